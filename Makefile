@@ -1,0 +1,36 @@
+# Each target makes .venv and installs what it needs; nothing but Python >= 3.10 is expected of the machine.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test slow check format clean
+
+demo: $(VENV)/.plots  ## merge digits classifiers, print the scores, save demo.png
+	$(BIN)/python -m benchmarks.demo
+
+test: $(VENV)/.dev  ## every test but the slow ones, doctests and README included
+	$(BIN)/python -m pytest -q -n 2 --doctest-modules --doctest-glob=README.md
+
+slow: $(VENV)/.dev  ## the tests that take minutes
+	$(BIN)/python -m pytest -q -m slow
+
+check: $(VENV)/.dev  ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) demo.png
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.plots $(VENV)/.dev: $(VENV)/.%: $(VENV)/.created pyproject.toml constraints.txt
+	$(PIP) --editable ".[$*]"
+	touch $@

@@ -1,0 +1,30 @@
+"""Merge fitted classifiers that know different classes into one classifier, with unlabelled data only."""
+
+from sklearn_uhc.distiller import HeterogeneousDistiller
+from sklearn_uhc.ensemble import UnifiedEnsemble
+from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.metrics import teacher_agreement, teacher_agreement_scorer
+from sklearn_uhc.soft_labels import (
+    CrossEntropyUnifier,
+    LogitFactorization,
+    ProbabilityFactorization,
+    StandardDistillation,
+)
+from sklearn_uhc.students import SoftLabelClassifier
+from sklearn_uhc.teachers import TeacherOutputs
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "CrossEntropyUnifier",
+    "HeterogeneousDistiller",
+    "LabelSpace",
+    "LogitFactorization",
+    "ProbabilityFactorization",
+    "SoftLabelClassifier",
+    "StandardDistillation",
+    "TeacherOutputs",
+    "UnifiedEnsemble",
+    "teacher_agreement",
+    "teacher_agreement_scorer",
+]

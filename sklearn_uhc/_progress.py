@@ -1,0 +1,20 @@
+"""Progress bars: silent unless asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def progress(steps: Iterable[T], *, total: int, desc: str, verbose: int) -> Iterable[T]:
+    """Show a tqdm bar over the steps if `verbose`; without tqdm, say once what is going on."""
+    if not verbose:
+        return steps
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        print(f"{desc}: {total} steps (install tqdm for a progress bar)")
+        return steps
+    return tqdm(steps, total=total, desc=desc)

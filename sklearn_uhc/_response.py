@@ -1,0 +1,85 @@
+"""Log-probabilities of any fitted classifier, from the most exact answer that it gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+#: Rows of probabilities may miss 1 by this much: float32 networks with a thousand classes do.
+SUM_TOLERANCE = 1e-3
+
+RESPONSES = ("predict_log_proba", "predict_proba", "decision_function")
+
+
+def log_proba(estimator: Any, X: Any, name: str) -> NDArray[np.floating[Any]]:
+    """Return (n, k) log-probabilities; exact zeros are -inf, rows are normalised.
+
+    `predict_log_proba` comes first (naive Bayes keeps its logits there), then `predict_proba`, then
+    `decision_function`: softmax of the scores, and the logistic function of the one score of a binary classifier.
+    """
+    response = next((r for r in RESPONSES if hasattr(estimator, r)), None)
+    if response is None:
+        raise TypeError(f"{name} has none of {', '.join(RESPONSES)}: it cannot say how probable its classes are.")
+    with np.errstate(divide="ignore"):  # scikit-learn's own log of a zero probability
+        answer = getattr(estimator, response)(X)
+    values = _as_matrix(answer, response, name)
+    if response == "decision_function":
+        _check_not_nan(values, name, response)
+        return _log_softmax(values)
+    log_p = values if response == "predict_log_proba" else _log_of_probabilities(values, name)
+    _check_not_nan(log_p, name, response)
+    return _normalize(log_p, name, response)
+
+
+def _as_matrix(answer: Any, response: str, name: str) -> NDArray[np.floating[Any]]:
+    if isinstance(answer, list):
+        raise ValueError(f"{name} predicts several outputs at once; give one classifier per output instead.")
+    values = np.asarray(answer)
+    if not np.issubdtype(values.dtype, np.floating):
+        values = values.astype(float)
+    if response == "decision_function" and values.ndim == 1:
+        values = np.column_stack([np.zeros_like(values), values])  # the one score speaks for classes_[1]
+    if values.ndim != 2:
+        raise ValueError(f"{response} of {name} must give one row per sample, got shape {values.shape}.")
+    return values
+
+
+def _log_of_probabilities(values: NDArray[np.floating[Any]], name: str) -> NDArray[np.floating[Any]]:
+    if (values < 0).any():
+        row = int(np.argmax((values < 0).any(axis=1)))
+        raise ValueError(f"predict_proba of {name} gives the negative value {values[row].min():.4g} in row {row}.")
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def _check_not_nan(values: NDArray[np.floating[Any]], name: str, response: str) -> None:
+    bad = np.isnan(values)
+    if not bad.any():
+        return
+    row = int(np.argmax(bad.any(axis=1)))
+    extent = "whole row" if bad[row].all() else "part of the row"
+    raise ValueError(
+        f"{response} of {name} gives NaN in {int(bad.any(axis=1).sum())} of {len(values)} rows, first in row {row} "
+        f"({extent}). Every teacher must answer every row: leave those rows out of X, or impute inside the teacher."
+    )
+
+
+def _normalize(log_p: NDArray[np.floating[Any]], name: str, response: str) -> NDArray[np.floating[Any]]:
+    total = np.exp(log_p).sum(axis=1)
+    off = ~(np.abs(total - 1) <= SUM_TOLERANCE)
+    if off.any():
+        row = int(np.argmax(off))
+        raise ValueError(
+            f"{response} of {name} gives rows that do not sum to 1 as probabilities: row {row} sums to "
+            f"{total[row]:.6g}. If the values are scores or logits, offer them as `decision_function`."
+        )
+    return log_p - np.log(total)[:, None]
+
+
+def _log_softmax(scores: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    if np.isinf(scores).any():
+        scores = np.nan_to_num(scores)  # an infinite score stays the largest, and inf - inf never arises
+    return log_softmax(scores, axis=1)

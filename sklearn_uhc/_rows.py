@@ -1,0 +1,49 @@
+"""Rows of anything: count them, take some, walk through them in chunks of bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn import get_config
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import _num_samples
+
+
+def count_rows(X: Any) -> int:
+    """Return the number of rows; none at all is an error."""
+    n = int(_num_samples(X))
+    if n == 0:
+        raise ValueError(
+            "X has no rows: found array with 0 sample(s) while a minimum of 1 is required. "
+            "Give at least one unlabelled row."
+        )
+    return n
+
+
+def take_rows(X: Any, rows: Any) -> Any:
+    """Select rows, by slice or index array, of an array, DataFrame, sparse matrix or list."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if issparse(X):
+        return X.tocsr()[rows]
+    if hasattr(X, "shape") or isinstance(rows, slice):
+        return X[rows]
+    return [X[i] for i in rows]
+
+
+def chunks(n: int, bytes_per_row: float, most: int | None = None) -> Iterator[slice]:
+    """Slices of rows that keep `bytes_per_row` times their length within scikit-learn's `working_memory`."""
+    budget = get_config()["working_memory"] * 2**20
+    rows = max(1, int(budget // max(bytes_per_row, 1)))
+    yield from gen_batches(n, min(rows, most or n, max(n, 1)))
+
+
+def row_bytes(X: Any) -> float:
+    """Return the bytes that one row of X takes, as far as it can be told."""
+    size = X.data.nbytes if issparse(X) else getattr(X, "nbytes", None)
+    if size is None and hasattr(X, "memory_usage"):
+        size = X.memory_usage(deep=False).sum()
+    return float(size) / max(_num_samples(X), 1) if isinstance(size, (int, np.integer)) else 1024.0

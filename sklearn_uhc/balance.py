@@ -1,0 +1,82 @@
+"""Balanced soft labels: classes that the transfer set rarely shows count as much as the others.
+
+The paper weights the student's cross-entropy by w_l = 1 / (mean of q_l over the transfer set). For any learner,
+
+    - sum_l w_l q_l log s_l  =  W * ( - sum_l t_l log s_l ),     W = sum_l w_l q_l,   t_l = w_l q_l / W
+
+so weighted soft labels are ordinary soft labels t with sample weight W.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["balanced_targets", "class_weights"]
+
+#: A class whose mean soft label is smaller is treated as if it had this one: no weight is infinite.
+MIN_MEAN = 1e-6
+
+
+def class_weights(Q: NDArray[Any], sample_weight: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """Return the paper's class weights.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (n, L)
+        Soft labels, rows on the simplex.
+    sample_weight : ndarray of shape (n,), default=None
+        Weights of the rows in the mean.
+
+    Returns
+    -------
+    class_weight : ndarray of shape (L,)
+        1 / mean of q, at most 1e6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_uhc.balance import class_weights
+    >>> class_weights(np.array([[0.9, 0.1], [0.7, 0.3]]))
+    array([1.25, 5.  ])
+    """
+    return 1.0 / np.maximum(np.average(Q, axis=0, weights=sample_weight), MIN_MEAN)
+
+
+def balanced_targets(
+    Q: NDArray[Any], class_weight: NDArray[Any], sample_weight: NDArray[Any] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return targets and sample weights that make plain cross-entropy the weighted one.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (n, L)
+        Soft labels, rows on the simplex.
+    class_weight : ndarray of shape (L,)
+        Weight of every class in the loss.
+    sample_weight : ndarray of shape (n,), default=None
+        Weights of the rows, multiplied in.
+
+    Returns
+    -------
+    targets : ndarray of shape (n, L)
+        w * q, normalised.
+    sample_weight : ndarray of shape (n,)
+        The sums of w * q, scaled to mean 1 (or to the mean of the weights given): a common factor changes no
+        minimiser, but would change how strong a student's own regularisation is beside the loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_uhc.balance import balanced_targets
+    >>> balanced_targets(np.array([[0.8, 0.2], [0.8, 0.2]]), np.array([1.0, 4.0]))
+    (array([[0.5, 0.5], [0.5, 0.5]]), array([1., 1.]))
+    """
+    weighted = np.asarray(Q, dtype=float) * class_weight
+    total = weighted.sum(axis=1)
+    targets = weighted / total[:, None]
+    rows = np.ones(len(Q)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    weights = rows * total
+    return targets, weights * (rows.sum() / weights.sum())

@@ -1,0 +1,215 @@
+"""The meta-estimator: fitted teachers with different classes in, one trained classifier out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Memory
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from sklearn_uhc.balance import balanced_targets, class_weights
+from sklearn_uhc.merging import TeacherMerger
+from sklearn_uhc.soft_labels import SoftLabelMethod
+from sklearn_uhc.students import SoftLabelClassifier
+from sklearn_uhc.teachers.input import check_input, input_tags
+
+__all__ = ["HeterogeneousDistiller"]
+
+
+class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
+    """Distil fitted classifiers, each with its own list of classes, into one classifier over all classes.
+
+    Every teacher answers for every unlabelled row over the classes that it knows; a soft-label method merges the
+    answers into one distribution over all classes; the student is trained on these. No labels and no training data of
+    the teachers are needed.
+
+    Parameters
+    ----------
+    teachers : list of fitted classifiers
+        Anything with `predict_log_proba`, `predict_proba` or `decision_function`. Never fitted, changed or cloned:
+        `clone`, Pipelines and searches carry them over as they are. None is allowed if `fit` is given `log_p`.
+    student : estimator
+        What is trained: a tree, a forest, nearest neighbours, any classifier whose `fit` takes `sample_weight`, or a
+        Pipeline that ends in one of these. A `SoftLabelClassifier` is taken with its own `strategy`.
+    method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
+        How the teachers' answers are merged. "mf_lv" is another name of "mf_lu".
+    balance : bool or "auto", default="auto"
+        Whether classes that the soft labels rarely show get more weight. "auto" balances unless all teachers know the
+        same classes.
+    temperature : float, default=None
+        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 3 by default.
+    class_lists : list of lists, default=None
+        Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
+    floor : float or "auto", default="auto"
+        Smallest probability a teacher may give, see `TeacherOutputs`.
+    memory : str or joblib.Memory, default=None
+        Where to keep the teachers' answers, so that a search reads each teacher once per X.
+    store_soft_labels : bool, default=False
+        Whether to keep the soft labels of the transfer set in `soft_labels_`.
+    n_jobs : int, default=None
+        Number of teachers that answer at the same time.
+    verbose : int, default=0
+        1 shows progress.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (L,)
+        The union of the teachers' classes, sorted.
+    student_ : SoftLabelClassifier
+        The trained student; `student_.estimator_` is the bare one.
+    label_space_ : LabelSpace
+        Who knows which class, and what that leaves undetermined.
+    teacher_outputs_ : TeacherOutputs or None
+        The fitted teacher step; None if `fit` was given `log_p`.
+    method_ : soft-label transformer
+        The fitted method.
+    class_weight_ : ndarray of shape (L,) or None
+        Weights of the classes, 1 / mean soft label; None if not balanced.
+    soft_labels_ : ndarray of shape (n, L)
+        With `store_soft_labels` only: the soft labels, before balancing.
+    n_features_in_ : int
+        Number of features, if X is two-dimensional.
+
+    See Also
+    --------
+    UnifiedEnsemble : The same merge without a student, for those who may keep all teachers.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_uhc import HeterogeneousDistiller
+    >>> X, y = load_iris(return_X_y=True)
+    >>> a = LogisticRegression(max_iter=500).fit(X[y != 2], y[y != 2])
+    >>> b = LogisticRegression(max_iter=500).fit(X[y != 0], y[y != 0])
+    >>> clf = HeterogeneousDistiller([a, b], RandomForestClassifier(random_state=0)).fit(X)
+    >>> clf.classes_.tolist()
+    [0, 1, 2]
+    >>> clf.score(X, y) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        teachers: Sequence[Any],
+        student: Any,
+        *,
+        method: str | SoftLabelMethod = "mf_lf",
+        balance: bool | str = "auto",
+        temperature: float | None = None,
+        class_lists: Sequence[Any] | None = None,
+        floor: float | str = "auto",
+        memory: str | Memory | None = None,
+        store_soft_labels: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.teachers = teachers
+        self.student = student
+        self.method = method
+        self.balance = balance
+        self.temperature = temperature
+        self.class_lists = class_lists
+        self.floor = floor
+        self.memory = memory
+        self.store_soft_labels = store_soft_labels
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, log_p: Any = None, **fit_params: Any
+    ) -> HeterogeneousDistiller:
+        """Merge the teachers on unlabelled data and train the student.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            The transfer set. Arrays, sparse matrices, DataFrames, images, texts: passed on to teachers and student.
+        y : array-like of shape (n,), default=None
+            Checked and then not used, so that searches can score with labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows, in the class balance and in the student's training.
+        log_p : array-like of shape (n, K), default=None
+            The teachers' answers on X, if they were computed before (see `TeacherOutputs`): no teacher is asked.
+        **fit_params : dict
+            Routed to the student's `fit` if metadata routing is enabled.
+
+        Returns
+        -------
+        self
+        """
+        self._check_routing(fit_params)
+        X = check_input(self, X, reset=True)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X)
+        Q = self._merge_teachers(X, log_p)
+        self._check_labels(X, y)
+        targets, sample_weight = self._targets(Q, sample_weight)
+        if self.verbose:
+            print(f"Training {type(self.student).__name__} on {len(targets)} rows, {len(self.classes_)} classes")
+        self.student_ = self._make_student(temperature=self.method_.temperature, classes=self.classes_)
+        routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
+        self.student_.fit(X, targets, sample_weight=sample_weight, **routed)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the student's class probabilities, at temperature 1.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            New data, of the kind given to `fit`.
+
+        Returns
+        -------
+        proba : ndarray of shape (n, L)
+            Columns follow `classes_`.
+        """
+        check_is_fitted(self)
+        return self.student_.predict_proba(check_input(self, X, reset=False))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the routing of fit parameters to the student.
+
+        Returns
+        -------
+        routing : MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return (
+            MetadataRouter(owner=self).add_self_request(self).add(student=self._make_student(), method_mapping=mapping)
+        )
+
+    def _check_routing(self, fit_params: dict[str, Any]) -> None:
+        if fit_params and not get_config()["enable_metadata_routing"]:
+            raise ValueError(
+                f"fit got {sorted(fit_params)}: extra parameters reach the student only with "
+                "sklearn.set_config(enable_metadata_routing=True) and its set_fit_request."
+            )
+
+    def _targets(self, Q: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Balance the soft labels if that is wanted; keep what the user asked to keep."""
+        if self.store_soft_labels:
+            self.soft_labels_ = Q
+        self.class_weight_ = class_weights(Q, sample_weight) if self._balances() else None
+        if self.class_weight_ is None:
+            return Q, sample_weight
+        return balanced_targets(Q, self.class_weight_, sample_weight)
+
+    def _make_student(self, **params: Any) -> SoftLabelClassifier:
+        if isinstance(self.student, SoftLabelClassifier):
+            return clone(self.student).set_params(**params)
+        return SoftLabelClassifier(self.student, **params)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = input_tags(tags.input_tags, [*(self.teachers or ()), self.student])
+        tags.target_tags.required = False
+        return tags

@@ -1,0 +1,165 @@
+"""Teachers, then soft labels: what the distiller and the ensemble have in common."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Memory
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.metrics import teacher_agreement
+from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
+from sklearn_uhc.teachers import TeacherOutputs
+from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers
+
+
+class TeacherMerger(TeacherHolder, ClassifierMixin):
+    """Mixin for classifiers that merge teachers: reading them, soft labels, and the score without labels."""
+
+    class_lists: Sequence[Any] | None
+    method: str | SoftLabelMethod
+    balance: bool | str
+    temperature: float | None
+    floor: float | str
+    memory: str | Memory | None
+    n_jobs: int | None
+    verbose: int
+    teacher_outputs_: TeacherOutputs | None
+
+    def _merge_teachers(self, X: Any, log_p: Any = None) -> NDArray[Any]:
+        """Read the teachers, unless `log_p` is given, and return the soft labels; sets the fitted attributes."""
+        self._check_balance()
+        if log_p is None:
+            self.teacher_outputs_ = TeacherOutputs(
+                self.teachers,
+                class_lists=self.class_lists,
+                floor=self.floor,
+                memory=self.memory,
+                n_jobs=self.n_jobs,
+                verbose=self.verbose,
+            ).set_output(transform="default")
+            log_p = self.teacher_outputs_.fit_transform(X)
+            class_lists = self.teacher_outputs_.class_lists_
+        else:
+            check_consistent_length(X, log_p)
+            self.teacher_outputs_ = None
+            class_lists = self._class_lists_without_reading()
+        self.method_ = self._make_method(class_lists)
+        Q: NDArray[Any] = self.method_.fit_transform(log_p)
+        self.label_space_: LabelSpace = self.method_.label_space_
+        self.classes_ = self.label_space_.classes
+        return Q
+
+    def _make_method(self, class_lists: Sequence[Any]) -> SoftLabelMethod:
+        method = resolve_method(self.method).set_params(class_lists=class_lists, verbose=self.verbose)
+        if self.temperature is not None:
+            method.set_params(temperature=self.temperature)
+        method.set_output(transform="default")
+        return method
+
+    def _class_lists_without_reading(self) -> Sequence[Any]:
+        if self.teachers is not None:
+            return check_teachers(self.teachers, self.class_lists).class_lists
+        if self.class_lists is None:
+            raise ValueError("With log_p and no teachers, class_lists must name the classes of every block.")
+        return self.class_lists
+
+    def _check_balance(self) -> None:
+        if not (isinstance(self.balance, (bool, np.bool_)) or self.balance == "auto"):
+            raise ValueError(f'balance must be True, False or "auto", got {self.balance!r}.')
+
+    def _balances(self) -> bool:
+        """Whether to balance; "auto" balances unless all teachers share one class list (the paper's two tables)."""
+        return not self.label_space_.is_shared if self.balance == "auto" else bool(self.balance)
+
+    def _check_labels(self, X: Any, y: Any) -> None:
+        """Validate a y that is given but not learnt from, as a wrong one would spoil every score."""
+        if y is None:
+            return
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        check_consistent_length(X, y)
+        known, seen = set(self.classes_.tolist()), set(np.unique(y).tolist())
+        if not seen & known:
+            raise ValueError(
+                f"No teacher knows any class of y: y has {sorted(seen)[:8]}, the teachers know {sorted(known)[:8]}. "
+                "Use the same names, or rename the teachers' classes with class_lists."
+            )
+        if seen - known:
+            warnings.warn(
+                f"y holds classes that no teacher knows: {sorted(seen - known)[:8]}. They can never be predicted and "
+                "count as errors in every score.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return class probabilities."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of every row.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            New data, of the kind given to `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            From the union of the teachers' classes.
+        """
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            New data, of the kind given to `fit`.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n, L)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy if labels are given, else the agreement with the teachers.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Data to score on.
+        y : array-like of shape (n,), default=None
+            True labels. None: `metrics.teacher_agreement`, which needs none.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+            Higher is better; the agreement is at most 0.
+        """
+        if y is not None:
+            return float(super().score(X, y, sample_weight))
+        proba = self.predict_proba(X)
+        if self.teacher_outputs_ is None:
+            raise ValueError(
+                "score without y asks the teachers, but fit was given log_p instead. Pass y, or call "
+                "sklearn_uhc.metrics.teacher_agreement(log_p, self.predict_proba(X), class_lists)."
+            )
+        log_p = self.teacher_outputs_.transform(X)
+        return teacher_agreement(log_p, proba, self.label_space_.class_lists, sample_weight=sample_weight)

@@ -1,0 +1,94 @@
+"""How well a merged prediction agrees with the teachers: a score that needs no labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.solvers.blocks import Blocks
+
+__all__ = ["teacher_agreement", "teacher_agreement_scorer"]
+
+#: Merged probabilities are clipped here, as a student's exact zero would cost infinitely much.
+MIN_PROBABILITY = 1e-12
+
+
+def teacher_agreement(
+    log_p: Any, proba: Any, class_lists: Sequence[Any], *, sample_weight: NDArray[Any] | None = None
+) -> float:
+    r"""Mean negative cross-entropy of the merged prediction, restricted to each teacher's classes, against that teacher.
+
+    .. math:: \frac{1}{nN} \sum_x \sum_i \sum_{l \in L_i} p_i(l) \log \frac{q_l}{\sum_{k \in L_i} q_k}
+
+    At temperature 1, so that scores compare across temperatures of the soft labels. Higher is better; a perfect merge
+    reaches minus the mean entropy of the teachers. It ranks temperatures and students. It is the objective of CE and
+    knows nothing of balance, so it leans to CE and to no balance by construction: do not choose those two with it.
+
+    Parameters
+    ----------
+    log_p : array-like of shape (n, K)
+        Log-probabilities or logits of the teachers, as `TeacherOutputs` gives them.
+    proba : array-like of shape (n, L)
+        Merged probabilities, columns in the sorted order of all classes.
+    class_lists : list of lists
+        Classes of each teacher, in block order.
+    sample_weight : ndarray of shape (n,), default=None
+        Weights of the rows.
+
+    Returns
+    -------
+    agreement : float
+        At most 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_uhc.metrics import teacher_agreement
+    >>> log_p = np.log([[0.8, 0.2, 0.5, 0.5]])
+    >>> lists = [["a", "b"], ["b", "c"]]
+    >>> round(teacher_agreement(log_p, [[4/6, 1/6, 1/6]], lists), 4)
+    -0.5968
+    >>> round(teacher_agreement(log_p, [[0.2, 0.6, 0.2]], lists), 4)
+    -1.0018
+    """
+    space = LabelSpace(class_lists)
+    blocks = Blocks.from_label_space(space)
+    Z = check_array(log_p, dtype=np.float64, ensure_all_finite=False, input_name="log_p")
+    Q = check_array(proba, dtype=np.float64, input_name="proba")
+    if np.isnan(Z).any():
+        raise ValueError("log_p contains NaN: every teacher must answer every row.")
+    if Z.shape != (len(Q), space.n_outputs) or Q.shape[1] != space.n_classes:
+        raise ValueError(
+            f"log_p must have shape (n, {space.n_outputs}) and proba (n, {space.n_classes}) for these class lists, got "
+            f"{Z.shape} and {Q.shape}."
+        )
+    P = np.exp(blocks.log_softmax(Z))
+    log_q = blocks.log_softmax(np.log(np.maximum(Q, MIN_PROBABILITY))[:, blocks.class_of])
+    per_sample = (P * log_q).sum(axis=1) / space.n_teachers
+    return float(np.average(per_sample, weights=sample_weight))
+
+
+def teacher_agreement_scorer(estimator: Any, X: Any, y: Any = None) -> float:
+    """Score a distiller, or a Pipeline that ends in one, by agreement with its teachers, even if y is given.
+
+    Pass it as `scoring` of a search, alone or beside a labelled score. Without y, `score` is this already.
+
+    Parameters
+    ----------
+    estimator : HeterogeneousDistiller or UnifiedEnsemble, fitted
+        Or a Pipeline that ends in one.
+    X : array-like with n rows
+        Unlabelled data.
+    y : ignored
+        There for the API.
+
+    Returns
+    -------
+    agreement : float
+    """
+    return float(estimator.score(X))

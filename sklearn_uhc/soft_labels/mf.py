@@ -1,0 +1,176 @@
+"""MF-P, MF-LU and MF-LF: matrix factorization with missing entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, check_positive
+from sklearn_uhc.solvers.blocks import Array, softmax
+from sklearn_uhc.solvers.mf_lf import solution_operator
+from sklearn_uhc.solvers.mf_lu import solve_mf_lu
+from sklearn_uhc.solvers.mf_p import solve_mf_p
+
+__all__ = ["LogitFactorization", "ProbabilityFactorization"]
+
+
+class ProbabilityFactorization(SoftLabelMethod):
+    r"""MF-P: the probabilities as a rank-one matrix with missing entries.
+
+    .. math:: \min_{u, v} \lVert M \odot (P - u v^\top) \rVert_F^2
+              \quad u^\top 1 = 1,\; u \ge 0,\; v \ge 0
+
+    q is u; v_i is the inverse of the mass that q gives to the classes of teacher i.
+
+    Parameters
+    ----------
+    class_lists : list of lists, default=None
+        Classes of each teacher, in block order. None: one block, its columns are the classes.
+    temperature : float, default=3.0
+        Divides the logits of every teacher first.
+    tol : float, default=1e-4
+        A sample is done when u and v change by less in one sweep (root mean square). The paper stops at 1e-3.
+    max_iter : int, default=3000
+        Most sweeps of alternating least squares, as in the paper.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (L,)
+        The union of all lists, sorted.
+    label_space_ : LabelSpace
+        Blocks and connected components of the lists.
+    n_iter_ : int
+        Sweeps of the slowest sample of the last call.
+    n_not_converged_ : int
+        Samples of the last call that stopped at `max_iter`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_uhc import ProbabilityFactorization
+    >>> log_p = np.log([[0.8, 0.2, 0.5, 0.5]])
+    >>> ProbabilityFactorization([["a", "b"], ["b", "c"]], temperature=1).fit_transform(log_p).round(2)
+    array([[0.67, 0.17, 0.17]])
+    """
+
+    def __init__(
+        self,
+        class_lists: Sequence[Any] | None = None,
+        *,
+        temperature: float = 3.0,
+        tol: float = 1e-4,
+        max_iter: int = 3000,
+        verbose: int = 0,
+    ) -> None:
+        self.class_lists = class_lists
+        self.temperature = temperature
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_positive("tol", self.tol)
+        check_positive("max_iter", self.max_iter, integer=True)
+
+    def _merge(self, log_p: Array) -> Merged:
+        solved = solve_mf_p(self._tempered(log_p), self._blocks, tol=self.tol, max_iter=int(self.max_iter))
+        Q = self._blocks.level_components(solved.u)
+        return Merged(Q, int(solved.n_iter.max()), int((~solved.converged).sum()))
+
+
+class LogitFactorization(SoftLabelMethod):
+    r"""MF-LF and MF-LU: the logits as a rank-one matrix with missing entries and a shift per teacher.
+
+    .. math:: \min_{u, v, c} \lVert M \odot (Z - u v^\top - 1 c^\top) \rVert_F^2
+              + \lambda (\lVert u \rVert^2 + \lVert v \rVert^2) \quad v \ge 0
+
+    With `scale="fixed"` (MF-LF) v = 1 and no ridge: a linear least-squares problem with the same matrix for all
+    samples, so the whole data set is one matrix product. With `scale="free"` (MF-LU) every teacher has a scale of its
+    own per sample, and the answer comes from alternating least squares.
+
+    Parameters
+    ----------
+    class_lists : list of lists, default=None
+        Classes of each teacher, in block order. None: one block, its columns are the classes.
+    scale : {"fixed", "free"}, default="fixed"
+        MF-LF or MF-LU.
+    temperature : float, default=3.0
+        Divides the logits of every teacher first.
+    lam : float, default=0.01
+        The ridge of MF-LU, as in the paper.
+    gauge : {"mean", "paper"}, default="mean"
+        MF-LU determines u only up to a scale, which the ridge sets by accident. "mean" takes u times the mean of v as
+        the logits, "paper" the raw u.
+    tol : float, default=1e-4
+        MF-LU: a sample is done when u and v change by less in one sweep (root mean square).
+    max_iter : int, default=3000
+        MF-LU: most sweeps, as in the paper.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (L,)
+        The union of all lists, sorted.
+    label_space_ : LabelSpace
+        Blocks and connected components of the lists.
+    n_iter_ : int
+        Sweeps of the slowest sample of the last call; 1 for MF-LF.
+    n_not_converged_ : int
+        Samples of the last call that stopped at `max_iter`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_uhc import LogitFactorization
+    >>> log_p = np.log([[0.8, 0.2, 0.5, 0.5]])
+    >>> LogitFactorization([["a", "b"], ["b", "c"]], temperature=1).fit_transform(log_p).round(4)
+    array([[0.6667, 0.1667, 0.1667]])
+    """
+
+    def __init__(
+        self,
+        class_lists: Sequence[Any] | None = None,
+        *,
+        scale: str = "fixed",
+        temperature: float = 3.0,
+        lam: float = 0.01,
+        gauge: str = "mean",
+        tol: float = 1e-4,
+        max_iter: int = 3000,
+        verbose: int = 0,
+    ) -> None:
+        self.class_lists = class_lists
+        self.scale = scale
+        self.temperature = temperature
+        self.lam = lam
+        self.gauge = gauge
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        for name, allowed in (("scale", ("fixed", "free")), ("gauge", ("mean", "paper"))):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
+        check_positive("lam", self.lam)
+        check_positive("tol", self.tol)
+        check_positive("max_iter", self.max_iter, integer=True)
+
+    def _start(self, X: Any) -> Any:
+        X = super()._start(X)
+        if self.scale == "fixed":
+            self._operator = solution_operator(self._blocks)
+        return X
+
+    def _merge(self, log_p: Array) -> Merged:
+        Z = log_p / self.temperature
+        if self.scale == "fixed":
+            return Merged(softmax(Z @ self._operator))
+        solved = solve_mf_lu(Z, self._blocks, lam=self.lam, tol=self.tol, max_iter=int(self.max_iter))
+        scale = solved.v.mean(axis=1, keepdims=True) if self.gauge == "mean" else 1.0
+        return Merged(softmax(solved.u * scale), int(solved.n_iter.max()), int((~solved.converged).sum()))

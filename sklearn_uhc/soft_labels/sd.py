@@ -1,0 +1,60 @@
+"""SD, the naive baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
+from sklearn_uhc.solvers.blocks import Array
+
+__all__ = ["StandardDistillation"]
+
+
+class StandardDistillation(SoftLabelMethod):
+    r"""SD: average the teachers, each taken to say 0 for the classes it does not know.
+
+    .. math:: q_l = \frac{1}{N} \sum_{i:\, l \in L_i} p_i(l)
+
+    The baseline of the paper, exact when all teachers share one class list and wrong otherwise: a teacher's ignorance
+    counts as a vote against.
+
+    Parameters
+    ----------
+    class_lists : list of lists, default=None
+        Classes of each teacher, in block order. None: one block, its columns are the classes.
+    temperature : float, default=3.0
+        Divides the logits of every teacher first.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (L,)
+        The union of all lists, sorted.
+    label_space_ : LabelSpace
+        Blocks and connected components of the lists.
+    n_iter_ : int
+        Always 1.
+    n_not_converged_ : int
+        Always 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_uhc import StandardDistillation
+    >>> log_p = np.log([[0.8, 0.2, 0.5, 0.5]])
+    >>> StandardDistillation([["a", "b"], ["b", "c"]], temperature=1).fit_transform(log_p)
+    array([[0.4 , 0.35, 0.25]])
+    """
+
+    def __init__(self, class_lists: Sequence[Any] | None = None, *, temperature: float = 3.0, verbose: int = 0) -> None:
+        self.class_lists = class_lists
+        self.temperature = temperature
+        self.verbose = verbose
+
+    def _merge(self, log_p: Array) -> Merged:
+        return Merged(self._tempered(log_p) @ self._blocks.to_class / len(self._blocks.M))
+
+    def _warn_if_disconnected(self) -> None:
+        """Stay silent: SD fixes the mass between groups by its zeros, right or wrong."""

@@ -1,0 +1,5 @@
+"""Students: any learner, trained on soft labels."""
+
+from sklearn_uhc.students.soft_label_classifier import SoftLabelClassifier
+
+__all__ = ["SoftLabelClassifier"]

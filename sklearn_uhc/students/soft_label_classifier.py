@@ -1,0 +1,322 @@
+"""Any estimator as a classifier that is trained on soft labels."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, has_fit_parameter
+
+from sklearn_uhc._response import SUM_TOLERANCE, log_proba
+from sklearn_uhc._rows import count_rows
+from sklearn_uhc.students.replicate import ReplicateStrategy
+from sklearn_uhc.students.temperature import on_simplex, sharpen, student_temperature
+from sklearn_uhc.students.twins import TwinStrategy
+
+__all__ = ["SoftLabelClassifier"]
+
+#: In order of preference; "auto" takes the first that accepts the estimator.
+STRATEGIES: tuple[Any, ...] = (TwinStrategy, ReplicateStrategy)
+
+
+class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Train any classifier on soft labels: rows of probabilities instead of one label each.
+
+    Trees, forests and nearest neighbours are trained through their multi-output regressor twins; every other
+    classifier whose `fit` takes `sample_weight` on weighted copies of the rows, one per class. With ordinary labels
+    it is the plain estimator.
+
+    Parameters
+    ----------
+    estimator : classifier, multi-output regressor, or Pipeline that ends in one
+        Cloned before it is fitted. The earlier steps of a Pipeline are fitted on X once and see the most probable
+        classes as y, if they want a y at all.
+    strategy : {"auto", "twin", "replicate"}, default="auto"
+        How the estimator learns from soft labels. "auto" takes the twin where there is one.
+    temperature : float, default=1.0
+        The temperature of the soft labels given to `fit`. Predicted probabilities are brought back to temperature 1:
+        raised to this power and normalised, except for naive Bayes, whose posterior does not follow the labels'
+        temperature.
+    classes : array-like of shape (L,), default=None
+        The classes that the columns of the soft labels stand for. None: the columns of a DataFrame, else 0 to L - 1.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted student: the classifier itself, its regressor twin, or a Pipeline that ends in a
+        SoftLabelClassifier.
+    classes_ : ndarray of shape (L,)
+        Class labels, sorted.
+    strategy_ : str
+        What was used: "twin", "replicate", "pipeline", or "hard" for ordinary labels.
+    class_prior_ : ndarray of shape (L,)
+        Mean soft label: the answer for a row of which the student cannot say anything (radius neighbours far from
+        all samples, a regressor that is nowhere positive).
+    n_features_in_ : int
+        Number of features, if the estimator tells.
+
+    Notes
+    -----
+    Replication leaves out entries below 0.001 / L: at most 0.1 % of a row's mass, which its other classes take over. It
+    costs up to L copies of a row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn_uhc import SoftLabelClassifier
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> Q = np.array([[0.9, 0.1], [0.7, 0.3], [0.4, 0.6], [0.1, 0.9]])
+    >>> forest = RandomForestClassifier(random_state=0)
+    >>> clf = SoftLabelClassifier(forest, classes=["no", "yes"]).fit(X, Q)
+    >>> clf.predict([[0.2], [2.9]]).tolist()
+    ['no', 'yes']
+    """
+
+    estimator_: Any
+    strategy_: str
+    classes_: NDArray[Any]
+    class_prior_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        strategy: str = "auto",
+        temperature: float = 1.0,
+        classes: Sequence[Any] | NDArray[Any] | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.strategy = strategy
+        self.temperature = temperature
+        self.classes = classes
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> SoftLabelClassifier:
+        """Train the estimator.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Passed on to the estimator as it is.
+        y : array-like of shape (n, L) or (n,)
+            Soft labels, rows on the simplex; or ordinary labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+        **fit_params : dict
+            Routed to the estimator's `fit` if metadata routing is enabled.
+
+        Returns
+        -------
+        self
+        """
+        if isinstance(self.temperature, bool) or not isinstance(self.temperature, Real) or not self.temperature > 0:
+            raise ValueError(f"temperature must be a positive number, got {self.temperature!r}.")
+        params = self._route(fit_params)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X)
+        if not self._is_soft(y):
+            return self._fit_hard(X, y, sample_weight, params)
+        Q = self._check_soft_labels(X, y)
+        if isinstance(self.estimator, Pipeline):
+            return self._fit_pipeline(X, Q, sample_weight, params)
+        strategy = resolve_strategy(self.estimator, self.strategy)
+        self.class_prior_ = np.average(Q, axis=0, weights=sample_weight)
+        self.estimator_ = strategy.fit(clone(self.estimator), X, Q, sample_weight, self.classes_, **params)
+        self.strategy_ = strategy.name
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of every row.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Passed on to the estimator as it is.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+        """
+        check_is_fitted(self)
+        if self.strategy_ == "hard":
+            return self.estimator_.predict(X)
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return class probabilities at temperature 1.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Passed on to the estimator as it is.
+
+        Returns
+        -------
+        proba : ndarray of shape (n, L)
+            Columns follow `classes_`. An estimator with `decision_function` only gives the softmax of its scores.
+        """
+        check_is_fitted(self)
+        if self.strategy_ in ("hard", "pipeline"):
+            return np.exp(log_proba(self.estimator_, X, type(self.estimator_).__name__))
+        strategy = next(s for s in STRATEGIES if s.name == self.strategy_)
+        S = on_simplex(strategy.predict_proba(self.estimator_, X, self.classes_), self.class_prior_)
+        T = student_temperature(self.estimator_, self.temperature)
+        return S if T == 1 else sharpen(S, T)
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Passed on to the estimator as it is.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n, L)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy; soft labels count as their most probable class.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Passed on to the estimator as it is.
+        y : array-like of shape (n,) or (n, L)
+            Labels, or soft labels with the columns that `fit` had.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        if self._is_soft(y):
+            columns = self._column_classes(y, np.shape(y)[1])
+            y = columns[np.asarray(y).argmax(axis=1)]
+        return float(super().score(X, y, sample_weight))
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features that the fitted estimator saw."""
+        return self.estimator_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the features that the fitted estimator saw."""
+        return self.estimator_.feature_names_in_
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the routing of fit parameters to the estimator.
+
+        Returns
+        -------
+        routing : MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=self).add_self_request(self).add(estimator=self.estimator, method_mapping=mapping)
+
+    def _route(self, fit_params: dict[str, Any]) -> dict[str, Any]:
+        if not fit_params:
+            return {}
+        if not get_config()["enable_metadata_routing"]:
+            raise ValueError(
+                f"fit got {sorted(fit_params)}: extra parameters reach the estimator only with "
+                "sklearn.set_config(enable_metadata_routing=True) and its set_fit_request."
+            )
+        return dict(process_routing(self, "fit", **fit_params).estimator.fit)
+
+    def _is_soft(self, y: Any) -> bool:
+        """Whether y has one column per class; a single column is labels, unless `classes` names one class."""
+        shape = np.shape(y)
+        one_class = self.classes is not None and len(self.classes) == 1
+        return len(shape) == 2 and (shape[1] > 1 or one_class)
+
+    def _fit_hard(self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]) -> SoftLabelClassifier:
+        if sample_weight is not None and has_fit_parameter(self.estimator, "sample_weight"):
+            params["sample_weight"] = sample_weight
+        elif sample_weight is not None:
+            raise TypeError(f"{type(self.estimator).__name__}.fit takes no sample_weight.")
+        self.estimator_ = clone(self.estimator).fit(X, y, **params)
+        self.classes_ = self.estimator_.classes_
+        self.strategy_ = "hard"
+        return self
+
+    def _fit_pipeline(self, X: Any, Q: NDArray[Any], sample_weight: Any, params: dict[str, Any]) -> SoftLabelClassifier:
+        """Fit the transformers on X as it is, then the last step on soft labels."""
+        pipeline = clone(self.estimator)
+        name, last = pipeline.steps[-1]
+        head = pipeline[:-1]
+        Xt = head.fit_transform(X, self.classes_[Q.argmax(axis=1)]) if len(head.steps) else X
+        student = SoftLabelClassifier(last, strategy=self.strategy, temperature=self.temperature, classes=self.classes_)
+        student.fit(Xt, Q, sample_weight, **params)
+        self.estimator_ = Pipeline([*head.steps, (name, student)])
+        self.strategy_ = "pipeline"
+        return self
+
+    def _column_classes(self, y: Any, n_columns: int) -> NDArray[Any]:
+        if self.classes is not None:
+            names = np.asarray(self.classes)
+        else:
+            names = np.asarray(getattr(y, "columns", np.arange(n_columns)))
+        if names.ndim != 1 or len(names) != n_columns or len(np.unique(names)) != n_columns:
+            raise ValueError(f"classes must name each of the {n_columns} columns of y once, got {names.tolist()}.")
+        return names
+
+    def _check_soft_labels(self, X: Any, y: Any) -> NDArray[np.float64]:
+        """Validate soft labels and return them with their columns in the order of `classes_`."""
+        columns = self._column_classes(y, np.shape(y)[1])
+        Q = check_array(y, dtype=np.float64, input_name="y")
+        if len(Q) != count_rows(X):
+            raise ValueError(
+                f"Found input variables with inconsistent numbers of samples: X has {count_rows(X)} rows, "
+                f"the soft labels y have {len(Q)}."
+            )
+        total = Q.sum(axis=1)
+        wrong = (Q < 0).any(axis=1) | ~(np.abs(total - 1) <= SUM_TOLERANCE)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"Soft labels must be probabilities: row {row} of y sums to {total[row]:.6g} with smallest entry "
+                f"{Q[row].min():.6g}. Normalise the rows, and give row weights as sample_weight."
+            )
+        order = np.argsort(columns)
+        self.classes_ = columns[order]
+        return Q[:, order] / total[:, None]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        wrapped = get_tags(self.estimator)
+        tags.input_tags = copy.copy(wrapped.input_tags)
+        if wrapped.classifier_tags is not None:
+            tags.classifier_tags = copy.copy(wrapped.classifier_tags)
+        tags.non_deterministic = wrapped.non_deterministic
+        return tags
+
+
+def resolve_strategy(estimator: Any, strategy: str = "auto") -> Any:
+    """Return the strategy by name, or the first that accepts the estimator."""
+    names = [s.name for s in STRATEGIES]
+    if strategy not in ("auto", *names):
+        raise ValueError(f"strategy must be one of {', '.join(['auto', *names])}, got {strategy!r}.")
+    for candidate in STRATEGIES:
+        if strategy in ("auto", candidate.name) and candidate.accepts(estimator):
+            return candidate
+    how = "" if strategy == "auto" else f" with strategy={strategy!r}"
+    able = "; ".join(f"{s.students} ({s.name})" for s in STRATEGIES)
+    raise TypeError(
+        f"{type(estimator).__name__} cannot learn from soft labels{how}. What can: {able}; "
+        "Pipelines that end in one of these."
+    )

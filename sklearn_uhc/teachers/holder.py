@@ -1,0 +1,70 @@
+"""Estimators that hold fitted teachers: `clone` carries these over instead of un-fitting them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_uhc.label_space import LabelSpace
+
+
+class TeacherHolder:
+    """Mixin for estimators with a `teachers` parameter, which is never fitted, cloned or changed."""
+
+    teachers: Sequence[Any]
+
+    def __sklearn_clone__(self) -> Any:
+        without = copy.copy(self)
+        without.teachers = ()
+        new = super(TeacherHolder, without).__sklearn_clone__()  # type: ignore[misc]
+        new.teachers = self.teachers
+        return new
+
+
+def teacher_name(i: int, teacher: Any) -> str:
+    """Return how messages call a teacher: its place in the list and its type."""
+    return f"teacher {i} ({type(teacher).__name__})"
+
+
+def check_teachers(teachers: Any, class_lists: Any = None) -> LabelSpace:
+    """Check that all teachers are fitted classifiers and return the space of their classes."""
+    if isinstance(teachers, (str, bytes, dict)) or not isinstance(teachers, Sequence) or len(teachers) == 0:
+        raise TypeError(f"teachers must be a non-empty list of fitted classifiers, got {teachers!r}.")
+    for i, teacher in enumerate(teachers):
+        _check_fitted(teacher, teacher_name(i, teacher))
+    if class_lists is not None and len(class_lists) != len(teachers):
+        raise ValueError(f"class_lists has {len(class_lists)} lists for {len(teachers)} teachers: give one for each.")
+    given = [None] * len(teachers) if class_lists is None else class_lists
+    lists = [_class_list(i, t, labels) for i, (t, labels) in enumerate(zip(teachers, given, strict=True))]
+    return LabelSpace(lists)
+
+
+def _check_fitted(teacher: Any, name: str) -> None:
+    if isinstance(teacher, type):
+        raise TypeError(f"{name}: a class was given where a fitted classifier is needed; got {teacher!r}.")
+    if hasattr(teacher, "classes_") or not hasattr(teacher, "fit"):
+        return  # objects that only predict have nothing to fit
+    try:
+        check_is_fitted(teacher)
+    except NotFittedError as error:
+        raise NotFittedError(
+            f"{name} is not fitted. Teachers are used as they are: call its fit(X, y) before passing it on."
+        ) from error
+
+
+def _class_list(i: int, teacher: Any, labels: Any) -> Any:
+    own = getattr(teacher, "classes_", None)
+    if labels is None:
+        if own is None:
+            raise ValueError(f"{teacher_name(i, teacher)} has no classes_: name its classes with class_lists.")
+        return own
+    if own is not None and len(own) != len(labels):
+        raise ValueError(
+            f"class_lists[{i}] names {len(labels)} classes, but {teacher_name(i, teacher)} has {len(own)} outputs: "
+            "name every class, in the order of its classes_."
+        )
+    return labels

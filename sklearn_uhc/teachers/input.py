@@ -1,0 +1,55 @@
+"""X on its way to teachers and student: checked where scikit-learn can, left alone where it cannot."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import InputTags, get_tags
+from sklearn.utils.validation import validate_data
+
+from sklearn_uhc._rows import count_rows
+
+
+def check_input(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Validate two-dimensional numbers and tables, count the rows of anything else.
+
+    Missing and infinite values are left to the teachers and the student, who know whether they take them.
+    """
+    if _is_matrix(X):
+        return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
+    count_rows(X)
+    if getattr(X, "ndim", None) == 2 or hasattr(X, "iloc"):
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return X
+
+
+def _is_matrix(X: Any) -> bool:
+    """Whether X is, or is meant to be, a plain array of numbers with rows and columns."""
+    if issparse(X):
+        return True
+    if isinstance(X, np.ndarray):
+        return X.dtype.kind in "biufc" and X.ndim <= 2
+    if isinstance(X, (list, tuple)) and len(X):
+        return np.ndim(X[0]) <= 1 and not isinstance(X[0], (str, bytes, dict))
+    return np.isscalar(X)
+
+
+def input_tags(tags: Any, estimators: Iterable[Any]) -> Any:
+    """Take over what all the wrapped estimators accept, field by field."""
+    wrapped = [_tags_of(estimator) for estimator in estimators]
+    new = copy.copy(tags)
+    new.sparse = all(t.sparse for t in wrapped)
+    new.allow_nan = all(t.allow_nan for t in wrapped)
+    new.string = all(t.string for t in wrapped)
+    return new
+
+
+def _tags_of(estimator: Any) -> Any:
+    try:
+        return get_tags(estimator).input_tags
+    except Exception:  # an object that only predicts says nothing of itself: expect the least
+        return InputTags()

@@ -1,0 +1,213 @@
+"""From X to the log-probabilities of all teachers, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from joblib import Memory
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted, check_memory
+
+from sklearn_uhc._progress import progress
+from sklearn_uhc._response import log_proba
+from sklearn_uhc._rows import chunks, count_rows, row_bytes, take_rows
+from sklearn_uhc.teachers.floor import apply_floor, learn_floor
+from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, teacher_name
+from sklearn_uhc.teachers.input import check_input, input_tags
+
+__all__ = ["TeacherOutputs"]
+
+
+class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
+    """Ask fitted classifiers for their log-probabilities; one block of columns per teacher.
+
+    The first step of a merge: its output, of shape (n, K) with K the sum of the class-list lengths, is what every
+    soft-label method takes. Each teacher answers with `predict_log_proba`, `predict_proba` or, where there is nothing
+    else, `decision_function` (softmax of the scores; the logistic function of a binary score).
+
+    Parameters
+    ----------
+    teachers : list of fitted classifiers
+        Anything with one of the three methods: scikit-learn classifiers, Pipelines, or your own objects. They are
+        never fitted, changed or cloned.
+    class_lists : list of lists, default=None
+        Names of each teacher's classes in the order of its outputs, for teachers that call the same thing by different
+        names. None, for all or for one teacher: its own `classes_`.
+    floor : float or "auto", default="auto"
+        Smallest probability a teacher may give, as zeros are never meant. "auto" learns one per teacher in `fit`: a
+        teacher that counts votes (2 % of exact zeros or more: trees, forests, k-NN) gets half its smallest positive
+        value, kept within 0.01 and 0.1 and below 0.5 / k for k classes; any other gets 1e-6.
+    memory : str or joblib.Memory, default=None
+        Where to keep the answers, so that a search reads each teacher once per X.
+    n_jobs : int, default=None
+        Number of teachers that answer at the same time, in threads.
+    verbose : int, default=0
+        1 shows a progress bar over the teachers.
+
+    Attributes
+    ----------
+    class_lists_ : list of ndarrays
+        The class list of every block: `class_lists` of the next step.
+    label_space_ : LabelSpace
+        Union of the lists, blocks, connected components.
+    floor_ : ndarray of shape (N,)
+        The floor of every teacher.
+    n_features_in_ : int
+        Number of features, if X is two-dimensional.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn_uhc import TeacherOutputs
+    >>> X, y = load_iris(return_X_y=True)
+    >>> a = LogisticRegression(max_iter=500).fit(X[y != 2], y[y != 2])
+    >>> b = GaussianNB().fit(X[y != 0], y[y != 0])
+    >>> outputs = TeacherOutputs([a, b]).fit(X)
+    >>> outputs.get_feature_names_out().tolist()
+    ['teacher0__0', 'teacher0__1', 'teacher1__1', 'teacher1__2']
+    >>> outputs.transform(X).shape
+    (150, 4)
+    """
+
+    def __init__(
+        self,
+        teachers: Sequence[Any],
+        *,
+        class_lists: Sequence[Any] | None = None,
+        floor: float | str = "auto",
+        memory: str | Memory | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.teachers = teachers
+        self.class_lists = class_lists
+        self.floor = floor
+        self.memory = memory
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> TeacherOutputs:
+        """Check the teachers and learn the floor of each from its answers on X.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Passed on to every teacher as it is.
+        y : ignored
+            There for the API.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Fit, and return the answers that were read for it. See `fit` and `transform`.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Passed on to every teacher as it is.
+        y : ignored
+            There for the API.
+
+        Returns
+        -------
+        log_p : ndarray of shape (n, K)
+        """
+        return self._join(self._fit(X))
+
+    def transform(self, X: Any) -> Any:
+        """Return the teachers' log-probabilities.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Passed on to every teacher as it is.
+
+        Returns
+        -------
+        log_p : ndarray of shape (n, K)
+            Each teacher's block is normalised; nothing lies below its floor.
+        """
+        check_is_fitted(self)
+        X = check_input(self, X, reset=False)
+        return self._join(self._read(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns, `teacher<i>__<class>`.
+
+        Parameters
+        ----------
+        input_features : ignored
+            There for the API.
+
+        Returns
+        -------
+        names : ndarray of str
+        """
+        check_is_fitted(self)
+        names = [f"teacher{i}__{label}" for i, labels in enumerate(self.class_lists_) for label in labels]
+        return np.asarray(names, dtype=object)
+
+    def _fit(self, X: Any) -> list[NDArray[np.floating[Any]]]:
+        self._check_floor()
+        self.label_space_ = check_teachers(self.teachers, self.class_lists)
+        self.class_lists_ = self.label_space_.class_lists
+        answers = self._read(check_input(self, X, reset=True))
+        if self.floor == "auto":
+            self.floor_ = np.array([learn_floor(answer) for answer in answers])
+        else:
+            self.floor_ = np.full(len(answers), float(self.floor))
+        return answers
+
+    def _check_floor(self) -> None:
+        number = isinstance(self.floor, Real) and not isinstance(self.floor, bool)
+        if self.floor != "auto" and not (number and 0 < float(self.floor) < 0.5):
+            raise ValueError(f'floor must be "auto" or a number above 0 and below 0.5, got {self.floor!r}.')
+
+    def _read(self, X: Any) -> list[NDArray[np.floating[Any]]]:
+        """Ask every teacher, in threads: predictions release the GIL and nothing has to be copied."""
+        read = check_memory(self.memory).cache(read_teacher, ignore=["name"])
+        asked = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")(
+            delayed(read)(teacher, X, len(labels), name=teacher_name(i, teacher))
+            for i, (teacher, labels) in enumerate(zip(self.teachers, self.class_lists_, strict=True))
+        )
+        return list(progress(asked, total=len(self.teachers), desc="Reading teachers", verbose=self.verbose))
+
+    def _join(self, answers: list[NDArray[np.floating[Any]]]) -> NDArray[np.floating[Any]]:
+        floored = [apply_floor(answer, floor) for answer, floor in zip(answers, self.floor_, strict=True)]
+        return np.concatenate(floored, axis=1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = input_tags(tags.input_tags, self.teachers)
+        return tags
+
+
+def read_teacher(teacher: Any, X: Any, n_classes: int, name: str) -> NDArray[np.floating[Any]]:
+    """Return one teacher's log-probabilities for all rows, read in chunks of bounded memory."""
+    n = count_rows(X)
+    out: NDArray[np.floating[Any]] | None = None
+    for rows in chunks(n, row_bytes(X) + 16 * n_classes):
+        whole = rows.start == 0 and rows.stop == n
+        answer = log_proba(teacher, X if whole else take_rows(X, rows), name)
+        if answer.shape != (rows.stop - rows.start, n_classes):
+            raise ValueError(
+                f"{name} gave an output of shape {answer.shape} for {rows.stop - rows.start} rows and a list of "
+                f"{n_classes} classes: its class list must name every output column."
+            )
+        if out is None:
+            out = np.empty((n, n_classes), dtype=answer.dtype)
+        out[rows] = answer
+    assert out is not None
+    return out
