@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.utils import gen_batches
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 
 def count_rows(X: Any) -> int:
@@ -47,3 +48,14 @@ def row_bytes(X: Any) -> float:
     if size is None and hasattr(X, "memory_usage"):
         size = X.memory_usage(deep=False).sum()
     return float(size) / max(_num_samples(X), 1) if isinstance(size, (int, np.integer)) else 1024.0
+
+
+def check_row_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
+    """Validate row weights: one per row, finite, none negative, not all zero. None stays None."""
+    if sample_weight is None:
+        return None
+    weights: NDArray[np.float64] = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weights < 0).any() or not weights.any():
+        what = "negative values" if (weights < 0).any() else "only zeros"
+        raise ValueError(f"sample_weight holds {what}: rows need weights of at least zero, and some above it.")
+    return weights

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from sklearn_uhc._rows import check_row_weights
 from sklearn_uhc.balance import balanced_targets, class_weights
 from sklearn_uhc.merging import TeacherMerger
 from sklearn_uhc.soft_labels import SoftLabelMethod
@@ -147,8 +148,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         """
         self._check_routing(fit_params)
         X = check_input(self, X, reset=True)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X)
+        sample_weight = check_row_weights(sample_weight, X)
         Q = self._merge_teachers(X, log_p)
         self._check_labels(X, y)
         targets, sample_weight = self._targets(Q, sample_weight)

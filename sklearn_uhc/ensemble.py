@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_uhc._rows import check_row_weights
 from sklearn_uhc.balance import balanced_targets, class_weights
 from sklearn_uhc.merging import TeacherMerger
 from sklearn_uhc.soft_labels import SoftLabelMethod
@@ -120,6 +121,7 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         self
         """
         X = check_input(self, X, reset=True)
+        sample_weight = check_row_weights(sample_weight, X)
         Q = self._merge_teachers(X)
         self._check_labels(X, y)
         self.class_weight_ = class_weights(Q, sample_weight) if self._balances() else None

@@ -21,7 +21,7 @@ MIN_PROBABILITY = 1e-12
 def teacher_agreement(
     log_p: Any, proba: Any, class_lists: Sequence[Any], *, sample_weight: NDArray[Any] | None = None
 ) -> float:
-    r"""Mean negative cross-entropy of the merged prediction, restricted to each teacher's classes, against that teacher.
+    r"""Mean negative cross-entropy of the merged prediction against each teacher, over that teacher's classes.
 
     .. math:: \frac{1}{nN} \sum_x \sum_i \sum_{l \in L_i} p_i(l) \log \frac{q_l}{\sum_{k \in L_i} q_k}
 

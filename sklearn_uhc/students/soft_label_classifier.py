@@ -14,10 +14,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_array, check_is_fitted, has_fit_parameter
 
 from sklearn_uhc._response import SUM_TOLERANCE, log_proba
-from sklearn_uhc._rows import count_rows
+from sklearn_uhc._rows import check_row_weights, count_rows
 from sklearn_uhc.students.replicate import ReplicateStrategy
 from sklearn_uhc.students.temperature import on_simplex, sharpen, student_temperature
 from sklearn_uhc.students.twins import TwinStrategy
@@ -121,8 +121,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if isinstance(self.temperature, bool) or not isinstance(self.temperature, Real) or not self.temperature > 0:
             raise ValueError(f"temperature must be a positive number, got {self.temperature!r}.")
         params = self._route(fit_params)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X)
+        sample_weight = check_row_weights(sample_weight, X)
         if not self._is_soft(y):
             return self._fit_hard(X, y, sample_weight, params)
         Q = self._check_soft_labels(X, y)
@@ -240,7 +239,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _is_soft(self, y: Any) -> bool:
         """Whether y has one column per class; a single column is labels, unless `classes` names one class."""
-        shape = np.shape(y)
+        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
         one_class = self.classes is not None and len(self.classes) == 1
         return len(shape) == 2 and (shape[1] > 1 or one_class)
 
@@ -302,6 +301,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags = copy.copy(wrapped.input_tags)
         if wrapped.classifier_tags is not None:
             tags.classifier_tags = copy.copy(wrapped.classifier_tags)
+            tags.classifier_tags.multi_label = False  # columns of y are the probabilities of one label
         tags.non_deterministic = wrapped.non_deterministic
         return tags
 

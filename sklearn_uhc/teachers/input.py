@@ -35,7 +35,7 @@ def _is_matrix(X: Any) -> bool:
         return X.dtype.kind in "biufc" and X.ndim <= 2
     if isinstance(X, (list, tuple)) and len(X):
         return np.ndim(X[0]) <= 1 and not isinstance(X[0], (str, bytes, dict))
-    return np.isscalar(X)
+    return np.isscalar(X) or (hasattr(X, "__array__") and not hasattr(X, "ndim"))
 
 
 def input_tags(tags: Any, estimators: Iterable[Any]) -> Any:
