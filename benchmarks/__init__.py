@@ -1,0 +1,1 @@
+"""Measurements and the demo. They use the public API only."""

@@ -28,10 +28,10 @@ class ProbabilityFactorization(SoftLabelMethod):
         Classes of each teacher, in block order. None: one block, its columns are the classes.
     temperature : float, default=3.0
         Divides the logits of every teacher first.
-    tol : float, default=1e-4
-        A sample is done when u and v change by less in one sweep (root mean square). The paper stops at 1e-3.
-    max_iter : int, default=3000
-        Most sweeps of alternating least squares, as in the paper.
+    tol : float, default=1e-8
+        A sample is solved when no entry of the gradient by log v, relative to the squared norm of P, exceeds it.
+    max_iter : int, default=200
+        Most steps. Newton steps take the place of the paper's alternating sweeps, which need thousands.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -42,7 +42,7 @@ class ProbabilityFactorization(SoftLabelMethod):
     label_space_ : LabelSpace
         Blocks and connected components of the lists.
     n_iter_ : int
-        Sweeps of the slowest sample of the last call.
+        Steps of the slowest sample of the last call.
     n_not_converged_ : int
         Samples of the last call that stopped at `max_iter`.
 
@@ -51,8 +51,8 @@ class ProbabilityFactorization(SoftLabelMethod):
     >>> import numpy as np
     >>> from sklearn_uhc import ProbabilityFactorization
     >>> log_p = np.log([[0.8, 0.2, 0.5, 0.5]])
-    >>> ProbabilityFactorization([["a", "b"], ["b", "c"]], temperature=1).fit_transform(log_p).round(2)
-    array([[0.67, 0.17, 0.17]])
+    >>> ProbabilityFactorization([["a", "b"], ["b", "c"]], temperature=1).fit_transform(log_p).round(4)
+    array([[0.6667, 0.1667, 0.1667]])
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class ProbabilityFactorization(SoftLabelMethod):
         class_lists: Sequence[Any] | None = None,
         *,
         temperature: float = 3.0,
-        tol: float = 1e-4,
-        max_iter: int = 3000,
+        tol: float = 1e-8,
+        max_iter: int = 200,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists

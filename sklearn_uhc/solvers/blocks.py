@@ -43,6 +43,7 @@ class Blocks:
     to_class: Array  #: (K, L), column k means class l
     to_teacher: Array  #: (K, N), column k belongs to teacher i
     component_mean: Array  #: (L, L), takes the mean over the connected component of each class
+    teacher_component_mean: Array  #: (N, N), the same for teachers
     class_of: NDArray[np.int_]  #: (K,)
     teacher_of: NDArray[np.int_]  #: (K,)
     n_components: int
@@ -52,12 +53,13 @@ class Blocks:
         """Build the matrices; they depend on the class lists alone, never on a sample."""
         class_of = np.concatenate(space.columns)
         teacher_of = np.repeat(np.arange(space.n_teachers), [len(c) for c in space.columns])
-        same = (space.components[:, None] == space.components[None, :]).astype(float)
+        component_of_teacher = space.components[[columns[0] for columns in space.columns]]
         return cls(
             M=space.mask.astype(float),
             to_class=np.eye(space.n_classes)[class_of],
             to_teacher=np.eye(space.n_teachers)[teacher_of],
-            component_mean=same / same.sum(axis=1, keepdims=True),
+            component_mean=_group_mean(space.components),
+            teacher_component_mean=_group_mean(component_of_teacher),
             class_of=class_of,
             teacher_of=teacher_of,
             n_components=space.n_components,
@@ -87,6 +89,12 @@ class Blocks:
             return Q / Q.sum(axis=1, keepdims=True)
         U = np.log(np.maximum(Q, np.exp(MIN_LOG_P)))
         return softmax(U - U @ self.component_mean)
+
+
+def _group_mean(groups: NDArray[np.int_]) -> Array:
+    """Projector on vectors that are constant within every group."""
+    same = (groups[:, None] == groups[None, :]).astype(float)
+    return same / same.sum(axis=1, keepdims=True)
 
 
 def softmax(U: Array) -> Array:

@@ -34,16 +34,17 @@ def dual_gradient(theta: Array, a: Array, M: Array) -> Array:
     return t * ((a / (t @ M)) @ M.T) - 1 + RIDGE * theta
 
 
-def _newton_direction(theta: Array, gradient: Array, a: Array, M: Array, pairs: Array) -> Array:
+def _newton_direction(theta: Array, gradient: Array, a: Array, pairs: Array, blocks: Blocks) -> Array:
     """- Hessian^-1 gradient; `pairs` holds M_il M_jl as an (L, N * N) matrix."""
+    M = blocks.M
     n, N = theta.shape
     t = np.exp(theta)
     H = -((a / (t @ M) ** 2) @ pairs).reshape(n, N, N) * t[:, :, None] * t[:, None, :]
     diagonal = np.arange(N)
     H[:, diagonal, diagonal] += gradient + 1 - RIDGE * theta + RIDGE
-    # The null space of the Hessian holds the ones vector: filling it in changes no step, as the gradient
-    # is orthogonal to it, and keeps the system well conditioned.
-    H += 1.0 / N
+    # The null space of the Hessian holds the indicators of the components: filling them in changes no step, as the
+    # gradient is orthogonal to them, and keeps the system well conditioned.
+    H += blocks.teacher_component_mean
     step = -np.linalg.solve(H, gradient[:, :, None])[:, :, 0]
     longest = np.abs(step).max(axis=1, keepdims=True)
     return step * np.minimum(1.0, MAX_STEP / np.maximum(longest, 1e-300))
@@ -79,7 +80,7 @@ def solve_ce(P: Array, blocks: Blocks, *, tol: float = 1e-9, max_iter: int = 100
         active, gradient = active[going], gradient[going]
         if len(active) == 0 or iteration == max_iter:
             break
-        step = _newton_direction(theta[active], gradient, a[active], M, pairs)
+        step = _newton_direction(theta[active], gradient, a[active], pairs, blocks)
         theta[active] = _damped_step(theta[active], step, gradient, a[active], M)
     converged = np.ones(n, dtype=bool)
     converged[active] = False

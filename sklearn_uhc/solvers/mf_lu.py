@@ -1,16 +1,17 @@
-"""MF-LU: rank-one factorization of the logits with a free scale per teacher (the paper's Algorithm 2).
+"""MF-LU: rank-one factorization of the logits with a free scale per teacher, by alternating least squares.
 
     min over u, v, c of  || M * (Z - u v' - 1 c') ||_F^2 + lam (||u||^2 + ||v||^2),      v >= 0
 
-Each step minimises over some of the variables: u given v and c, then v and c together given u. c is the mean of
-z_i - v_i u over the list of teacher i, so with Z centred per block it is minus v_i times the mean of u there.
+Each step minimises over some of the variables: u given v and c, then v and c together given u, then the common scale
+that u v' leaves free. c is the mean of z_i - v_i u over the list of teacher i, so with Z centred per block it is minus
+v_i times the mean of u there.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sklearn_uhc.solvers.als import alternate
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
 
 
@@ -21,40 +22,68 @@ def objective(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> Array
     return value
 
 
-def _ratio_of_norms(U: Array, V: Array) -> Array:
-    """Return s (n, 1) with ||u / s|| = ||v s||, or 1 where one of them is zero."""
+def gradient(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
+    """Half the derivatives by u (n, L) and v (n, N), c at its best."""
+    error = blocks.center(Z - U[:, blocks.class_of] * V[:, blocks.teacher_of])
+    by_u = lam * U - (error * V[:, blocks.teacher_of]) @ blocks.to_class
+    by_v = lam * V - (error * U[:, blocks.class_of]) @ blocks.to_teacher
+    return by_u, by_v
+
+
+def best_u(Z: Array, V: Array, mean_u: Array, lam: float, blocks: Blocks) -> Array:
+    """Least squares for u given v and c, c expressed by the list means of the previous u; mean zero per component."""
+    Z_minus_c = Z + (V * mean_u)[:, blocks.teacher_of]
+    U = ((Z_minus_c * V[:, blocks.teacher_of]) @ blocks.to_class) / (lam + V**2 @ blocks.M)
+    # A common shift of u within a component is absorbed by c and only adds to ||u||: take it out.
+    return U - U @ blocks.component_mean
+
+
+def best_v(Z: Array, U: Array, lam: float, blocks: Blocks) -> Array:
+    """Least squares for v and c given u, v not negative."""
+    variance = U**2 @ blocks.M.T - (U @ blocks.M.T) ** 2 / blocks.sizes
+    V = ((Z * U[:, blocks.class_of]) @ blocks.to_teacher) / (lam + np.maximum(variance, 0.0))
+    return np.maximum(V, 0.0)
+
+
+def balance_norms(U: Array, V: Array) -> tuple[Array, Array]:
+    """Scale to ||u|| = ||v||: u v' stays, the ridge is smallest. Alternation alone creeps there, for hundreds of sweeps."""
     squares = (U**2).sum(axis=1, keepdims=True), (V**2).sum(axis=1, keepdims=True)
     usable = (squares[0] > 0) & (squares[1] > 0)
-    ratio: Array = np.where(usable, squares[0], 1.0) / np.where(usable, squares[1], 1.0)
-    return ratio**0.25
+    s = (np.where(usable, squares[0], 1.0) / np.where(usable, squares[1], 1.0)) ** 0.25
+    return U / s, V * s
+
+
+def sweep(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
+    """One round of updates; none of them increases the objective."""
+    U = best_u(Z, V, (U @ blocks.M.T) / blocks.sizes, lam, blocks)
+    return balance_norms(U, best_v(Z, U, lam, blocks))
 
 
 def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-4, max_iter: int = 3000) -> Solution:
-    """Alternate from v = 1 and c = mean logit, as in the paper; `u` has mean zero in every component."""
-
-    def best_u(Z: Array, V: Array, mean_u: Array) -> Array:
-        Z_minus_c = Z + (V * mean_u)[:, blocks.teacher_of]
-        U = ((Z_minus_c * V[:, blocks.teacher_of]) @ blocks.to_class) / (lam + V**2 @ blocks.M)
-        # A common shift of u within a component is absorbed by c and only adds to ||u||: take it out.
-        return U - U @ blocks.component_mean
-
-    def best_v(Z: Array, U: Array, mean_u: Array) -> Array:
-        V = ((Z * U[:, blocks.class_of]) @ blocks.to_teacher) / (
-            lam + np.maximum(U**2 @ blocks.M.T - blocks.sizes * mean_u**2, 0.0)
-        )
-        return np.maximum(V, 0.0)
-
-    def mean_over_lists(U: Array) -> Array:
-        mean: Array = (U @ blocks.M.T) / blocks.sizes
-        return mean
-
-    def sweep(data: Array, U: Array, V: Array) -> tuple[Array, Array]:
-        U = best_u(data, V, mean_over_lists(U))
-        V = best_v(data, U, mean_over_lists(U))
-        # u / s and v * s fit alike; the ridge is smallest at equal norms, where plain alternation creeps to.
-        s = _ratio_of_norms(U, V)
-        return U / s, V * s
-
+    """Sweep from v = 1 and c = mean logit, as in the paper, until u and v of a sample change by less than `tol`."""
     Z = blocks.center(Z)
-    V = np.ones((len(Z), len(blocks.M)))
-    return alternate(sweep, Z, best_u(Z, V, np.zeros_like(V)), V, tol=tol, max_iter=max_iter)
+    n = len(Z)
+    V = np.ones((n, len(blocks.M)))
+    U = best_u(Z, V, np.zeros_like(V), lam, blocks)
+    n_iter = np.full(n, max_iter)
+    active: NDArray[np.int_] = np.arange(n)
+    batch, u, v = Z, U, V
+    for iteration in range(1, max_iter + 1):
+        new_u, new_v = sweep(batch, u, v, lam, blocks)
+        done = (_rmse(new_u, u) < tol) & (_rmse(new_v, v) < tol)
+        u, v = new_u, new_v
+        # Copying the batch costs as much as a sweep: let samples leave it only when enough of them are done.
+        if done.mean() > 0.1 or iteration == max_iter:
+            U[active], V[active] = u, v
+            n_iter[active[done]] = iteration
+            active, batch, u, v = active[~done], batch[~done], u[~done], v[~done]
+        if len(active) == 0:
+            break
+    converged = np.ones(n, dtype=bool)
+    converged[active] = False
+    return Solution(U, V, n_iter, converged)
+
+
+def _rmse(A: Array, B: Array) -> Array:
+    root: Array = np.sqrt(((A - B) ** 2).mean(axis=1))
+    return root

@@ -1,7 +1,8 @@
 """The smallest probability that a teacher is taken to mean, learnt from its answers.
 
-A forest, a k-NN or a tree says exactly 0 where it has counted no vote, and in logit space such a zero outvotes
-everybody. The tail of a network's softmax is information. So the floor is decided per teacher.
+A forest, a k-NN or a tree says exactly 0 where it has counted no vote, naive Bayes says 1e-300 where it multiplied
+what it should not have, and in logit space such an answer outvotes everybody. The tail of a network's softmax is
+information. So the floor is decided per teacher; `docs/floor.md` has the measurements behind the numbers.
 """
 
 from __future__ import annotations
@@ -13,21 +14,18 @@ from numpy.typing import NDArray
 
 #: Floor of a teacher whose small values mean something.
 SMOOTH_FLOOR = 1e-6
-#: A teacher that counts votes has exact zeros in at least this share of its answers; underflow is rarer.
-ZERO_SHARE = 0.02
-#: Half a vote, kept within these bounds.
-COUNT_FLOOR = (0.01, 0.1)
+#: No calibrated classifier means a probability below this one.
+ABSURD = 1e-20
+#: A teacher is saturated if at least this share of its answers is absurd; the underflow of a network is rarer.
+SATURATED_SHARE = 0.02
+#: The k classes of a saturated teacher share this much probability, whatever it says.
+SATURATED_MASS = 0.05
 
 
 def learn_floor(log_p: NDArray[np.floating[Any]]) -> float:
     """Choose the floor of one teacher from its (n, k) log-probabilities."""
-    zero = np.isneginf(log_p)
-    k = log_p.shape[1]
-    if k == 1 or zero.mean() < ZERO_SHARE:
-        return SMOOTH_FLOOR
-    smallest = float(np.exp(log_p[~zero].min()))
-    # k floors together must stay well below 1, or they would drown what the teacher does say.
-    return min(float(np.clip(smallest / 2, *COUNT_FLOOR)), 0.5 / k)
+    share = float((log_p < np.log(ABSURD)).mean())
+    return SATURATED_MASS / log_p.shape[1] if share >= SATURATED_SHARE else SMOOTH_FLOOR
 
 
 def apply_floor(log_p: NDArray[np.floating[Any]], floor: float) -> NDArray[np.floating[Any]]:

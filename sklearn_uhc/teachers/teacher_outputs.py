@@ -39,9 +39,8 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Names of each teacher's classes in the order of its outputs, for teachers that call the same thing by different
         names. None, for all or for one teacher: its own `classes_`.
     floor : float or "auto", default="auto"
-        Smallest probability a teacher may give, as zeros are never meant. "auto" learns one per teacher in `fit`: a
-        teacher that counts votes (2 % of exact zeros or more: trees, forests, k-NN) gets half its smallest positive
-        value, kept within 0.01 and 0.1 and below 0.5 / k for k classes; any other gets 1e-6.
+        Smallest probability a teacher may give. "auto" learns one per teacher in `fit`: a saturated teacher (2 % of its
+        answers or more are below 1e-20: trees, forests, k-NN, naive Bayes) gets 0.05 / k for k classes, any other 1e-6.
     memory : str or joblib.Memory, default=None
         Where to keep the answers, so that a search reads each teacher once per X.
     n_jobs : int, default=None
