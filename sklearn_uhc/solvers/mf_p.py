@@ -62,19 +62,23 @@ def _newton_step(P: Array, V: Array, slope: Array, damping: Array, blocks: Block
     U, B = best_u(P, V, blocks), V**2 @ blocks.M + TINY
     Y = U[:, blocks.class_of] * V[:, blocks.teacher_of]
     flat = V[:, blocks.teacher_of] * P - 2 * Y * V[:, blocks.teacher_of]
-    scale = Y**2 @ blocks.to_teacher + TINY
+    # Work in units of sqrt(sum_l y^2), so that teachers with a tiny v do not spoil the system.
+    unit = 1 / np.sqrt(np.maximum(Y**2 @ blocks.to_teacher, 1e-14 * (P**2).sum(axis=1, keepdims=True)))
     G = np.zeros((n, N, L))
-    G[:, blocks.teacher_of, blocks.class_of] = flat / np.sqrt(B)[:, blocks.class_of]
+    G[:, blocks.teacher_of, blocks.class_of] = flat * unit[:, blocks.teacher_of] / np.sqrt(B)[:, blocks.class_of]
     H = -G @ G.transpose(0, 2, 1)
     diagonal = np.arange(N)
-    H[:, diagonal, diagonal] += damping[:, None] * scale - (U[:, blocks.class_of] * flat) @ blocks.to_teacher
+    H[:, diagonal, diagonal] += damping[:, None] - unit**2 * ((U[:, blocks.class_of] * flat) @ blocks.to_teacher)
     # F does not change when all v of a component grow alike: fill that direction in.
-    H += scale.mean(axis=1)[:, None, None] * blocks.teacher_component_mean
-    step = np.linalg.solve(H + TINY * np.eye(N), -slope[:, :, None])[:, :, 0]
+    H += blocks.teacher_component_mean / (unit[:, :, None] * unit[:, None, :]) * (unit**2).min(axis=1)[:, None, None]
+    try:
+        step = unit * np.linalg.solve(H, -(unit * slope)[:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:  # some sample's system is exactly singular: the paper's sweep will do
+        return np.zeros_like(V)
     return np.asarray(np.clip(step, -2.0, 2.0))
 
 
-def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-8, max_iter: int = 200) -> Solution:
+def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-10, max_iter: int = 1000) -> Solution:
     """Minimise from v = 1, as in the paper, until no entry of the relative gradient exceeds `tol`."""
     n = len(P)
     V = np.ones((n, len(blocks.M)))
@@ -106,4 +110,6 @@ def _advance(P: Array, V: Array, slope: Array, damping: Array, blocks: Blocks) -
     value = [objective(P, best_u(P, v, blocks), v, blocks) for v in (newton, plain)]
     better = value[0] <= value[1]
     V = np.where(better[:, None], newton, plain)
-    return V / V.max(axis=1, keepdims=True), np.clip(np.where(better, damping / 8, damping * 8), 1e-12, 1e4)
+    damping = np.where(better, damping / 8, damping * 8)
+    # Beyond some damping a Newton step is only a shorter sweep: begin again.
+    return V / V.max(axis=1, keepdims=True), np.where(damping > 10, 1e-2, np.maximum(damping, 1e-12))
