@@ -35,8 +35,6 @@ def log_proba(estimator: Any, X: Any, name: str) -> NDArray[np.floating[Any]]:
 
 
 def _as_matrix(answer: Any, response: str, name: str) -> NDArray[np.floating[Any]]:
-    if isinstance(answer, list):
-        raise ValueError(f"{name} predicts several outputs at once; give one classifier per output instead.")
     values = np.asarray(answer)
     if not np.issubdtype(values.dtype, np.floating):
         values = values.astype(float)
@@ -80,6 +78,6 @@ def _normalize(log_p: NDArray[np.floating[Any]], name: str, response: str) -> ND
 
 
 def _log_softmax(scores: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    if np.isinf(scores).any():
-        scores = np.nan_to_num(scores)  # an infinite score stays the largest, and inf - inf never arises
+    limit = np.finfo(scores.dtype).max / 4
+    scores = np.clip(scores, -limit, limit)  # an infinite score stays the largest, and inf - inf never arises
     return log_softmax(scores, axis=1)

@@ -31,7 +31,7 @@ class ProbabilityFactorization(SoftLabelMethod):
     tol : float, default=1e-10
         A sample is solved when no entry of the gradient by log v, relative to the squared norm of P, exceeds it.
     max_iter : int, default=1000
-        Most steps; 10 to 40 are usual. Newton steps take the place of the paper's alternating sweeps, which need thousands.
+        Most steps. Newton's take the place of the paper's alternating sweeps: 10 to 40 instead of thousands.
     verbose : int, default=0
         1 shows a progress bar.
 

@@ -7,6 +7,7 @@ information. So the floor is decided per teacher; `docs/floor.md` has the measur
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,11 @@ SATURATED_MASS = 0.05
 
 def learn_floor(log_p: NDArray[np.floating[Any]]) -> float:
     """Choose the floor of one teacher from its (n, k) log-probabilities."""
-    share = float((log_p < np.log(ABSURD)).mean())
+    share = float((log_p < math.log(ABSURD)).mean())
     return SATURATED_MASS / log_p.shape[1] if share >= SATURATED_SHARE else SMOOTH_FLOOR
 
 
 def apply_floor(log_p: NDArray[np.floating[Any]], floor: float) -> NDArray[np.floating[Any]]:
     """Raise probabilities below the floor to it and normalise again."""
-    raised = np.maximum(log_p, np.log(floor))
+    raised = np.maximum(log_p, math.log(floor))
     return raised - np.log(np.exp(raised).sum(axis=1, keepdims=True))

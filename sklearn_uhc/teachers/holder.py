@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -58,6 +59,10 @@ def _check_fitted(teacher: Any, name: str) -> None:
 
 def _class_list(i: int, teacher: Any, labels: Any) -> Any:
     own = getattr(teacher, "classes_", None)
+    if own is not None and len(own) and np.ndim(own[0]) > 0:
+        raise ValueError(
+            f"{teacher_name(i, teacher)} predicts several outputs at once: give one classifier per output."
+        )
     if labels is None:
         if own is None:
             raise ValueError(f"{teacher_name(i, teacher)} has no classes_: name its classes with class_lists.")
