@@ -17,7 +17,7 @@ from sklearn_uhc._rows import check_row_weights
 from sklearn_uhc.balance import balanced_targets, class_weights
 from sklearn_uhc.merging import TeacherMerger
 from sklearn_uhc.soft_labels import SoftLabelMethod
-from sklearn_uhc.students import SoftLabelClassifier
+from sklearn_uhc.students import SoftLabelClassifier, check_student
 from sklearn_uhc.teachers.input import check_input, input_tags
 
 __all__ = ["HeterogeneousDistiller"]
@@ -147,6 +147,8 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         self
         """
         self._check_routing(fit_params)
+        student = self._make_student()
+        check_student(student.estimator, student.strategy)  # before hours of reading teachers
         X = check_input(self, X, reset=True)
         sample_weight = check_row_weights(sample_weight, X)
         Q = self._merge_teachers(X, log_p)
@@ -154,7 +156,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         targets, sample_weight = self._targets(Q, sample_weight)
         if self.verbose:
             print(f"Training {type(self.student).__name__} on {len(targets)} rows, {len(self.classes_)} classes")
-        self.student_ = self._make_student(temperature=self.method_.temperature, classes=self.classes_)
+        self.student_ = student.set_params(temperature=self.method_.temperature, classes=self.classes_)
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
         self.student_.fit(X, targets, sample_weight=sample_weight, **routed)
         return self
@@ -203,10 +205,11 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
             return Q, sample_weight
         return balanced_targets(Q, self.class_weight_, sample_weight)
 
-    def _make_student(self, **params: Any) -> SoftLabelClassifier:
-        if isinstance(self.student, SoftLabelClassifier):
-            return clone(self.student).set_params(**params)
-        return SoftLabelClassifier(self.student, **params)
+    def _make_student(self) -> SoftLabelClassifier:
+        student: SoftLabelClassifier
+        given = isinstance(self.student, SoftLabelClassifier)
+        student = clone(self.student) if given else SoftLabelClassifier(self.student)
+        return student
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

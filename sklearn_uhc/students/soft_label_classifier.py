@@ -120,6 +120,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         if isinstance(self.temperature, bool) or not isinstance(self.temperature, Real) or not self.temperature > 0:
             raise ValueError(f"temperature must be a positive number, got {self.temperature!r}.")
+        check_student(self.estimator)
         params = self._route(fit_params)
         sample_weight = check_row_weights(sample_weight, X)
         if not self._is_soft(y):
@@ -304,6 +305,14 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             tags.classifier_tags.multi_label = False  # columns of y are the probabilities of one label
         tags.non_deterministic = wrapped.non_deterministic
         return tags
+
+
+def check_student(estimator: Any, strategy: str | None = None) -> None:
+    """Raise if this is no estimator or, with a strategy, if it cannot learn from soft labels by it."""
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise TypeError(f"The student must be an estimator, such as RandomForestClassifier(), got {estimator!r}.")
+    if strategy is not None:
+        resolve_strategy(estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator, strategy)
 
 
 def resolve_strategy(estimator: Any, strategy: str = "auto") -> Any:

@@ -74,7 +74,8 @@ class TwinStrategy:
             Q, sample_weight = Q * sample_weight[:, None], None
         if sample_weight is not None:
             params["sample_weight"] = _check_takes_weights(twin, sample_weight)
-        return twin.fit(X, Q, **params)
+        # A single class is a single output, which scikit-learn wants as a vector.
+        return twin.fit(X, Q[:, 0] if Q.shape[1] == 1 else Q, **params)
 
     @staticmethod
     def predict_proba(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:

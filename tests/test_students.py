@@ -1,0 +1,332 @@
+"""SoftLabelClassifier: exactness where it is claimed, and clear refusals."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
+from scipy.special import log_softmax, softmax
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.feature_selection import SelectKBest
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier, SGDClassifier
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
+
+from sklearn_uhc import SoftLabelClassifier
+from sklearn_uhc.students.replicate import DROPPED, replicate
+from sklearn_uhc.students.temperature import sharpen
+
+TREES = [
+    DecisionTreeClassifier(random_state=0, max_depth=4),
+    ExtraTreeClassifier(random_state=0),
+    RandomForestClassifier(20, random_state=0, min_samples_leaf=2),
+    ExtraTreesClassifier(20, random_state=0),
+]
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_blobs(300, n_features=4, centers=4, cluster_std=2.5, random_state=0)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def soft(data):
+    X, y = data
+    return LogisticRegression(C=0.05).fit(X, y).predict_proba(X)
+
+
+@pytest.mark.parametrize("tree", TREES, ids=lambda t: type(t).__name__)
+def test_on_one_hot_labels_a_twin_is_the_gini_classifier(data, tree):
+    X, y = data
+    twin = SoftLabelClassifier(tree).fit(X, np.eye(4)[y])
+    assert twin.strategy_ == "twin"
+    plain = clone(tree).fit(X, y)
+    if hasattr(plain, "tree_"):
+        assert twin.estimator_.tree_.node_count == plain.tree_.node_count
+    np.testing.assert_allclose(twin.predict_proba(X), plain.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("params", [{"min_impurity_decrease": 0.02}, {"ccp_alpha": 0.01}, {"max_features": 2}])
+def test_a_twin_keeps_the_meaning_of_hyper_parameters(data, params):
+    X, y = data
+    tree = DecisionTreeClassifier(random_state=0, **params)
+    twin = SoftLabelClassifier(tree).fit(X, np.eye(4)[y])
+    assert twin.estimator_.tree_.node_count == tree.fit(X, y).tree_.node_count
+
+
+def test_a_leaf_is_the_weighted_mean_of_its_soft_labels(data, soft):
+    X, _ = data
+    weight = np.random.default_rng(0).random(len(X))
+    clf = SoftLabelClassifier(DecisionTreeClassifier(max_depth=3, random_state=0)).fit(X, soft, weight)
+    leaf = clf.estimator_.apply(X)
+    proba = clf.predict_proba(X)
+    for one in np.unique(leaf):
+        mean = np.average(soft[leaf == one], axis=0, weights=weight[leaf == one])
+        np.testing.assert_allclose(proba[leaf == one], np.tile(mean, (np.sum(leaf == one), 1)), atol=1e-10)
+
+
+@pytest.mark.parametrize("weights", ["uniform", "distance"])
+def test_neighbours_average_weighted_soft_labels(data, soft, weights):
+    X, y = data
+    sample_weight = np.random.default_rng(0).random(len(X)) + 0.1
+    clf = SoftLabelClassifier(KNeighborsClassifier(5)).fit(X, soft, sample_weight)
+    _, near = clf.estimator_.kneighbors(X)
+    expected = [np.average(soft[rows], axis=0, weights=sample_weight[rows]) for rows in near]
+    np.testing.assert_allclose(clf.predict_proba(X), expected)
+    plain = KNeighborsClassifier(5, weights=weights).fit(X, y)
+    one_hot = SoftLabelClassifier(KNeighborsClassifier(5, weights=weights)).fit(X, np.eye(4)[y])
+    np.testing.assert_allclose(one_hot.predict_proba(X + 0.1), plain.predict_proba(X + 0.1), atol=1e-12)
+
+
+def test_radius_neighbours_without_any_give_the_prior(data, soft):
+    X, _ = data
+    clf = SoftLabelClassifier(RadiusNeighborsClassifier(2.0)).fit(X, soft)
+    proba = clf.predict_proba(np.vstack([X[:1], [[1e6] * 4]]))
+    np.testing.assert_allclose(proba[1], soft.mean(axis=0))
+    assert np.isfinite(proba).all()
+
+
+def soft_logistic_regression(X, Q, C, weight):
+    """Minimise the soft cross-entropy with scikit-learn's penalty directly; returns probabilities on X."""
+    n_features, n_classes = X.shape[1], Q.shape[1]
+
+    def loss(flat):
+        W = flat.reshape(n_features + 1, n_classes)
+        log_s = log_softmax(X @ W[:-1] + W[-1], axis=1)
+        error = weight[:, None] * (np.exp(log_s) - Q)
+        gradient = C * np.vstack([X.T @ error, error.sum(axis=0)])
+        gradient[:-1] += W[:-1]
+        value = -C * (weight[:, None] * Q * log_s).sum() + 0.5 * (W[:-1] ** 2).sum()
+        return value, gradient.ravel()
+
+    start = np.zeros((n_features + 1) * n_classes)
+    options = {"ftol": 1e-14, "gtol": 1e-8, "maxiter": 2000}
+    W = minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x.reshape(-1, n_classes)
+    return softmax(X @ W[:-1] + W[-1], axis=1)
+
+
+def test_replication_is_the_soft_cross_entropy(data, soft):
+    X, _ = data
+    weight = np.random.default_rng(0).random(len(X)) + 0.5
+    model = LogisticRegression(C=0.3, tol=1e-8, max_iter=2000)
+    smooth = 0.9 * soft + 0.1 / 4  # no entry is small enough to be dropped
+    clf = SoftLabelClassifier(model).fit(X, smooth, weight)
+    assert clf.strategy_ == "replicate"
+    np.testing.assert_allclose(clf.predict_proba(X), soft_logistic_regression(X, smooth, 0.3, weight), atol=1e-5)
+    dropped = SoftLabelClassifier(model).fit(X, soft, weight).predict_proba(X)
+    np.testing.assert_allclose(dropped, soft_logistic_regression(X, soft, 0.3, weight), atol=2e-3)
+
+
+def test_replication_drops_at_most_its_bound_and_no_class():
+    Q = np.random.default_rng(0).dirichlet(np.full(30, 0.05), size=200)
+    Q[:, 7] = 1e-9
+    Q /= Q.sum(axis=1, keepdims=True)
+    rows, labels, weights = replicate(Q)
+    assert set(labels) == set(range(30))
+    np.testing.assert_allclose(np.bincount(rows, weights), 1)
+    rebuilt = np.zeros_like(Q)
+    rebuilt[rows, labels] = weights
+    assert (np.abs(rebuilt - Q).sum(axis=1) <= 2 * DROPPED).all()
+    assert len(rows) < 0.5 * Q.size
+
+
+CLASSIFIERS = [
+    LogisticRegression(),
+    RidgeClassifier(),
+    LinearSVC(),
+    SVC(),
+    SGDClassifier(loss="log_loss", random_state=0),
+    GaussianNB(),
+    HistGradientBoostingClassifier(max_iter=10, max_depth=3),
+]
+
+
+@pytest.mark.parametrize("model", [*CLASSIFIERS, *TREES, KNeighborsClassifier()], ids=lambda m: type(m).__name__)
+def test_every_student_learns_names_from_soft_labels(data, soft, model):
+    X, y = data
+    names = np.array(["ash", "birch", "cedar", "doum"])
+    clf = SoftLabelClassifier(model, classes=names).fit(X, soft)
+    proba = clf.predict_proba(X)
+    assert proba.shape == (300, 4)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert clf.score(X, names[y]) > 0.7
+    assert clf.score(X, soft) > 0.7
+    np.testing.assert_allclose(np.exp(clf.predict_log_proba(X)), proba)
+    revived = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(revived.predict(X), clf.predict(X))
+
+
+def test_hard_labels_are_the_plain_estimator(data):
+    X, y = data
+    for model in (LogisticRegression(), RandomForestClassifier(5, random_state=0), LinearDiscriminantAnalysis()):
+        wrapped = SoftLabelClassifier(model, temperature=5).fit(X, y)
+        assert wrapped.strategy_ == "hard"
+        np.testing.assert_allclose(wrapped.predict_proba(X), clone(model).fit(X, y).predict_proba(X), atol=1e-12)
+    weighted = SoftLabelClassifier(LogisticRegression()).fit(X, y, sample_weight=y + 1.0)
+    expected = LogisticRegression().fit(X, y, sample_weight=y + 1.0)
+    np.testing.assert_allclose(weighted.predict_proba(X), expected.predict_proba(X))
+    with pytest.raises(TypeError, match="takes no sample_weight"):
+        SoftLabelClassifier(LinearDiscriminantAnalysis()).fit(X, y, sample_weight=y + 1.0)
+
+
+def test_class_names_come_from_the_columns_and_are_sorted(data, soft):
+    X, _ = data
+    frame = pd.DataFrame(soft, columns=["d", "a", "c", "b"])
+    clf = SoftLabelClassifier(KNeighborsClassifier(1)).fit(X, frame)
+    assert clf.classes_.tolist() == ["a", "b", "c", "d"]
+    np.testing.assert_allclose(clf.predict_proba(X), frame[["a", "b", "c", "d"]])
+    assert clf.score(X, frame) == 1
+    assert SoftLabelClassifier(KNeighborsClassifier(1)).fit(X, soft).classes_.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [LogisticRegression(C=10), KNeighborsClassifier(5), RandomForestClassifier(50, random_state=0), GaussianNB()],
+    ids=lambda m: type(m).__name__,
+)
+def test_tempered_labels_come_back_at_temperature_one(data, model):
+    """Log-loss on true labels is not spoilt by training at temperature 3."""
+    X, y = data
+    Q = LogisticRegression().fit(X, y).predict_proba(X)
+    tempered = softmax(np.log(Q) / 3, axis=1)
+    losses = {
+        "plain": log_loss(y, SoftLabelClassifier(model).fit(X, Q).predict_proba(X)),
+        "tempered": log_loss(y, SoftLabelClassifier(model, temperature=3).fit(X, tempered).predict_proba(X)),
+        "ignored": log_loss(y, SoftLabelClassifier(model).fit(X, tempered).predict_proba(X)),
+    }
+    if isinstance(model, GaussianNB):
+        assert losses["tempered"] == losses["ignored"]
+    else:
+        assert losses["tempered"] < losses["ignored"]
+        assert losses["tempered"] < losses["plain"] + 0.05
+
+
+def test_sharpening_inverts_tempering():
+    Q = np.random.default_rng(0).dirichlet(np.ones(5), size=10)
+    np.testing.assert_allclose(sharpen(softmax(np.log(Q) / 4, axis=1), 4), Q)
+    np.testing.assert_array_equal(sharpen(np.array([[1.0, 0.0]]), 9), [[1, 0]])
+
+
+def test_pipelines_fit_their_transformers_once_on_the_rows(data, soft):
+    X, _ = data
+    pipe = make_pipeline(StandardScaler(), SelectKBest(k=3), RandomForestClassifier(10, random_state=0))
+    clf = SoftLabelClassifier(pipe, temperature=2).fit(X, soft)
+    assert clf.strategy_ == "pipeline"
+    np.testing.assert_allclose(clf.estimator_[0].mean_, X.mean(axis=0))
+    assert clf.estimator_[-1].temperature == 2
+    assert not hasattr(pipe[0], "mean_")
+    assert clf.predict_proba(X).shape == (300, 4)
+    replicated = SoftLabelClassifier(make_pipeline(StandardScaler(), LogisticRegression())).fit(X, soft)
+    np.testing.assert_allclose(replicated.estimator_[0].mean_, X.mean(axis=0))
+    alone = SoftLabelClassifier(make_pipeline(LogisticRegression())).fit(X, soft)
+    np.testing.assert_allclose(
+        alone.predict_proba(X), SoftLabelClassifier(LogisticRegression()).fit(X, soft).predict_proba(X), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("model", [Ridge(), LinearRegression(), RandomForestRegressor(10, random_state=0)], ids=str)
+def test_multi_output_regressors_are_students(data, soft, model):
+    X, _ = data
+    proba = SoftLabelClassifier(model).fit(X, soft, sample_weight=np.ones(len(X))).predict_proba(X * 5)
+    assert (proba >= 0).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+
+
+def test_search_over_the_wrapped_estimator(data, soft):
+    X, _ = data
+    grid = {"estimator__max_depth": [1, 6]}
+    search = GridSearchCV(SoftLabelClassifier(DecisionTreeClassifier(random_state=0)), grid, cv=3).fit(X, soft)
+    assert search.best_params_ == {"estimator__max_depth": 6}
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), KNeighborsClassifier(3), DecisionTreeClassifier()], ids=str)
+def test_one_class_only(data, model):
+    X, _ = data
+    clf = SoftLabelClassifier(model, classes=["only"]).fit(X, np.ones((len(X), 1)))
+    assert set(clf.predict(X)) == {"only"}
+    np.testing.assert_array_equal(clf.predict_proba(X), 1)
+
+
+def test_a_class_without_any_weight_keeps_its_column(data):
+    X, _ = data
+    Q = np.zeros((len(X), 3))
+    Q[:, 0], Q[:, 2] = 0.3, 0.7
+    proba = SoftLabelClassifier(LogisticRegression()).fit(X, Q).predict_proba(X)
+    np.testing.assert_allclose(proba.mean(axis=0), [0.3, 0, 0.7], atol=1e-3)
+
+
+def test_kinds_of_x(data, soft):
+    X, _ = data
+    expected = SoftLabelClassifier(LogisticRegression()).fit(X, soft).predict_proba(X)
+    for convert in (csr_matrix, pd.DataFrame, lambda X: X.tolist()):
+        clf = SoftLabelClassifier(LogisticRegression()).fit(convert(X), soft)
+        np.testing.assert_allclose(clf.predict_proba(convert(X)), expected, atol=1e-4)
+    named = pd.DataFrame(X, columns=list("abcd"))
+    assert SoftLabelClassifier(LogisticRegression()).fit(named, soft).feature_names_in_.tolist() == list("abcd")
+
+
+def test_routing_of_fit_parameters(data, soft):
+    X, _ = data
+    with pytest.raises(ValueError, match="enable_metadata_routing"):
+        SoftLabelClassifier(SGDClassifier()).fit(X, soft, coef_init=np.zeros((4, 4)))
+    with sklearn.config_context(enable_metadata_routing=True):
+        student = SGDClassifier(loss="log_loss", max_iter=1, tol=None, eta0=1e-9, learning_rate="constant")
+        student.set_fit_request(coef_init=True, intercept_init=True)
+        start = np.arange(16.0).reshape(4, 4)
+        clf = SoftLabelClassifier(student).fit(X, soft, coef_init=start, intercept_init=np.zeros(4))
+    np.testing.assert_allclose(clf.estimator_.coef_, start, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("params", "Q", "error", "message"),
+    [
+        ({"estimator": LinearDiscriminantAnalysis()}, None, TypeError, "Analysis cannot learn .* What can"),
+        ({"strategy": "twin"}, None, TypeError, "cannot learn from soft labels with strategy='twin'"),
+        ({"strategy": "magic"}, None, ValueError, "strategy must be one of auto, twin, replicate"),
+        ({"temperature": 0}, None, ValueError, "temperature must be a positive number"),
+        ({"classes": ["a", "b"]}, None, ValueError, "classes must name each of the 3 columns"),
+        ({"classes": ["a", "b", "b"]}, None, ValueError, "classes must name each of the 3 columns"),
+        ({}, [[0.5, 0.5, 0.5]] * 150, ValueError, "row 0 of y sums to 1.5"),
+        ({}, [[1.5, -0.5, 0]] * 150, ValueError, "smallest entry -0.5"),
+        ({}, [[np.nan, 0, 1]] * 150, ValueError, "y contains NaN"),
+        ({}, [[1, 0, 0]] * 149, ValueError, "X has 150 rows, the soft labels y have 149"),
+        ({"estimator": RandomForestClassifier(class_weight="balanced")}, None, ValueError, "class_weight='balanced'"),
+        ({"estimator": KNeighborsClassifier(metric="bad")}, None, ValueError, "metric"),
+    ],
+)  # fmt: skip
+def test_bad_input(params, Q, error, message):
+    X, y = load_iris(return_X_y=True)
+    Q = np.eye(3)[y] if Q is None else Q
+    with pytest.raises(error, match=message):
+        SoftLabelClassifier(**({"estimator": LogisticRegression()} | params)).fit(X, Q)
+
+
+def test_entropy_is_mapped_with_a_warning(data, soft):
+    X, _ = data
+    with pytest.warns(UserWarning, match="criterion='entropy' of DecisionTreeClassifier has no counterpart"):
+        SoftLabelClassifier(DecisionTreeClassifier(criterion="entropy")).fit(X, soft)
+
+
+@pytest.mark.parametrize("weight", [np.zeros(300), np.full(300, -1.0), np.full(300, np.nan), np.ones(299)])
+def test_bad_weights(data, soft, weight):
+    X, _ = data
+    with pytest.raises(ValueError, match=r"[Ss]ample.weight"):
+        SoftLabelClassifier(LogisticRegression()).fit(X, soft, sample_weight=weight)
