@@ -91,10 +91,10 @@ def draw(found: dict[Any, float], confident: float, path: Path) -> None:
     figure, axes = plt.subplots(1, len(STUDENTS), figsize=(10, 4), sharey=True, layout="constrained")
     x = np.arange(len(METHODS))
     for axis, student in zip(axes, STUDENTS, strict=True):
-        for shift, balance, color, hatch in ((-0.2, False, "#a6bddb", ""), (0.2, True, "#1f5a94", ".")):
+        for shift, balance, color in ((-0.2, False, "#a6bddb"), (0.2, True, "#1f5a94")):
             heights = [found[student, method, balance] for method in METHODS]
             label = "balanced soft labels" if balance else "plain soft labels"
-            bars = axis.bar(x + shift, heights, 0.38, color=color, hatch=hatch, edgecolor="white", label=label)
+            bars = axis.bar(x + shift, heights, 0.38, color=color, label=label)
             ink = "white" if balance else "black"
             axis.bar_label(bars, fmt="%.2f", fontsize=7, padding=-11, color=ink, weight="bold")
         axis.axhline(found[student, "ceiling"], color="black", lw=1, label="supervised ceiling")

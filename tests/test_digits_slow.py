@@ -1,0 +1,20 @@
+"""The paper's directions on real data, means over seeds. Minutes, so not in the default run."""
+
+import numpy as np
+import pytest
+from joblib import Parallel, delayed
+
+from benchmarks.digits_study import METHODS, TEMPERATURES, accuracies
+
+
+@pytest.mark.slow
+def test_directions_of_the_paper_on_digits():
+    trials = Parallel(n_jobs=2)(delayed(accuracies)(seed, (8, 3, 5), ["neighbors"]) for seed in range(10))
+    mean = {key: np.mean([trial[key] for trial in trials]) for key in trials[0]}
+    for T in TEMPERATURES:
+        for method in METHODS[1:]:
+            plain, balanced = mean["neighbors", T, method, False], mean["neighbors", T, method, True]
+            assert plain > mean["neighbors", T, "sd", False] + 0.1
+            assert balanced > plain
+        for method in ("ce", "mf_lf"):
+            assert mean["neighbors", T, method, True] > mean["neighbors", "ceiling"] - 0.05
