@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_uhc._progress import progress
 from sklearn_uhc._rows import chunks
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.solvers.blocks import Array, Blocks
+from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
 
 #: Rows solved together: enough for the matrix products, few enough for the cache.
 CHUNK_ROWS = 4096
@@ -28,7 +29,19 @@ class Merged(NamedTuple):
 
     Q: Array  #: (n, L)
     n_iter: int = 1
+    max_residual: float = 0.0
     n_not_converged: int = 0
+
+    @classmethod
+    def of(cls, Q: Array, solved: Solution) -> Merged:
+        """Take the diagnostics of a solver's answer."""
+        n_iter, residual = int(solved.n_iter.max()), float(solved.residual.max())
+        return cls(Q, max(n_iter, 1), residual, int((~solved.converged).sum()))
+
+    def then(self, other: Merged) -> Merged:
+        """Diagnostics of two chunks together."""
+        worst = max(self.n_iter, other.n_iter), max(self.max_residual, other.max_residual)
+        return Merged(None, *worst, self.n_not_converged + other.n_not_converged)
 
 
 class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
@@ -42,8 +55,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     verbose: int
 
     @abstractmethod
-    def _merge(self, log_p: Array) -> Merged:
-        """Merge rows of block-normalised log-probabilities at temperature 1."""
+    def _merge(self, log_p: Array, blocks: Blocks) -> Merged:
+        """Merge rows of block-normalised log-probabilities at temperature 1; `blocks` is of their library."""
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Set up the label space and solve for the rows of X, to report how the solver fares on them.
@@ -60,8 +73,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         self
         """
         X = self._start(X)
-        for _ in self._solve(X):
-            pass
+        self._report(self._solve(X))
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -79,7 +91,9 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         Q : ndarray of shape (n, L)
         """
         X = self._start(X)
-        return self._collect(X)
+        Q = self._new_labels(X)
+        self._report(self._solve(X, Q))
+        return Q
 
     def transform(self, X: Any) -> Any:
         """Return soft labels over all classes.
@@ -87,7 +101,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         X : array-like of shape (n, K)
-            Log-probabilities or logits of all teachers, block by block in the order of `class_lists`.
+            Log-probabilities or logits of all teachers, block by block in the order of `class_lists`. A torch tensor is
+            solved on its own device and gives a tensor.
 
         Returns
         -------
@@ -95,7 +110,10 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
             Rows on the simplex, at this transformer's temperature; columns follow `classes_`.
         """
         check_is_fitted(self)
-        return self._collect(self._check_outputs(X, reset=False))
+        X = self._check_outputs(X, reset=False)
+        Q = self._new_labels(X)
+        self._solve(X, Q)
+        return Q
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns: the classes.
@@ -132,15 +150,30 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         return X
 
     def _check_outputs(self, X: Any, reset: bool) -> Any:
-        X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        if is_torch_array(X):
+            X = self._check_tensor(X, reset)
+        else:
+            X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        xp = array_namespace(X)
         for bad, what, where in (
-            (np.isnan(X), "NaN", "A teacher must answer every row."),
-            (np.isposinf(X), "infinity", "Only -inf, the logarithm of zero, is allowed."),
+            (xp.isnan(X), "NaN", "A teacher must answer every row."),
+            (xp.isinf(X) & (X > 0), "infinity", "Only -inf, the logarithm of zero, is allowed."),
         ):
-            if bad.any():
-                row, column = np.argwhere(bad)[0]
+            if bool(xp.any(bad)):
+                row, column = (int(index[0]) for index in xp.nonzero(bad))
                 raise ValueError(f"Input X contains {what}, first in row {row}, column {column}. {where}")
         return X
+
+    def _check_tensor(self, X: Any, reset: bool) -> Any:
+        if X.ndim != 2 or not X.is_floating_point() or len(X) == 0:
+            raise ValueError(f"Expected a floating-point tensor of shape (n, K), got {X.dtype} of {tuple(X.shape)}.")
+        if reset:
+            self.n_features_in_ = X.shape[1]
+        elif X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_}."
+            )
+        return X.detach()
 
     def _warn_if_disconnected(self) -> None:
         if not self.label_space_.is_connected:
@@ -152,35 +185,53 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
                 stacklevel=4,
             )
 
-    def _solve(self, X: Any) -> Iterator[tuple[slice, Array]]:
-        """Merge chunk by chunk; memory beyond X and Q stays within scikit-learn's `working_memory`."""
-        N, L, K = len(self._blocks.M), len(self.classes_), X.shape[1]
-        parts = list(chunks(len(X), 8 * (8 * K + 8 * L + 3 * N * N), CHUNK_ROWS))
-        self.n_iter_, self.n_not_converged_ = 1, 0
+    def _solve(self, X: Any, out: Any = None) -> Merged:
+        """Merge chunk by chunk into `out`; memory beyond X and Q stays within scikit-learn's `working_memory`."""
+        problem = self._problem(self._blocks.like(X[:1]))
+        parts = list(chunks(len(X), X.dtype.itemsize * self._floats_per_row(), CHUNK_ROWS))
+        report = Merged(None)
         for rows in progress(parts, total=len(parts), desc="Soft labels", verbose=self.verbose):
-            log_p = self._blocks.log_softmax(X[rows].astype(np.float64))
-            merged = self._merge(log_p)
-            self.n_iter_ = max(self.n_iter_, merged.n_iter)
-            self.n_not_converged_ += merged.n_not_converged
-            yield rows, merged.Q
-        if self.n_not_converged_:
+            merged = problem(X[rows])
+            report = report.then(merged)
+            if out is not None:
+                out[rows] = merged.Q
+        if report.n_not_converged:
             warnings.warn(
-                f"{type(self).__name__} stopped at max_iter for {self.n_not_converged_} of {len(X)} samples; their "
+                f"{type(self).__name__} stopped at max_iter for {report.n_not_converged} of {len(X)} samples; their "
                 "soft labels are usable but not optimal. Raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
+        return report
 
-    def _collect(self, X: Any) -> Any:
-        Q = np.empty((len(X), len(self.classes_)), dtype=X.dtype)
-        for rows, part in self._solve(X):
-            Q[rows] = part
-        return Q
+    def _problem(self, blocks: Blocks) -> Callable[[Array], Merged]:
+        """Return the function that merges a chunk of rows as they were given."""
 
-    def _tempered(self, log_p: Array) -> Array:
+        def merge(X: Array) -> Merged:
+            return self._merge(blocks.log_softmax(X), blocks)
+
+        return merge
+
+    def _floats_per_row(self) -> int:
+        """Return how many numbers a solver holds per row at most, roughly."""
+        N, L = self._blocks.M.shape
+        return 12 * self.label_space_.n_outputs + 12 * L + 6 * N * N
+
+    def _new_labels(self, X: Any) -> Any:
+        return array_namespace(X).empty((len(X), len(self.classes_)), dtype=X.dtype, device=device(X))
+
+    def _report(self, merged: Merged) -> None:
+        self.n_iter_ = merged.n_iter
+        self.max_residual_ = merged.max_residual
+        self.n_not_converged_ = merged.n_not_converged
+
+    def _tolerance(self, tol: float, X: Array) -> float:
+        """Return the tolerance, or what the precision of X allows."""
+        return max(float(tol), 64 * float(array_namespace(X).finfo(X.dtype).eps))
+
+    def _tempered(self, log_p: Array, blocks: Blocks) -> Array:
         """Probabilities p_i of every teacher at this temperature."""
-        P: Array = np.exp(self._blocks.log_softmax(log_p / self.temperature))
-        return P
+        return array_namespace(log_p).exp(blocks.log_softmax(log_p / self.temperature))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

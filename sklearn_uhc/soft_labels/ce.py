@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, check_positive
-from sklearn_uhc.solvers.blocks import Array
+from sklearn_uhc.solvers.blocks import Array, Blocks
 from sklearn_uhc.solvers.ce import solve_ce
 
 __all__ = ["CrossEntropyUnifier"]
@@ -27,7 +27,7 @@ class CrossEntropyUnifier(SoftLabelMethod):
         Divides the logits of every teacher first.
     tol : float, default=1e-9
         A sample is solved when no entry of the dual gradient exceeds it.
-    max_iter : int, default=100
+    max_iter : int, default=200
         Most Newton steps; problems of the paper's size take 4 to 8.
     verbose : int, default=0
         1 shows a progress bar.
@@ -39,9 +39,11 @@ class CrossEntropyUnifier(SoftLabelMethod):
     label_space_ : LabelSpace
         Blocks and connected components of the lists.
     n_iter_ : int
-        Newton steps of the slowest sample of the last call.
+        Newton steps of the slowest sample given to `fit`.
+    max_residual_ : float
+        Largest entry of the dual gradient over the samples given to `fit`: the optimality certificate.
     n_not_converged_ : int
-        Samples of the last call that stopped at `max_iter`.
+        Samples given to `fit` that stopped at `max_iter`.
 
     Examples
     --------
@@ -60,7 +62,7 @@ class CrossEntropyUnifier(SoftLabelMethod):
         *,
         temperature: float = 3.0,
         tol: float = 1e-9,
-        max_iter: int = 100,
+        max_iter: int = 200,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
@@ -74,6 +76,7 @@ class CrossEntropyUnifier(SoftLabelMethod):
         check_positive("tol", self.tol)
         check_positive("max_iter", self.max_iter, integer=True)
 
-    def _merge(self, log_p: Array) -> Merged:
-        solved = solve_ce(self._tempered(log_p), self._blocks, tol=self.tol, max_iter=int(self.max_iter))
-        return Merged(solved.u, int(solved.n_iter.max()), int((~solved.converged).sum()))
+    def _merge(self, log_p: Array, blocks: Blocks) -> Merged:
+        tol = self._tolerance(self.tol, log_p)
+        solved = solve_ce(self._tempered(log_p, blocks), blocks, tol=tol, max_iter=int(self.max_iter))
+        return Merged.of(solved.u, solved)

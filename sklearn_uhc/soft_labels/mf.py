@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from array_api_compat import array_namespace
+
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, check_positive
-from sklearn_uhc.solvers.blocks import Array, softmax
-from sklearn_uhc.solvers.mf_lf import solution_operator
+from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
+from sklearn_uhc.solvers.mf_lf import inverse, residual, solve_mf_lf
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
 from sklearn_uhc.solvers.mf_p import solve_mf_p
 
@@ -42,9 +44,11 @@ class ProbabilityFactorization(SoftLabelMethod):
     label_space_ : LabelSpace
         Blocks and connected components of the lists.
     n_iter_ : int
-        Steps of the slowest sample of the last call.
+        Steps of the slowest sample given to `fit`.
+    max_residual_ : float
+        Largest relative gradient over the samples given to `fit`: the optimality certificate.
     n_not_converged_ : int
-        Samples of the last call that stopped at `max_iter`.
+        Samples given to `fit` that stopped at `max_iter`.
 
     Examples
     --------
@@ -75,10 +79,13 @@ class ProbabilityFactorization(SoftLabelMethod):
         check_positive("tol", self.tol)
         check_positive("max_iter", self.max_iter, integer=True)
 
-    def _merge(self, log_p: Array) -> Merged:
-        solved = solve_mf_p(self._tempered(log_p), self._blocks, tol=self.tol, max_iter=int(self.max_iter))
-        Q = self._blocks.level_components(solved.u)
-        return Merged(Q, int(solved.n_iter.max()), int((~solved.converged).sum()))
+    def _merge(self, log_p: Array, blocks: Blocks) -> Merged:
+        tol = self._tolerance(self.tol, log_p)
+        solved = solve_mf_p(self._tempered(log_p, blocks), blocks, tol=tol, max_iter=int(self.max_iter))
+        return Merged.of(blocks.level_components(solved.u), solved)
+
+    def _floats_per_row(self) -> int:
+        return super()._floats_per_row() + 3 * self._blocks.M.size  # teachers by classes, for the Hessian
 
 
 class LogitFactorization(SoftLabelMethod):
@@ -89,7 +96,7 @@ class LogitFactorization(SoftLabelMethod):
 
     With `scale="fixed"` (MF-LF) v = 1 and no ridge: a linear least-squares problem with the same matrix for all
     samples, so the whole data set is one matrix product. With `scale="free"` (MF-LU) every teacher has a scale of its
-    own per sample, and the answer comes from alternating least squares.
+    own per sample; the answer is a local optimum, in nearly all cases the one that the paper's algorithm creeps to.
 
     Parameters
     ----------
@@ -104,10 +111,10 @@ class LogitFactorization(SoftLabelMethod):
     gauge : {"mean", "paper"}, default="mean"
         MF-LU determines u only up to a scale, which the ridge sets by accident. "mean" takes u times the mean of v as
         the logits, "paper" the raw u.
-    tol : float, default=1e-4
-        MF-LU: a sample is done when u and v change by less in one sweep (root mean square).
-    max_iter : int, default=3000
-        MF-LU: most sweeps, as in the paper.
+    tol : float, default=1e-9
+        MF-LU: a sample is solved when no entry of the projected gradient by v, relative to ||Z||^2 + lam, exceeds it.
+    max_iter : int, default=1000
+        MF-LU: most steps. After 40 sweeps like the paper's, Newton steps need a few more; alternation needs thousands.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -118,9 +125,12 @@ class LogitFactorization(SoftLabelMethod):
     label_space_ : LabelSpace
         Blocks and connected components of the lists.
     n_iter_ : int
-        Sweeps of the slowest sample of the last call; 1 for MF-LF.
+        Steps of the slowest sample given to `fit`; 1 for MF-LF.
+    max_residual_ : float
+        Over the samples given to `fit`, the largest entry of the normal equations' error (MF-LF) or of the relative
+        projected gradient (MF-LU): the optimality certificate.
     n_not_converged_ : int
-        Samples of the last call that stopped at `max_iter`.
+        Samples given to `fit` that stopped at `max_iter`.
 
     Examples
     --------
@@ -139,8 +149,8 @@ class LogitFactorization(SoftLabelMethod):
         temperature: float = 3.0,
         lam: float = 0.01,
         gauge: str = "mean",
-        tol: float = 1e-4,
-        max_iter: int = 3000,
+        tol: float = 1e-9,
+        max_iter: int = 1000,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
@@ -161,16 +171,25 @@ class LogitFactorization(SoftLabelMethod):
         check_positive("tol", self.tol)
         check_positive("max_iter", self.max_iter, integer=True)
 
-    def _start(self, X: Any) -> Any:
-        X = super()._start(X)
-        if self.scale == "fixed":
-            self._operator = solution_operator(self._blocks)
-        return X
+    def _problem(self, blocks: Blocks) -> Callable[[Array], Merged]:
+        if self.scale == "free":
+            return super()._problem(blocks)
+        inverse_of_A = inverse(blocks)
 
-    def _merge(self, log_p: Array) -> Merged:
-        Z = log_p / self.temperature
-        if self.scale == "fixed":
-            return Merged(softmax(Z @ self._operator))
-        solved = solve_mf_lu(Z, self._blocks, lam=self.lam, tol=self.tol, max_iter=int(self.max_iter))
-        scale = solved.v.mean(axis=1, keepdims=True) if self.gauge == "mean" else 1.0
-        return Merged(softmax(solved.u * scale), int(solved.n_iter.max()), int((~solved.converged).sum()))
+        def merge(X: Array) -> Merged:
+            Z = blocks.log_softmax(X) / self.temperature
+            U = solve_mf_lf(Z, blocks, inverse_of_A)
+            return Merged(softmax(U), max_residual=float(residual(Z, U, blocks).max()))
+
+        return merge
+
+    def _merge(self, log_p: Array, blocks: Blocks) -> Merged:
+        tol = self._tolerance(self.tol, log_p)
+        solved = solve_mf_lu(log_p / self.temperature, blocks, lam=self.lam, tol=tol, max_iter=int(self.max_iter))
+        xp = array_namespace(log_p)
+        scale = xp.mean(solved.v, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
+        return Merged.of(softmax(solved.u * scale), solved)
+
+    def _floats_per_row(self) -> int:
+        cubes = 5 * self._blocks.M.size if self.scale == "free" else 0  # teachers by classes, for the Hessian
+        return super()._floats_per_row() + cubes

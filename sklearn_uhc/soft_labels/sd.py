@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
-from sklearn_uhc.solvers.blocks import Array
+from sklearn_uhc.solvers.blocks import Array, Blocks
 
 __all__ = ["StandardDistillation"]
 
@@ -36,6 +36,8 @@ class StandardDistillation(SoftLabelMethod):
         Blocks and connected components of the lists.
     n_iter_ : int
         Always 1.
+    max_residual_ : float
+        Always 0.
     n_not_converged_ : int
         Always 0.
 
@@ -53,8 +55,8 @@ class StandardDistillation(SoftLabelMethod):
         self.temperature = temperature
         self.verbose = verbose
 
-    def _merge(self, log_p: Array) -> Merged:
-        return Merged(self._tempered(log_p) @ self._blocks.to_class / len(self._blocks.M))
+    def _merge(self, log_p: Array, blocks: Blocks) -> Merged:
+        return Merged(self._tempered(log_p, blocks) @ blocks.to_class / len(blocks.M))
 
     def _warn_if_disconnected(self) -> None:
         """Stay silent: SD fixes the mass between groups by its zeros, right or wrong."""

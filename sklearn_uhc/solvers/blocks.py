@@ -1,6 +1,7 @@
 """The columns of all teachers as matrices: sums over blocks and over classes are matrix products.
 
-Conventions, for every solver:
+Conventions, for every solver. Arrays are numpy's or torch's; answers come back in the same library, on the same device
+and in the same precision.
 
 ====  =========  ===========================================================
 P, Z  (n, K)     tempered probabilities or logits, teachers side by side
@@ -12,15 +13,16 @@ M     (N, L)     1 where teacher i knows class l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from array_api_compat import array_namespace, device
 
 from sklearn_uhc.label_space import LabelSpace
 
-Array = NDArray[np.float64]
+#: An array of numpy or torch.
+Array = Any
 
 #: Log-probabilities are clipped here: the smallest normal float32, so that both precisions clip alike.
 MIN_LOG_P = float(np.log(np.finfo(np.float32).tiny))
@@ -31,67 +33,112 @@ class Solution(NamedTuple):
 
     u: Array  #: (n, L)
     v: Array  #: (n, N)
-    n_iter: NDArray[np.int_]  #: (n,)
-    converged: NDArray[np.bool_]  #: (n,)
+    n_iter: Array  #: (n,)
+    residual: Array  #: (n,), the optimality measure of the solver's docstring
+    converged: Array  #: (n,), residual within the tolerance
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """A label space as matrices of zeros and ones."""
+    """A label space as matrices of zeros and ones and as index vectors."""
 
     M: Array  #: (N, L), teacher i knows class l
+    sizes: Array  #: (N,), length of every class list
     to_class: Array  #: (K, L), column k means class l
     to_teacher: Array  #: (K, N), column k belongs to teacher i
     component_mean: Array  #: (L, L), takes the mean over the connected component of each class
     teacher_component_mean: Array  #: (N, N), the same for teachers
-    class_of: NDArray[np.int_]  #: (K,)
-    teacher_of: NDArray[np.int_]  #: (K,)
+    pairs: Array  #: (L, N (N + 1) / 2), classes that teachers i <= j share
+    pair_of: Array  #: (N * N,), which column of `pairs` belongs to i, j
+    class_of: Array  #: (K,)
+    teacher_of: Array  #: (K,)
+    cell_of: Array  #: (N * L,), which of the K columns is teacher i, class l; K where there is none
+    slices: tuple[slice, ...]  #: the columns of each teacher
     n_components: int
 
     @classmethod
     def from_label_space(cls, space: LabelSpace) -> Blocks:
         """Build the matrices; they depend on the class lists alone, never on a sample."""
+        N, L, K = space.n_teachers, space.n_classes, space.n_outputs
+        M = space.mask.astype(float)
         class_of = np.concatenate(space.columns)
-        teacher_of = np.repeat(np.arange(space.n_teachers), [len(c) for c in space.columns])
+        teacher_of = np.repeat(np.arange(N), [len(c) for c in space.columns])
         component_of_teacher = space.components[[columns[0] for columns in space.columns]]
+        upper_i, upper_j = np.triu_indices(N)
+        pair_of = np.zeros((N, N), dtype=int)
+        pair_of[upper_i, upper_j] = pair_of[upper_j, upper_i] = np.arange(len(upper_i))
+        cell_of = np.full((N, L), K)
+        cell_of[teacher_of, class_of] = np.arange(K)
         return cls(
-            M=space.mask.astype(float),
-            to_class=np.eye(space.n_classes)[class_of],
-            to_teacher=np.eye(space.n_teachers)[teacher_of],
+            M=M,
+            sizes=M.sum(axis=1),
+            to_class=np.eye(L)[class_of],
+            to_teacher=np.eye(N)[teacher_of],
             component_mean=_group_mean(space.components),
             teacher_component_mean=_group_mean(component_of_teacher),
+            pairs=(M[upper_i] * M[upper_j]).T.copy(),
+            pair_of=pair_of.ravel(),
             class_of=class_of,
             teacher_of=teacher_of,
+            cell_of=cell_of.ravel(),
+            slices=tuple(space.blocks),
             n_components=space.n_components,
         )
 
-    @property
-    def sizes(self) -> Array:
-        """Length of every class list, (N,)."""
-        return self.M.sum(axis=1)
+    def like(self, X: Array) -> Blocks:
+        """Return the same matrices in the library, on the device and in the precision of X."""
+        xp, where = array_namespace(X), device(X)
+        moved = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                dtype = X.dtype if value.dtype.kind == "f" else xp.int64
+                moved[field.name] = xp.asarray(value, dtype=dtype, device=where)
+        return replace(self, **moved)
+
+    def by_class(self, U: Array) -> Array:
+        """(n, L) to (n, K): the value of the class that each column means."""
+        return array_namespace(U).take(U, self.class_of, axis=1)
+
+    def by_teacher(self, V: Array) -> Array:
+        """(n, N) to (n, K): the value of the teacher that each column belongs to."""
+        return array_namespace(V).take(V, self.teacher_of, axis=1)
+
+    def cube(self, F: Array) -> Array:
+        """(n, K) to (n, N, L), zero where a teacher does not know a class."""
+        xp = array_namespace(F)
+        padded = xp.concat([F, xp.zeros_like(F[:, :1])], axis=1)
+        return xp.reshape(xp.take(padded, self.cell_of, axis=1), (F.shape[0], *self.M.shape))
+
+    def gram(self, w: Array) -> Array:
+        """(n, L) weights to (n, N, N): sum over the classes that two teachers share."""
+        xp = array_namespace(w)
+        N = self.M.shape[0]
+        return xp.reshape(xp.take(w @ self.pairs, self.pair_of, axis=1), (w.shape[0], N, N))
 
     def center(self, Z: Array) -> Array:
         """Remove each teacher's mean logit, per sample."""
-        return Z - ((Z @ self.to_teacher) / self.sizes)[:, self.teacher_of]
+        return Z - self.by_teacher((Z @ self.to_teacher) / self.sizes)
 
     def log_softmax(self, Z: Array) -> Array:
         """Normalise each teacher's block of logits, per sample; nothing falls below `MIN_LOG_P`, not even -inf."""
-        starts = np.searchsorted(self.teacher_of, np.arange(len(self.M)))
-        top = np.maximum.reduceat(Z, starts, axis=1)
-        top[np.isneginf(top)] = 0.0  # a block of -inf only says nothing: uniform
-        with np.errstate(over="ignore"):
-            Z = np.maximum(Z - top[:, self.teacher_of], MIN_LOG_P)
-        return Z - np.log(np.exp(Z) @ self.to_teacher)[:, self.teacher_of]
+        xp = array_namespace(Z)
+        top = xp.stack([xp.max(Z[:, block], axis=1) for block in self.slices], axis=1)
+        top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))  # a block of -inf only says nothing: uniform
+        # Halved, so that the difference of the two largest numbers there are does not overflow.
+        Z = 2 * xp.clip(Z / 2 - self.by_teacher(top / 2), MIN_LOG_P / 2, None)
+        return Z - self.by_teacher(xp.log(xp.exp(Z) @ self.to_teacher))
 
     def level_components(self, Q: Array) -> Array:
         """Give every group of classes that no teacher links mean log q = 0, then normalise."""
+        xp = array_namespace(Q)
         if self.n_components == 1:
-            return Q / Q.sum(axis=1, keepdims=True)
-        U = np.log(np.maximum(Q, np.exp(MIN_LOG_P)))
+            return Q / xp.sum(Q, axis=1, keepdims=True)
+        U = xp.clip(xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None)), MIN_LOG_P, None)
         return softmax(U - U @ self.component_mean)
 
 
-def _group_mean(groups: NDArray[np.int_]) -> Array:
+def _group_mean(groups: Array) -> Array:
     """Projector on vectors that are constant within every group."""
     same = (groups[:, None] == groups[None, :]).astype(float)
     return same / same.sum(axis=1, keepdims=True)
@@ -99,5 +146,6 @@ def _group_mean(groups: NDArray[np.int_]) -> Array:
 
 def softmax(U: Array) -> Array:
     """Exponentiate and normalise the rows."""
-    E = np.exp(U - U.max(axis=1, keepdims=True))
-    return E / E.sum(axis=1, keepdims=True)
+    xp = array_namespace(U)
+    E = xp.exp(U - xp.max(U, axis=1, keepdims=True))
+    return E / xp.sum(E, axis=1, keepdims=True)

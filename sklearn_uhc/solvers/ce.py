@@ -4,84 +4,70 @@
 
 Its stationary points are q_l = a_l / (M't)_l with t = exp(theta), theta the minimiser of the convex
 
-    f(theta) = sum_l a_l log (M't)_l - sum_i theta_i + (ridge / 2) ||theta||^2
+    f(theta)   = sum_l a_l log (M't)_l - sum_i theta_i + (ridge / 2) ||theta||^2
+    gradient_i = t_i (M (a / M't))_i - 1 + ridge theta_i
+    Hessian    = diag(t * (M (a / M't)) + ridge) - T M diag(a / (M't)^2) M' T,     T = diag(t)
 
-The ridge is there for the directions in which f is flat: the common shift of theta in a connected component,
-and more when zeros in a disconnect the classes of one sample.
+The ridge is there for the directions in which f is flat: the common shift of theta in a connected component, and more
+when zeros in a disconnect the classes of one sample. Residual: largest entry of the gradient.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass, replace
+
+from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
+from sklearn_uhc.solvers.newton import Point, minimize, shorten
 
-RIDGE = 1e-10
+RIDGE = 1e-14
 #: Longest step in theta; keeps exp(theta) in range and the quadratic model honest.
 MAX_STEP = 4.0
 
 
-def dual_value(theta: Array, a: Array, M: Array) -> Array:
-    """f(theta) per sample."""
-    log_s = np.log(np.exp(theta) @ M)
-    return (a * log_s).sum(axis=1) - theta.sum(axis=1) + 0.5 * RIDGE * (theta**2).sum(axis=1)
+@dataclass(frozen=True)
+class CrossEntropyDual:
+    """f(theta) for the sums a (n, L) of the teachers' probabilities."""
+
+    a: Array
+    blocks: Blocks
+
+    def at(self, theta: Array) -> Point:
+        """f, its gradient, and the largest entry of that."""
+        xp, M = array_namespace(theta), self.blocks.M
+        t = xp.exp(theta)
+        s = t @ M
+        value = xp.sum(self.a * xp.log(s), axis=1) - xp.sum(theta - 0.5 * RIDGE * theta**2, axis=1)
+        gradient = t * ((self.a / s) @ M.T) - 1 + RIDGE * theta
+        return Point(theta, value, gradient, xp.max(xp.abs(gradient), axis=1))
+
+    def curvature(self, point: Point) -> tuple[Array, Array]:
+        """Hessian, and its first term as the scale."""
+        xp = array_namespace(point.x)
+        t = xp.exp(point.x)
+        diagonal = xp.clip(point.gradient + 1 - RIDGE * point.x, 1e-12, None)
+        eye = xp.eye(t.shape[1], dtype=t.dtype, device=device(t))
+        shared = self.blocks.gram(self.a / (t @ self.blocks.M) ** 2)
+        H = (diagonal + RIDGE)[:, :, None] * eye - shared * t[:, :, None] * t[:, None, :]
+        # The gradient has no part along the common shift of a component: filling that null space in keeps it out of
+        # the step as well.
+        return H + self.blocks.teacher_component_mean, diagonal
+
+    def move(self, theta: Array, step: Array) -> Array:
+        """Take the step, shortened if it is too long to be trusted."""
+        return theta + shorten(step, MAX_STEP)
+
+    def keep(self, rows: Array) -> CrossEntropyDual:
+        """Return the problem of some samples."""
+        return replace(self, a=self.a[rows])
 
 
-def dual_gradient(theta: Array, a: Array, M: Array) -> Array:
-    """Gradient of f per sample, (n, N); its largest entry is the optimality certificate."""
-    t = np.exp(theta)
-    return t * ((a / (t @ M)) @ M.T) - 1 + RIDGE * theta
-
-
-def _newton_direction(theta: Array, gradient: Array, a: Array, pairs: Array, blocks: Blocks) -> Array:
-    """- Hessian^-1 gradient; `pairs` holds M_il M_jl as an (L, N * N) matrix."""
-    M = blocks.M
-    n, N = theta.shape
-    t = np.exp(theta)
-    H = -((a / (t @ M) ** 2) @ pairs).reshape(n, N, N) * t[:, :, None] * t[:, None, :]
-    diagonal = np.arange(N)
-    H[:, diagonal, diagonal] += gradient + 1 - RIDGE * theta + RIDGE
-    # The null space of the Hessian holds the indicators of the components: filling them in changes no step, as the
-    # gradient is orthogonal to them, and keeps the system well conditioned.
-    H += blocks.teacher_component_mean
-    step = -np.linalg.solve(H, gradient[:, :, None])[:, :, 0]
-    longest = np.abs(step).max(axis=1, keepdims=True)
-    return step * np.minimum(1.0, MAX_STEP / np.maximum(longest, 1e-300))
-
-
-def _damped_step(theta: Array, step: Array, gradient: Array, a: Array, M: Array) -> Array:
-    """Halve the step of each sample until f decreases enough (Armijo)."""
-    value, slope = dual_value(theta, a, M), (gradient * step).sum(axis=1)
-    size = np.ones(len(theta))
-    # Near the optimum a true decrease drowns in rounding: allow for it.
-    slack = 1e-13 * (1 + np.abs(value))
-    for _ in range(40):
-        trial = theta + size[:, None] * step
-        worse = dual_value(trial, a, M) > value + 1e-4 * size * slope + slack
-        if not worse.any():
-            break
-        size[worse] *= 0.5
-    return theta + size[:, None] * step
-
-
-def solve_ce(P: Array, blocks: Blocks, *, tol: float = 1e-9, max_iter: int = 100) -> Solution:
+def solve_ce(P: Array, blocks: Blocks, *, tol: float = 1e-9, max_iter: int = 200) -> Solution:
     """Minimise J for every row of P; `u` of the answer is q itself, `v` is theta."""
-    M, (n, N) = blocks.M, (len(P), len(blocks.M))
-    pairs = (M[:, None, :] * M[None, :, :]).reshape(N * N, -1).T
+    xp = array_namespace(P)
     a = P @ blocks.to_class
-    theta = np.zeros((n, N))
-    n_iter = np.full(n, max_iter)
-    active: NDArray[np.int_] = np.arange(n)
-    for iteration in range(max_iter + 1):
-        gradient = dual_gradient(theta[active], a[active], M)
-        going = np.abs(gradient).max(axis=1) > tol
-        n_iter[active[~going]] = max(iteration, 1)
-        active, gradient = active[going], gradient[going]
-        if len(active) == 0 or iteration == max_iter:
-            break
-        step = _newton_direction(theta[active], gradient, a[active], pairs, blocks)
-        theta[active] = _damped_step(theta[active], step, gradient, a[active], M)
-    converged = np.ones(n, dtype=bool)
-    converged[active] = False
-    return Solution(blocks.level_components(a / (np.exp(theta) @ M)), theta, n_iter, converged)
+    start = xp.zeros((P.shape[0], blocks.M.shape[0]), dtype=P.dtype, device=device(P))
+    theta, n_iter, residual = minimize(CrossEntropyDual(a, blocks), start, tol=tol, max_iter=max_iter, damping=1e-8)
+    Q = blocks.level_components(a / (xp.exp(theta) @ blocks.M))
+    return Solution(Q, theta, n_iter, residual, residual <= tol)

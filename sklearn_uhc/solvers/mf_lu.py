@@ -1,111 +1,147 @@
-"""MF-LU: rank-one factorization of the logits with a free scale per teacher, by alternating least squares.
+"""MF-LU: rank-one factorization of the logits with a free scale per teacher.
 
     min over u, v, c of  || M * (Z - u v' - 1 c') ||_F^2 + lam (||u||^2 + ||v||^2),      v >= 0
 
-c is the mean of z_i - v_i u over the list of teacher i, so with Z centred per block it is minus v_i times the mean of
-u there. The paper updates u, v, c in turn; so do the first sweeps here, which decide between the local optima. The
-later ones also take the common shift out of u, solve v and c together, and set the scale that is left free, on which
-plain alternation spends hundreds of sweeps.
+c is the mean of z_i - v_i u over the list of teacher i, so with Z centred per block it never has to be kept. Given v, u
+solves A u = b with b = sum_i v_i S_i' z_i and
+
+    A = D - W W',    D = diag(lam + sum_i v_i^2),    W_li = v_i / sqrt(k_i) where teacher i knows l
+
+a diagonal less N rank-one terms: Woodbury's formula makes it a system of N unknowns. What is left, in v alone, has
+
+    gradient_i = lam v_i - e_i' u,                      e_i = C_i (z_i - v_i u), the error centred over the list
+    Hessian    = diag(lam + ||C_i u||^2) - Hc' A^-1 Hc,   column i of Hc = v_i C_i u - e_i on the list of teacher i
+
+The first sweeps decide between the local optima: some of the paper's Algorithm 2, some of the same without the common
+shift and scale of u, on which plain alternation spends hundreds of sweeps. Residual: largest entry of the gradient,
+zero where v_i = 0 wants to be negative, relative to ||Z||^2 + lam.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass, replace
+
+from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
+from sklearn_uhc.solvers.newton import Point, minimize
 
-#: Sweeps of the paper's own algorithm before the faster ones.
-WARM_UP = 20
+#: Sweeps before the first Newton step: the paper's own, then those without shift and scale.
+PAPER_SWEEPS, BALANCED_SWEEPS = 20, 20
 
 
 def objective(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> Array:
     """Regularised squared error, c at its best, per sample."""
-    error = blocks.center(Z - U[:, blocks.class_of] * V[:, blocks.teacher_of])
-    value: Array = (error**2).sum(axis=1) + lam * ((U**2).sum(axis=1) + (V**2).sum(axis=1))
-    return value
+    xp = array_namespace(Z)
+    error = blocks.center(Z - blocks.by_class(U) * blocks.by_teacher(V))
+    return xp.sum(error**2, axis=1) + lam * (xp.sum(U**2, axis=1) + xp.sum(V**2, axis=1))
 
 
 def gradient(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
     """Half the derivatives by u (n, L) and v (n, N), c at its best."""
-    error = blocks.center(Z - U[:, blocks.class_of] * V[:, blocks.teacher_of])
-    by_u = lam * U - (error * V[:, blocks.teacher_of]) @ blocks.to_class
-    by_v = lam * V - (error * U[:, blocks.class_of]) @ blocks.to_teacher
+    error = blocks.center(Z - blocks.by_class(U) * blocks.by_teacher(V))
+    by_u = lam * U - (error * blocks.by_teacher(V)) @ blocks.to_class
+    by_v = lam * V - (error * blocks.by_class(U)) @ blocks.to_teacher
     return by_u, by_v
-
-
-def best_u(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> Array:
-    """Least squares for u given v and c."""
-    weighted = (Z - C[:, blocks.teacher_of]) * V[:, blocks.teacher_of]
-    U: Array = (weighted @ blocks.to_class) / (lam + V**2 @ blocks.M)
-    return U
-
-
-def best_v(Z: Array, U: Array, lam: float, blocks: Blocks) -> Array:
-    """Least squares for v and c together given u, v not negative."""
-    variance = U**2 @ blocks.M.T - (U @ blocks.M.T) ** 2 / blocks.sizes
-    V = ((Z * U[:, blocks.class_of]) @ blocks.to_teacher) / (lam + np.maximum(variance, 0.0))
-    return np.maximum(V, 0.0)
-
-
-def best_c(U: Array, V: Array, blocks: Blocks) -> Array:
-    """Least squares for c given u and v, Z centred."""
-    C: Array = -V * (U @ blocks.M.T) / blocks.sizes
-    return C
 
 
 def paper_sweep(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> tuple[Array, Array, Array]:
     """One round of the paper's Algorithm 2 on centred Z: u, then v, then c."""
-    U = best_u(Z, V, C, lam, blocks)
-    shifted = (Z - C[:, blocks.teacher_of]) * U[:, blocks.class_of]
-    V = np.maximum((shifted @ blocks.to_teacher) / (lam + U**2 @ blocks.M.T), 0.0)
-    return U, V, best_c(U, V, blocks)
+    xp = array_namespace(Z)
+    shifted = Z - blocks.by_teacher(C)
+    U = ((shifted * blocks.by_teacher(V)) @ blocks.to_class) / (lam + V**2 @ blocks.M)
+    V = ((shifted * blocks.by_class(U)) @ blocks.to_teacher) / (lam + U**2 @ blocks.M.T)
+    V = xp.clip(V, 0.0, None)
+    return U, V, -V * (U @ blocks.M.T) / blocks.sizes
 
 
-def balance_norms(U: Array, V: Array) -> tuple[Array, Array]:
-    """Scale to ||u|| = ||v||: u v' stays, the ridge is smallest. Alternation alone creeps there over many sweeps."""
-    squares = (U**2).sum(axis=1, keepdims=True), (V**2).sum(axis=1, keepdims=True)
-    usable = (squares[0] > 0) & (squares[1] > 0)
-    s = (np.where(usable, squares[0], 1.0) / np.where(usable, squares[1], 1.0)) ** 0.25
+def balanced_sweep(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
+    """One round on centred Z: u given c, mean zero per component; v and c together; then ||u|| = ||v||."""
+    xp = array_namespace(Z)
+    shifted = Z + blocks.by_teacher(V * (U @ blocks.M.T) / blocks.sizes)
+    U = ((shifted * blocks.by_teacher(V)) @ blocks.to_class) / (lam + V**2 @ blocks.M)
+    U = U - U @ blocks.component_mean
+    variance = U**2 @ blocks.M.T - (U @ blocks.M.T) ** 2 / blocks.sizes
+    V = ((Z * blocks.by_class(U)) @ blocks.to_teacher) / (lam + xp.clip(variance, 0.0, None))
+    V = xp.clip(V, 0.0, None)
+    uu, vv = xp.sum(U**2, axis=1, keepdims=True), xp.sum(V**2, axis=1, keepdims=True)
+    s = xp.where((uu > 0) & (vv > 0), (uu + (uu == 0)) / (vv + (vv == 0)), xp.ones_like(uu)) ** 0.25
     return U / s, V * s
 
 
-def sweep(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
-    """One round of updates on centred Z; none of them increases the objective."""
-    U = best_u(Z, V, best_c(U, V, blocks), lam, blocks)
-    # A common shift of u within a component is absorbed by c and only adds to ||u||: take it out.
-    U = U - U @ blocks.component_mean
-    return balance_norms(U, best_v(Z, U, lam, blocks))
+@dataclass(frozen=True)
+class LogitFit:
+    """The objective as a function of v, for centred logits Z (n, K)."""
+
+    Z: Array
+    size: Array  #: (n,), ||Z||^2 + lam
+    lam: float
+    blocks: Blocks
+
+    def best_u(self, V: Array) -> Array:
+        """Least squares for u and c given v."""
+        xp, blocks = array_namespace(V), self.blocks
+        b = (self.Z * blocks.by_teacher(V)) @ blocks.to_class
+        D = self.lam + V**2 @ blocks.M
+        w = V / xp.sqrt(blocks.sizes)
+        y = xp.linalg.solve(self._core(w, D), (w * ((b / D) @ blocks.M.T))[:, :, None])[:, :, 0]
+        return (b + (w * y) @ blocks.M) / D
+
+    def _core(self, w: Array, D: Array) -> Array:
+        """I - W' D^-1 W, positive definite, (n, N, N)."""
+        xp = array_namespace(w)
+        eye = xp.eye(w.shape[1], dtype=w.dtype, device=device(w))
+        return (1 + 4 * float(xp.finfo(w.dtype).eps)) * eye - self.blocks.gram(1 / D) * w[:, :, None] * w[:, None, :]
+
+    def at(self, V: Array) -> Point:
+        """Half the objective, its gradient, and the largest entry of the projected gradient, relative."""
+        xp = array_namespace(V)
+        U = self.best_u(V)
+        slope = gradient(self.Z, U, V, self.lam, self.blocks)[1]
+        projected = xp.where(V > 0, slope, xp.clip(slope, None, 0.0))
+        value = 0.5 * objective(self.Z, U, V, self.lam, self.blocks)
+        return Point(V, value, slope, xp.max(xp.abs(projected), axis=1) / self.size)
+
+    def curvature(self, point: Point) -> tuple[Array, Array]:
+        """Hessian and, as the scale, its first term; a v_i that its own slope takes to 0 goes there by itself."""
+        V, blocks = point.x, self.blocks
+        xp = array_namespace(V)
+        U, D = self.best_u(V), self.lam + V**2 @ blocks.M
+        centered = blocks.center(blocks.by_class(U))
+        v = blocks.by_teacher(V)
+        scale = self.lam + (centered**2) @ blocks.to_teacher
+        Hc = blocks.cube(2 * v * centered - self.Z)
+        over_D = Hc / D[:, None, :]
+        w = V / xp.sqrt(blocks.sizes)
+        T = xp.permute_dims(xp.matmul(over_D, blocks.M.T), (0, 2, 1)) * w[:, :, None]
+        inner = xp.matmul(over_D, xp.permute_dims(Hc, (0, 2, 1)))
+        inner = inner + xp.matmul(xp.permute_dims(T, (0, 2, 1)), xp.linalg.solve(self._core(w, D), T))
+        eye = xp.eye(V.shape[1], dtype=V.dtype, device=device(V))
+        H = scale[:, :, None] * eye - inner
+        free = xp.astype(point.gradient < V * scale, V.dtype)
+        H = H * free[:, :, None] * free[:, None, :] + (scale * (1 - free))[:, :, None] * eye
+        return H, scale
+
+    def move(self, V: Array, step: Array) -> Array:
+        """Take the step, v not negative."""
+        return array_namespace(V).clip(V + step, 0.0, None)
+
+    def keep(self, rows: Array) -> LogitFit:
+        """Return the problem of some samples."""
+        return replace(self, Z=self.Z[rows], size=self.size[rows])
 
 
-def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-4, max_iter: int = 3000) -> Solution:
-    """Sweep from v = 1 and c = mean logit, as in the paper, until u and v of a sample change by less than `tol`."""
+def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-9, max_iter: int = 1000) -> Solution:
+    """Minimise from v = 1 and c = mean logit, as in the paper; `u` has mean zero in every component."""
+    xp = array_namespace(Z)
     Z = blocks.center(Z)
-    n = len(Z)
-    V = np.ones((n, len(blocks.M)))
-    C = np.zeros_like(V)
-    for _ in range(min(WARM_UP, max_iter)):
+    V = xp.ones((Z.shape[0], blocks.M.shape[0]), dtype=Z.dtype, device=device(Z))
+    C = xp.zeros_like(V)
+    sweeps = min(PAPER_SWEEPS + BALANCED_SWEEPS, max_iter)
+    for _ in range(min(PAPER_SWEEPS, sweeps)):
         U, V, C = paper_sweep(Z, V, C, lam, blocks)
-    U, V = balance_norms(U - U @ blocks.component_mean, V)
-    n_iter = np.full(n, max_iter)
-    active: NDArray[np.int_] = np.arange(n)
-    batch, u, v = Z, U, V
-    for iteration in range(WARM_UP + 1, max_iter + 1):
-        new_u, new_v = sweep(batch, u, v, lam, blocks)
-        done = (_rmse(new_u, u) < tol) & (_rmse(new_v, v) < tol)
-        u, v = new_u, new_v
-        # Copying the batch costs as much as a sweep: let samples leave it only when enough of them are done.
-        if done.mean() > 0.1 or iteration == max_iter:
-            U[active], V[active] = u, v
-            n_iter[active[done]] = iteration
-            active, batch, u, v = active[~done], batch[~done], u[~done], v[~done]
-        if len(active) == 0:
-            break
-    converged = np.ones(n, dtype=bool)
-    converged[active] = False
-    return Solution(U, V, n_iter, converged)
-
-
-def _rmse(A: Array, B: Array) -> Array:
-    root: Array = np.sqrt(((A - B) ** 2).mean(axis=1))
-    return root
+    for _ in range(sweeps - PAPER_SWEEPS):
+        U, V = balanced_sweep(Z, U, V, lam, blocks)
+    problem = LogitFit(Z, xp.sum(Z**2, axis=1) + lam, lam, blocks)
+    V, n_iter, residual = minimize(problem, V, tol=tol, max_iter=max_iter - sweeps)
+    return Solution(problem.best_u(V), V, n_iter + sweeps, residual, residual <= tol)

@@ -1,0 +1,119 @@
+"""Levenberg-Marquardt for many small problems at once, each stopping on its own.
+
+A problem has N variables per sample. In units in which its own scale is 1, the step solves
+
+    (H + damping I) step = - gradient
+
+and is taken where it does not increase the objective; elsewhere the damping grows, which makes the step a short one
+down the gradient. A sample is solved when its residual is within the tolerance and Newton's step is short: where the
+objective is nearly flat a small gradient alone says little of how far the optimum is. So is one that can get no further
+in this precision. Solved samples leave the batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from array_api_compat import array_namespace, device
+
+from sklearn_uhc.solvers.blocks import Array
+
+#: Newton's last step, in the variables of the problem; the next one would be about its square.
+SHORT = 1e-5
+
+
+class Point(NamedTuple):
+    """Where the samples of a batch stand."""
+
+    x: Array  #: (n, N)
+    value: Array  #: (n,)
+    gradient: Array  #: (n, N)
+    residual: Array  #: (n,), the optimality measure
+
+
+class Problem(Protocol):
+    """An objective of N variables per sample, with its data."""
+
+    def at(self, x: Array) -> Point:
+        """Evaluate the objective, its gradient and the optimality measure."""
+
+    def curvature(self, point: Point) -> tuple[Array, Array]:
+        """Return the Hessian (n, N, N) and the positive scale of each variable's curvature (n, N)."""
+
+    def move(self, x: Array, step: Array) -> Array:
+        """Add a step, within the constraints."""
+
+    def keep(self, rows: Array) -> Problem:
+        """Return the problem of some samples only."""
+
+
+def minimize(
+    problem: Problem, x: Array, *, tol: float, max_iter: int, damping: float = 1e-3
+) -> tuple[Array, Array, Array]:
+    """Return x (n, N), the number of steps (n,) and the residual (n,) of every sample."""
+    xp, n = array_namespace(x), x.shape[0]
+    eps = float(xp.finfo(x.dtype).eps)
+    out, n_iter = xp.asarray(x, copy=True), xp.full((n,), max_iter, dtype=xp.int64, device=device(x))
+    residual = xp.full((n,), xp.inf, dtype=x.dtype, device=device(x))
+    active = xp.arange(n, device=device(x))
+    point = problem.at(x)
+    # Damping in proportion to the gradient: where the objective is flat none is left, and Newton's step is honest.
+    mu = _damp(xp, point.residual, damping, eps)
+    settled = point.residual <= 4 * eps
+    for iteration in range(max_iter + 1):
+        out[active, :], residual[active] = point.x, point.residual
+        done = settled & (point.residual <= tol)
+        if bool(xp.any(done)):
+            n_iter[active[done]] = iteration
+            rows = xp.nonzero(~done)[0]
+            active, mu, point, problem = active[rows], mu[rows], _rows_of(point, rows), problem.keep(rows)
+        if active.shape[0] == 0 or iteration == max_iter:
+            break
+        step = _step(problem, point, mu)
+        trial = problem.at(problem.move(point.x, step))
+        # Near the optimum a true decrease drowns in rounding: allow for that much, but only downhill.
+        downhill = xp.sum(point.gradient * (trial.x - point.x), axis=1) < 0
+        better = downhill & (trial.value <= point.value + 8 * eps * (1 + xp.abs(point.value)))
+        point = Point(*(_choose(xp, better, new, old) for new, old in zip(trial, point, strict=True)))
+        mu = xp.where(better, _damp(xp, point.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
+        settled = ~better | (xp.max(xp.abs(step), axis=1) <= SHORT) | (point.residual <= 4 * eps)
+    return out, n_iter, residual
+
+
+def _damp(xp: Any, residual: Array, most: Any, eps: float) -> Array:
+    return xp.clip(xp.minimum(residual, most + xp.zeros_like(residual)), 10 * eps, None)
+
+
+def shorten(step: Array, longest: float) -> Array:
+    """Scale each sample's step down so that no entry exceeds `longest`."""
+    xp = array_namespace(step)
+    length = xp.max(xp.abs(step), axis=1, keepdims=True)
+    return step * xp.clip(longest / xp.clip(length, 1e-30, None), None, 1.0)
+
+
+def _step(problem: Problem, point: Point, mu: Array) -> Array:
+    H, scale = problem.curvature(point)
+    xp = array_namespace(H)
+    unit = 1 / xp.sqrt(scale)
+    eye = xp.eye(scale.shape[1], dtype=H.dtype, device=device(H))
+    scaled = H * unit[:, :, None] * unit[:, None, :] + mu[:, None, None] * eye
+    right = -(unit * point.gradient)
+    return unit * _solve(scaled, right)
+
+
+def _solve(A: Array, b: Array) -> Array:
+    """Solve every system of a batch; if one of them is exactly singular, all take a gradient step this time."""
+    xp = array_namespace(A)
+    try:
+        x = xp.linalg.solve(A, b[:, :, None])[:, :, 0]
+    except Exception:  # the name of a singular matrix differs from library to library
+        return b
+    return xp.where(xp.isfinite(x), x, xp.zeros_like(x))
+
+
+def _rows_of(point: Point, rows: Array) -> Point:
+    return Point(*(part[rows] for part in point))
+
+
+def _choose(xp: Any, mask: Array, new: Array, old: Array) -> Array:
+    return xp.where(mask[:, None] if new.ndim == 2 else mask, new, old)
