@@ -23,6 +23,8 @@ def log_proba(estimator: Any, X: Any, name: str) -> NDArray[np.floating[Any]]:
     response = next((r for r in RESPONSES if hasattr(estimator, r)), None)
     if response is None:
         raise TypeError(f"{name} has none of {', '.join(RESPONSES)}: it cannot say how probable its classes are.")
+    if response == "decision_function":
+        _refuse_one_versus_one(estimator, name)
     with np.errstate(divide="ignore"):  # scikit-learn's own log of a zero probability
         answer = getattr(estimator, response)(X)
     values = _as_matrix(answer, response, name)
@@ -32,6 +34,17 @@ def log_proba(estimator: Any, X: Any, name: str) -> NDArray[np.floating[Any]]:
     log_p = values if response == "predict_log_proba" else _log_of_probabilities(values, name)
     _check_not_nan(log_p, name, response)
     return _normalize(log_p, name, response)
+
+
+def _refuse_one_versus_one(estimator: Any, name: str) -> None:
+    """Pairwise scores are not scores of classes, and with three classes they look like them."""
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[-1][1]
+    if getattr(estimator, "decision_function_shape", None) == "ovo" and len(estimator.classes_) > 2:
+        raise ValueError(
+            f"{name} answers with one score per pair of classes. Call its set_params(decision_function_shape='ovr'): "
+            "it need not be fitted again."
+        )
 
 
 def _as_matrix(answer: Any, response: str, name: str) -> NDArray[np.floating[Any]]:
@@ -61,7 +74,7 @@ def _check_not_nan(values: NDArray[np.floating[Any]], name: str, response: str) 
     extent = "whole row" if bad[row].all() else "part of the row"
     raise ValueError(
         f"{response} of {name} gives NaN in {int(bad.any(axis=1).sum())} of {len(values)} rows, first in row {row} "
-        f"({extent}). Every teacher must answer every row: leave those rows out of X, or impute inside the teacher."
+        f"({extent}). Every row needs an answer: leave those rows out of X, or impute inside the estimator."
     )
 
 

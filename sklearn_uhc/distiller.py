@@ -42,7 +42,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         How the teachers' answers are merged. "mf_lv" is another name of "mf_lu".
     balance : bool or "auto", default="auto"
         Whether classes that the soft labels rarely show get more weight. "auto" balances unless all teachers know the
-        same classes.
+        same classes or there are fewer rows than classes.
     temperature : float, default=None
         Divides the teachers' logits, which smooths the soft labels. None: the method's own, 3 by default.
     class_lists : list of lists, default=None
@@ -81,6 +81,12 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
     --------
     UnifiedEnsemble : The same merge without a student, for those who may keep all teachers.
 
+    Notes
+    -----
+    A pickled distiller contains its teachers. To hand on the merged classifier alone, pickle `student_`: it predicts
+    the same. A transformer before the distiller in a Pipeline changes what the teachers see as well; preprocessing for
+    the student alone belongs into a Pipeline that is the student.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -96,6 +102,8 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
     >>> clf.score(X, y) > 0.9
     True
     """
+
+    soft_labels_: NDArray[Any]
 
     def __init__(
         self,
@@ -151,8 +159,9 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         check_student(student.estimator, student.strategy)  # before hours of reading teachers
         X = check_input(self, X, reset=True)
         sample_weight = check_row_weights(sample_weight, X)
-        Q = self._merge_teachers(X, log_p)
+        self._set_label_space()
         self._check_labels(X, y)
+        Q = self._merge_teachers(X, log_p)
         targets, sample_weight = self._targets(Q, sample_weight)
         if self.verbose:
             print(f"Training {type(self.student).__name__} on {len(targets)} rows, {len(self.classes_)} classes")
@@ -198,9 +207,11 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
 
     def _targets(self, Q: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Balance the soft labels if that is wanted; keep what the user asked to keep."""
+        if hasattr(self, "soft_labels_"):
+            del self.soft_labels_  # of an earlier fit
         if self.store_soft_labels:
             self.soft_labels_ = Q
-        self.class_weight_ = class_weights(Q, sample_weight) if self._balances() else None
+        self.class_weight_ = class_weights(Q, sample_weight) if self._balances(len(Q)) else None
         if self.class_weight_ is None:
             return Q, sample_weight
         return balanced_targets(Q, self.class_weight_, sample_weight)
@@ -213,6 +224,6 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags = input_tags(tags.input_tags, [*(self.teachers or ()), self.student])
+        tags.input_tags = input_tags(tags.input_tags, [*([] if self.teachers is None else self.teachers), self.student])
         tags.target_tags.required = False
         return tags

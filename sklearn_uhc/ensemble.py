@@ -34,8 +34,9 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
     method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
         How the teachers' answers are merged.
     balance : bool or "auto", default="auto"
-        Whether merged probabilities are divided by their mean over the data given to `fit`. "auto" does so unless all
-        teachers know the same classes.
+        Whether merged probabilities, still at the temperature of the merge, are divided by their mean over the data
+        given to `fit`: what a student would learn from balanced soft labels. "auto" does so unless all teachers know
+        the same classes or there are fewer rows than classes.
     temperature : float, default=None
         Divides the teachers' logits before the merge; the merged probabilities are brought back to temperature 1.
         None: the method's own, 3 by default.
@@ -122,9 +123,10 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         """
         X = check_input(self, X, reset=True)
         sample_weight = check_row_weights(sample_weight, X)
-        Q = self._merge_teachers(X)
+        self._set_label_space()
         self._check_labels(X, y)
-        self.class_weight_ = class_weights(Q, sample_weight) if self._balances() else None
+        Q = self._merge_teachers(X)
+        self.class_weight_ = class_weights(Q, sample_weight) if self._balances(len(Q)) else None
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -150,6 +152,6 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags = input_tags(tags.input_tags, self.teachers or ())
+        tags.input_tags = input_tags(tags.input_tags, self.teachers)
         tags.target_tags.required = False
         return tags

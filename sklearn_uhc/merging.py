@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from sklearn_uhc._rows import check_row_weights
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import teacher_agreement
 from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
@@ -31,6 +32,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
     memory: str | Memory | None
     n_jobs: int | None
     verbose: int
+    label_space_: LabelSpace
     teacher_outputs_: TeacherOutputs | None
 
     def _merge_teachers(self, X: Any, log_p: Any = None) -> NDArray[Any]:
@@ -46,16 +48,22 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
                 verbose=self.verbose,
             ).set_output(transform="default")
             log_p = self.teacher_outputs_.fit_transform(X)
-            class_lists = self.teacher_outputs_.class_lists_
         else:
             check_consistent_length(X, log_p)
             self.teacher_outputs_ = None
-            class_lists = self._class_lists_without_reading()
-        self.method_ = self._make_method(class_lists)
+        self.method_ = self._make_method(self.label_space_.class_lists)
         Q: NDArray[Any] = self.method_.fit_transform(log_p)
-        self.label_space_: LabelSpace = self.method_.label_space_
-        self.classes_ = self.label_space_.classes
         return Q
+
+    def _set_label_space(self) -> None:
+        """Check teachers and class lists, before anything is read."""
+        if self.teachers is not None:
+            self.label_space_ = check_teachers(self.teachers, self.class_lists)
+        elif self.class_lists is not None:
+            self.label_space_ = LabelSpace(self.class_lists)
+        else:
+            raise TypeError("teachers is None: give fitted classifiers, or class_lists and fit(X, log_p=...).")
+        self.classes_ = self.label_space_.classes
 
     def _make_method(self, class_lists: Sequence[Any]) -> SoftLabelMethod:
         method = resolve_method(self.method).set_params(class_lists=class_lists, verbose=self.verbose)
@@ -64,20 +72,18 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         method.set_output(transform="default")
         return method
 
-    def _class_lists_without_reading(self) -> Sequence[Any]:
-        if self.teachers is not None:
-            return check_teachers(self.teachers, self.class_lists).class_lists
-        if self.class_lists is None:
-            raise ValueError("With log_p and no teachers, class_lists must name the classes of every block.")
-        return self.class_lists
-
     def _check_balance(self) -> None:
         if not (isinstance(self.balance, (bool, np.bool_)) or self.balance == "auto"):
             raise ValueError(f'balance must be True, False or "auto", got {self.balance!r}.')
 
-    def _balances(self) -> bool:
-        """Whether to balance; "auto" balances unless all teachers share one class list (the paper's two tables)."""
-        return not self.label_space_.is_shared if self.balance == "auto" else bool(self.balance)
+    def _balances(self, n: int) -> bool:
+        """Whether to balance; "auto" does unless all teachers share one class list (the paper's two tables).
+
+        Fewer rows than classes say nothing about how often a class is meant.
+        """
+        if self.balance == "auto":
+            return not self.label_space_.is_shared and n >= self.label_space_.n_classes
+        return bool(self.balance)
 
     def _check_labels(self, X: Any, y: Any) -> None:
         """Validate a y that is given but not learnt from, as a wrong one would spoil every score."""
@@ -91,7 +97,8 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         if not seen & known:
             raise ValueError(
                 f"No teacher knows any class of y: y has {sorted(seen)[:8]}, the teachers know {sorted(known)[:8]}. "
-                "Use the same names, or rename the teachers' classes with class_lists."
+                "Use the same names, or rename the teachers' classes with class_lists. Some tools of scikit-learn "
+                "number the classes before they call fit: leave y out there, it is not needed."
             )
         if seen - known:
             warnings.warn(
@@ -161,5 +168,6 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
                 "score without y asks the teachers, but fit was given log_p instead. Pass y, or call "
                 "sklearn_uhc.metrics.teacher_agreement(log_p, self.predict_proba(X), class_lists)."
             )
+        sample_weight = check_row_weights(sample_weight, X)
         log_p = self.teacher_outputs_.transform(X)
         return teacher_agreement(log_p, proba, self.label_space_.class_lists, sample_weight=sample_weight)

@@ -11,6 +11,7 @@ import sklearn_uhc
 
 ROOT = Path(sklearn_uhc.__file__).parent
 RINGS = {
+    "_notes": 0,
     "_progress": 0,
     "_response": 0,
     "_rows": 0,

@@ -43,7 +43,9 @@ def instances():
     yield SoftLabelClassifier(RandomForestClassifier(n_estimators=5, random_state=0))
     yield HeterogeneousDistiller(teachers, LogisticRegression(), method="ce")
     yield HeterogeneousDistiller(teachers, RandomForestClassifier(n_estimators=5, random_state=0))
-    yield UnifiedEnsemble(teachers)
+    yield HeterogeneousDistiller(teachers, LogisticRegression(), method="mf_p", balance=False)
+    for method in ("sd", "ce", "mf_p", "mf_lu", "mf_lf"):
+        yield UnifiedEnsemble(teachers, method=method)
 
 
 def wrapped(estimator):

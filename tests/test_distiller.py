@@ -180,6 +180,47 @@ def test_sample_weight_reaches_balance_and_student(iris, teachers):
     np.testing.assert_allclose(weighted.predict_proba(X), half.predict_proba(X), atol=1e-3)
 
 
+def test_weights_count_in_the_score_without_labels(iris, teachers):
+    X, _ = iris
+    clf = HeterogeneousDistiller(teachers, forest()).fit(X)
+    weight = np.r_[np.ones(50), np.zeros(100)]
+    assert clf.score(X, sample_weight=weight) == pytest.approx(clf.score(X[:50]))
+    with pytest.raises(ValueError, match=r"[Ss]ample.weight"):
+        clf.score(X, sample_weight=np.zeros(150))
+
+
+def test_refitting_forgets_soft_labels_and_few_rows_are_not_balanced(iris, teachers):
+    X, _ = iris
+    clf = HeterogeneousDistiller(teachers, DecisionTreeClassifier(), store_soft_labels=True).fit(X)
+    clf.set_params(store_soft_labels=False).fit(X[:2])
+    assert not hasattr(clf, "soft_labels_")
+    assert clf.class_weight_ is None
+    assert clf.set_params(balance=True).fit(X[:2]).class_weight_ is not None
+
+
+def test_a_wrong_y_is_noticed_before_any_teacher_is_read(iris):
+    X, y = iris
+    Counting.calls.clear()
+    with pytest.raises(ValueError, match="No teacher knows any class of y"):
+        HeterogeneousDistiller([Counting((0, 1, 2)).fit(X)], forest()).fit(X, y + 10)
+    with pytest.raises(TypeError, match="cannot learn from soft labels"):
+        HeterogeneousDistiller([Counting((0, 1, 2)).fit(X)], LinearDiscriminantAnalysis()).fit(X)
+    assert Counting.calls == []
+
+
+def test_nested_pipelines_are_students(iris, teachers):
+    X, y = iris
+    student = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), forest()))
+    assert HeterogeneousDistiller(teachers, student).fit(X).score(X, y) > 0.85
+
+
+def test_the_student_alone_predicts_the_same(iris, teachers):
+    X, _ = iris
+    clf = HeterogeneousDistiller(teachers, forest()).fit(X)
+    alone = pickle.loads(pickle.dumps(clf.student_))
+    np.testing.assert_array_equal(alone.predict(X), clf.predict(X))
+
+
 def test_metadata_is_routed_to_the_student(iris, teachers):
     X, _ = iris
     clf = HeterogeneousDistiller(teachers, SGDClassifier())
@@ -209,7 +250,7 @@ def test_precomputed_answers_need_no_teacher(iris, teachers):
     assert alone.score(X, y) == direct.score(X, y)
     with pytest.raises(ValueError, match="teacher_agreement"):
         alone.score(X)
-    with pytest.raises(ValueError, match="class_lists must name"):
+    with pytest.raises(TypeError, match=r"class_lists and fit\(X, log_p=...\)"):
         HeterogeneousDistiller(None, forest()).fit(X, log_p=log_p)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         HeterogeneousDistiller(teachers, forest()).fit(X, log_p=log_p[:-1])

@@ -228,6 +228,17 @@ def test_pipeline_with_teacher_outputs():
     assert pipe.get_feature_names_out().tolist() == ["ant", "cat", "cow", "dog"]
 
 
+def test_forgotten_logarithms_and_lists_are_noticed():
+    log_p = consistent_outputs(true_probabilities(L=4), LISTS)
+    with pytest.raises(ValueError, match="X holds probabilities"):
+        make_method("ce", LISTS).fit(np.exp(log_p))
+    outputs = TeacherOutputs(linear_teachers(LISTS)).set_output(transform="pandas")
+    frame = outputs.fit_transform(np.random.default_rng(0).normal(size=(9, 3)))
+    with pytest.raises(ValueError, match=r"class_lists=outputs.class_lists_"):
+        make_method("ce").fit(frame)
+    assert make_method("ce", outputs.class_lists_).fit_transform(frame).shape == (9, 4)
+
+
 def test_temperature_does_not_change_the_ranking_of_mf_lf():
     log_p = random_outputs(np.random.default_rng(0), LISTS, 50)
     order = [LogitFactorization(LISTS, temperature=T).fit_transform(log_p).argsort(axis=1) for T in (1, 10)]

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
@@ -22,6 +23,7 @@ from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier, SGDClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -303,9 +305,18 @@ def test_routing_of_fit_parameters(data, soft):
         ({"strategy": "magic"}, None, ValueError, "strategy must be one of auto, twin, replicate"),
         ({"temperature": 0}, None, ValueError, "temperature must be a positive number"),
         ({"classes": ["a", "b"]}, None, ValueError, "classes must name each of the 3 columns"),
-        ({"classes": ["a", "b", "b"]}, None, ValueError, "classes must name each of the 3 columns"),
+        ({"classes": ["a", "b", "b"]}, None, ValueError, "repeats"),
+        ({"classes": ["a", 1, "b"]}, None, TypeError, "strings only or numbers only"),
+        ({"temperature": np.inf}, None, ValueError, "temperature must be a positive number"),
+        ({"estimator": SVC(decision_function_shape="ovo")}, None, ValueError, "per pair"),
+        ({"estimator": LogisticRegression(class_weight="balanced")}, None, ValueError, "would count copies"),
+        ({"estimator": HistGradientBoostingClassifier(early_stopping=True)}, None, ValueError, "Early stopping"),
+        ({"estimator": CalibratedClassifierCV(LogisticRegression())}, None, TypeError, "cannot learn"),
+        ({"estimator": MultiOutputClassifier(LogisticRegression())}, None, TypeError, "cannot learn"),
+        ({"estimator": GridSearchCV(LogisticRegression(), {})}, None, TypeError, "search around it"),
+        ({"estimator": RandomForestClassifier(monotonic_cst=[1, 0, 0, 0])}, None, ValueError, "strategy='replicate'"),
         ({}, [[0.5, 0.5, 0.5]] * 150, ValueError, "row 0 of y sums to 1.5"),
-        ({}, [[1.5, -0.5, 0]] * 150, ValueError, "smallest entry -0.5"),
+        ({}, [[1.5, -0.5, 0]] * 150, ValueError, "row 0 of y holds -0.5. If they are logarithms"),
         ({}, [[np.nan, 0, 1]] * 150, ValueError, "y contains NaN"),
         ({}, [[1, 0, 0]] * 149, ValueError, "X has 150 rows, the soft labels y have 149"),
         ({"estimator": RandomForestClassifier(class_weight="balanced")}, None, ValueError, "class_weight='balanced'"),
@@ -316,7 +327,74 @@ def test_bad_input(params, Q, error, message):
     X, y = load_iris(return_X_y=True)
     Q = np.eye(3)[y] if Q is None else Q
     with pytest.raises(error, match=message):
-        SoftLabelClassifier(**({"estimator": LogisticRegression()} | params)).fit(X, Q)
+        SoftLabelClassifier(**({"estimator": LogisticRegression()} | params)).fit(X, Q).predict(X)
+
+
+def test_rows_of_no_weight_do_not_exist(data, soft):
+    """Not even as neighbours."""
+    X, _ = data
+    weight = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
+    seen = weight > 0
+    models = [KNeighborsClassifier(5), DecisionTreeClassifier(random_state=0), LogisticRegression()]
+    for model in [*models, make_pipeline(StandardScaler(), KNeighborsClassifier(3))]:
+        weighted = SoftLabelClassifier(model).fit(X, soft, weight)
+        without = SoftLabelClassifier(model).fit(X[seen], soft[seen], weight[seen])
+        np.testing.assert_allclose(weighted.predict_proba(X), without.predict_proba(X), atol=1e-9)
+
+
+def test_weights_reach_the_last_step_of_a_pipeline(data, soft):
+    X, _ = data
+    weight = np.random.default_rng(0).random(len(X)) ** 3
+    piped = SoftLabelClassifier(make_pipeline(DecisionTreeClassifier(max_depth=3, random_state=0)))
+    alone = SoftLabelClassifier(DecisionTreeClassifier(max_depth=3, random_state=0))
+    expected = alone.fit(X, soft, weight).predict_proba(X)
+    np.testing.assert_allclose(piped.fit(X, soft, weight).predict_proba(X), expected)
+    assert np.abs(piped.fit(X, soft).predict_proba(X) - expected).max() > 0.01
+    np.testing.assert_allclose(alone.class_prior_, np.average(soft, axis=0, weights=weight))
+
+
+def test_pipelines_within_pipelines_and_soft_label_classifiers_within(data, soft):
+    X, _ = data
+    tree = DecisionTreeClassifier(random_state=0, max_depth=3)
+    expected = SoftLabelClassifier(tree).fit(X, soft).predict_proba(X)
+    nested = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), tree))
+    np.testing.assert_allclose(SoftLabelClassifier(nested).fit(X, soft).predict_proba(X), expected, atol=1e-9)
+    inner = make_pipeline(StandardScaler(), SoftLabelClassifier(tree, strategy="twin"))
+    clf = SoftLabelClassifier(inner, strategy="replicate").fit(X, soft)
+    assert clf.estimator_[-1].strategy_ == "twin"
+
+
+def test_automatic_early_stopping_is_switched_off(data, soft):
+    X, _ = data
+    X, soft = np.tile(X, (12, 1)), np.tile(soft, (12, 1))
+    clf = SoftLabelClassifier(HistGradientBoostingClassifier(max_iter=3, max_depth=2)).fit(X, soft)
+    assert not clf.estimator_.do_early_stopping_
+
+
+def test_many_copies_are_warned_of(data, soft):
+    X, _ = data
+    with sklearn.config_context(working_memory=0.01), pytest.warns(UserWarning, match="weighted copies of rows takes"):
+        SoftLabelClassifier(GaussianNB()).fit(X, soft)
+
+
+def test_classes_and_columns_must_agree(data, soft):
+    X, _ = data
+    frame = pd.DataFrame(soft, columns=["d", "a", "c", "b"])
+    clf = SoftLabelClassifier(KNeighborsClassifier(1), classes=["a", "b", "c", "d"]).fit(X, frame)
+    np.testing.assert_allclose(clf.predict_proba(X), frame[["a", "b", "c", "d"]])
+    with pytest.raises(ValueError, match="are not the columns of y"):
+        SoftLabelClassifier(KNeighborsClassifier(1), classes=["a", "b", "c", "x"]).fit(X, frame)
+    numbered = pd.DataFrame(soft)
+    named = SoftLabelClassifier(KNeighborsClassifier(1), classes=["a", "b", "c", "x"]).fit(X, numbered)
+    assert named.classes_.tolist() == ["a", "b", "c", "x"]
+    with pytest.raises(ValueError, match="ordinary labels"):
+        SoftLabelClassifier(KNeighborsClassifier(1), classes=["a"] * 4).fit(X, soft.argmax(axis=1))
+
+
+def test_errors_of_the_student_say_so(soft):
+    with pytest.raises(ValueError, match="could not convert") as caught:
+        SoftLabelClassifier(LogisticRegression()).fit(np.full((300, 2), "text"), soft)
+    assert "training the student, LogisticRegression" in caught.value.__notes__[0]
 
 
 def test_entropy_is_mapped_with_a_warning(data, soft):

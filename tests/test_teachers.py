@@ -7,20 +7,21 @@ import sklearn
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.special import expit, log_softmax
 from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits, load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_uhc import TeacherOutputs
@@ -226,13 +227,20 @@ NAN = np.nan
         (Answers([[0.5, 0.5], [NAN, NAN]]), ValueError, r"NaN in 1 of 2 rows, first in row 1 \(whole row\)"),
         (Answers([[0.5, 0.5], [0.6, 0.6]]), ValueError, r"teacher 1 .* row 1 sums to 1.2"),
         (Answers([[0.5, 0.5], [-0.5, 1.5]]), ValueError, "negative value -0.5 in row 1"),
-        (Answers([[0.5, 0.5]] * 2, classes=("a", "b", "c")), ValueError, r"output of shape \(2, 2\) .* 3 classes"),
+        (Answers([[0.5, 0.5]] * 2, classes=("a", "b", "c")), ValueError, r"output of shape \(2, 2\), .* 3 classes"),
         (Answers([[0.5, 0.5]] * 2, classes=("a", "a")), ValueError, "Class list 1 repeats"),
         (Answers([[0.5, 0.5]] * 2, classes=(0, 1)), TypeError, "different types"),
         (Answers([[0.1, 0.2], [NAN, 3]], response="decision_function"), ValueError, "gives NaN"),
         (Answers([[0.5, 0.5]] * 2, response="predict"), TypeError, "none of predict_log_proba"),
         (Answers([0.5, 0.5]), ValueError, "one row per sample"),
-        (Answers([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]][:1]), ValueError, "output of shape"),
+        (Answers([[0.5, 0.5]]), ValueError, "teacher 1 .* gave 1 rows of output for 2 rows"),
+        (("name", Answers([[0.5, 0.5]] * 2)), TypeError, "without names"),
+        (
+            LinearRegression().fit([[0.0], [1.0]], [0, 1]),
+            TypeError,
+            r"teacher 1 \(LinearRegression\) is not a classifier",
+        ),
+        (KMeans(1).fit([[0.0], [1.0]]), TypeError, "is not a classifier"),
     ],
 )
 def test_bad_teachers(teacher, error, message):
@@ -265,6 +273,7 @@ def test_several_outputs_are_refused(iris):
         ({"floor": 0}, ValueError, "floor must be"),
         ({"floor": 0.7}, ValueError, "floor must be"),
         ({"floor": "none"}, ValueError, "floor must be"),
+        ({"class_lists": [list("abcde"), list("abcde")], "floor": 0.3}, ValueError, "names 5 classes"),
     ],
 )
 def test_bad_parameters(params, error, message):
@@ -279,6 +288,49 @@ def test_a_teacher_without_classes_needs_a_list():
     with pytest.raises(ValueError, match=r"teacher 0 \(Answers\) has no classes_"):
         TeacherOutputs([teacher]).fit(np.zeros((2, 1)))
     assert TeacherOutputs([teacher], class_lists=[["x", "y"]]).fit_transform(np.zeros((2, 1))).shape == (2, 2)
+
+
+def test_pairwise_scores_are_refused(iris):
+    """With three classes they would pass for scores of classes."""
+    X, y = iris
+    teacher = SVC(decision_function_shape="ovo").fit(X, y)
+    with pytest.raises(ValueError, match=r"teacher 0 \(SVC\) .* set_params\(decision_function_shape='ovr'\)"):
+        TeacherOutputs([teacher]).fit(X)
+    with pytest.raises(ValueError, match="per pair"):
+        TeacherOutputs([make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo")).fit(X, y)]).fit(X)
+    log_p = TeacherOutputs([teacher.set_params(decision_function_shape="ovr")]).fit_transform(X)
+    assert (log_p.argmax(axis=1) == y).mean() > 0.9
+
+
+def test_errors_of_a_teacher_say_which(iris):
+    X, y = iris
+    teachers = [LogisticRegression(max_iter=500).fit(X, y), LogisticRegression(max_iter=500).fit(X[:, :2], y)]
+    with pytest.raises(ValueError, match="4 features") as caught:
+        TeacherOutputs(teachers).fit(X)
+    assert caught.value.__notes__ == ["This came from teacher 1 (LogisticRegression)."]
+
+
+def test_lists_in_another_order_are_warned_of(iris):
+    X, y = iris
+    teacher = GaussianNB().fit(X, y)
+    with pytest.warns(UserWarning, match=r"class_lists\[0\] holds the classes of teacher 0 .* in another order"):
+        TeacherOutputs([teacher], class_lists=[[2, 1, 0]]).fit(X)
+
+
+def test_odd_teachers_do_not_break_the_representation():
+    for teachers in (None, np.array([LinearTeacher().fit(None)], dtype=object)):
+        assert "TeacherOutputs" in TeacherOutputs(teachers)._repr_html_()
+        with pytest.raises(TypeError, match="non-empty list"):
+            TeacherOutputs(teachers).fit(np.zeros((2, 2)))
+
+
+def test_token_lists_pass_and_features_are_forgotten():
+    tokens = [["good", "film"], ["bad"], ["good"], ["bad", "day"]]
+    teacher = make_pipeline(TfidfVectorizer(analyzer=set), MultinomialNB()).fit(tokens, [1, 0, 1, 0])
+    assert TeacherOutputs([teacher]).fit_transform(tokens).shape == (4, 2)
+    outputs = TeacherOutputs([Answers([[0.5, 0.5]] * 4)]).fit(np.zeros((4, 3)))
+    assert outputs.n_features_in_ == 3
+    assert not hasattr(outputs.fit(np.zeros((4, 3, 2, 2))), "n_features_in_")
 
 
 @pytest.mark.parametrize("X", [np.zeros((0, 3)), [], pd.DataFrame({"a": []}), np.zeros((0, 3, 4, 4))])

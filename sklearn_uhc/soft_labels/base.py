@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
@@ -138,16 +139,31 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         self._check_params()
         X = self._check_outputs(X, reset=True)
         own = getattr(self, "feature_names_in_", range(X.shape[1]))
+        if self.class_lists is None and all(re.match(r"teacher\d+__", str(name)) for name in own):
+            raise ValueError(
+                "These are the answers of several teachers: say which with class_lists=outputs.class_lists_."
+            )
         self.label_space_ = LabelSpace([own] if self.class_lists is None else self.class_lists)
         if self.label_space_.n_outputs != X.shape[1]:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but the {self.label_space_.n_teachers} class lists name "
                 f"{self.label_space_.n_outputs} classes in all: X must have one column per teacher and class."
             )
+        self._refuse_probabilities(X)
         self.classes_ = self.label_space_.classes
         self._blocks = Blocks.from_label_space(self.label_space_)
         self._warn_if_disconnected()
         return X
+
+    def _refuse_probabilities(self, X: Any) -> None:
+        """Raise if the first rows are probabilities, of which somebody forgot to take the logarithm."""
+        blocks, head = self.label_space_.blocks, np.asarray(X[:100], dtype=float)
+        if (
+            len(head) >= 5
+            and (head >= 0).all()
+            and all(np.allclose(head[:, b].sum(axis=1), 1, atol=1e-6) for b in blocks)
+        ):
+            raise ValueError("X holds probabilities: this method takes their logarithms, or logits.")
 
     def _check_outputs(self, X: Any, reset: bool) -> Any:
         if is_torch_array(X):

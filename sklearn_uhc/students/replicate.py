@@ -6,16 +6,19 @@ left out: those below `DROPPED` / L, together at most `DROPPED` of a row's mass,
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc._response import log_proba
-from sklearn_uhc._rows import take_rows
+from sklearn_uhc._rows import row_bytes, take_rows
 
 #: Largest share of a row's mass that may be left out.
 DROPPED = 1e-3
@@ -29,8 +32,9 @@ class ReplicateStrategy:
 
     @staticmethod
     def accepts(estimator: Any) -> bool:
-        """Whether the estimator is a classifier that takes sample weights."""
-        return is_classifier(estimator) and has_fit_parameter(estimator, "sample_weight")
+        """Whether the estimator is a classifier that takes sample weights and does not split the copies by itself."""
+        takes_weights = is_classifier(estimator) and has_fit_parameter(estimator, "sample_weight")
+        return takes_weights and get_tags(estimator).target_tags.single_output and not hasattr(estimator, "cv")
 
     @staticmethod
     def fit(
@@ -42,7 +46,9 @@ class ReplicateStrategy:
         **params: Any,
     ) -> Any:
         """Fit the classifier itself, on the class names."""
+        _keep_copies_together(estimator)
         rows, labels, weights = replicate(Q, sample_weight)
+        _warn_if_large(X, len(rows))
         if len(np.unique(labels)) == 1:  # most classifiers refuse a single class
             return DummyClassifier(strategy="prior").fit(np.zeros((1, 1)), classes[labels[:1]])
         return estimator.fit(take_rows(X, rows), classes[labels], sample_weight=weights, **params)
@@ -54,6 +60,35 @@ class ReplicateStrategy:
         out = np.zeros((len(P), len(classes)))
         out[:, np.searchsorted(classes, fitted.classes_)] = P
         return out
+
+
+def _keep_copies_together(estimator: Any) -> None:
+    """Switch off, or refuse, what would tear the copies of one row apart or count them as rows."""
+    params = estimator.get_params(deep=False)
+    if params.get("early_stopping") == "auto":
+        estimator.set_params(early_stopping=False)
+    boosting_stops = "subsample" in params and params.get("n_iter_no_change") is not None
+    if params.get("early_stopping") is True or boosting_stops:
+        raise ValueError(
+            f"Early stopping of {type(estimator).__name__} would validate on copies of its training rows. Switch it "
+            "off and set the number of iterations, for instance by a search."
+        )
+    if params.get("class_weight") == "balanced":
+        raise ValueError(
+            f"class_weight='balanced' of {type(estimator).__name__} would count copies of rows. Leave it at None; the "
+            "soft labels can be balanced instead (balance=True of HeterogeneousDistiller)."
+        )
+
+
+def _warn_if_large(X: Any, n_copies: int) -> None:
+    size = n_copies * row_bytes(X) / 2**20
+    if size > get_config()["working_memory"]:
+        warnings.warn(
+            f"Training on {n_copies} weighted copies of rows takes {size:.0f} MiB. A forest or nearest neighbours "
+            "learn from soft labels without copies; a lower temperature leaves fewer.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def replicate(

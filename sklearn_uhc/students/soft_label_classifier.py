@@ -16,8 +16,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_array, check_is_fitted, has_fit_parameter
 
+from sklearn_uhc._notes import add_note
 from sklearn_uhc._response import SUM_TOLERANCE, log_proba
-from sklearn_uhc._rows import check_row_weights, count_rows
+from sklearn_uhc._rows import check_row_weights, count_rows, take_rows
+from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.students.replicate import ReplicateStrategy
 from sklearn_uhc.students.temperature import on_simplex, sharpen, student_temperature
 from sklearn_uhc.students.twins import TwinStrategy
@@ -48,6 +50,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         temperature.
     classes : array-like of shape (L,), default=None
         The classes that the columns of the soft labels stand for. None: the columns of a DataFrame, else 0 to L - 1.
+        Not with ordinary labels.
 
     Attributes
     ----------
@@ -67,7 +70,8 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Notes
     -----
     Replication leaves out entries below 0.001 / L: at most 0.1 % of a row's mass, which its other classes take over. It
-    costs up to L copies of a row.
+    costs up to L copies of a row. Early stopping would validate on copies of training rows: "auto" is switched off,
+    True is refused; estimators that cross-validate inside are refused too.
 
     Examples
     --------
@@ -118,7 +122,8 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        if isinstance(self.temperature, bool) or not isinstance(self.temperature, Real) or not self.temperature > 0:
+        number = isinstance(self.temperature, Real) and not isinstance(self.temperature, bool)
+        if not (number and 0 < float(self.temperature) < np.inf):
             raise ValueError(f"temperature must be a positive number, got {self.temperature!r}.")
         check_student(self.estimator)
         params = self._route(fit_params)
@@ -126,12 +131,15 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if not self._is_soft(y):
             return self._fit_hard(X, y, sample_weight, params)
         Q = self._check_soft_labels(X, y)
-        if isinstance(self.estimator, Pipeline):
-            return self._fit_pipeline(X, Q, sample_weight, params)
-        strategy = resolve_strategy(self.estimator, self.strategy)
+        if sample_weight is not None and not sample_weight.all():  # rows of no weight are no neighbours either
+            rows = np.flatnonzero(sample_weight)
+            X, Q, sample_weight = take_rows(X, rows), Q[rows], sample_weight[rows]
         self.class_prior_ = np.average(Q, axis=0, weights=sample_weight)
-        self.estimator_ = strategy.fit(clone(self.estimator), X, Q, sample_weight, self.classes_, **params)
-        self.strategy_ = strategy.name
+        try:
+            self._fit_soft(X, Q, sample_weight, params)
+        except Exception as error:
+            add_note(error, f"This came from training the student, {type(self.estimator).__name__}, on soft labels.")
+            raise
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -245,6 +253,8 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return len(shape) == 2 and (shape[1] > 1 or one_class)
 
     def _fit_hard(self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]) -> SoftLabelClassifier:
+        if self.classes is not None:
+            raise ValueError("classes names the columns of soft labels, but y holds ordinary labels: leave it at None.")
         if sample_weight is not None and has_fit_parameter(self.estimator, "sample_weight"):
             params["sample_weight"] = sample_weight
         elif sample_weight is not None:
@@ -254,26 +264,37 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.strategy_ = "hard"
         return self
 
-    def _fit_pipeline(self, X: Any, Q: NDArray[Any], sample_weight: Any, params: dict[str, Any]) -> SoftLabelClassifier:
+    def _fit_soft(self, X: Any, Q: NDArray[Any], sample_weight: Any, params: dict[str, Any]) -> None:
+        if isinstance(self.estimator, Pipeline):
+            self._fit_pipeline(X, Q, sample_weight, params)
+            return
+        strategy = resolve_strategy(self.estimator, self.strategy)
+        self.estimator_ = strategy.fit(clone(self.estimator), X, Q, sample_weight, self.classes_, **params)
+        self.strategy_ = strategy.name
+
+    def _fit_pipeline(self, X: Any, Q: NDArray[Any], sample_weight: Any, params: dict[str, Any]) -> None:
         """Fit the transformers on X as it is, then the last step on soft labels."""
         pipeline = clone(self.estimator)
         name, last = pipeline.steps[-1]
         head = pipeline[:-1]
         Xt = head.fit_transform(X, self.classes_[Q.argmax(axis=1)]) if len(head.steps) else X
-        student = SoftLabelClassifier(last, strategy=self.strategy, temperature=self.temperature, classes=self.classes_)
+        student = last if isinstance(last, SoftLabelClassifier) else SoftLabelClassifier(last, strategy=self.strategy)
+        student.set_params(temperature=self.temperature, classes=self.classes_)
         student.fit(Xt, Q, sample_weight, **params)
         self.estimator_ = Pipeline([*head.steps, (name, student)])
         self.strategy_ = "pipeline"
-        return self
 
     def _column_classes(self, y: Any, n_columns: int) -> NDArray[Any]:
-        if self.classes is not None:
-            names = np.asarray(self.classes)
-        else:
-            names = np.asarray(getattr(y, "columns", np.arange(n_columns)))
-        if names.ndim != 1 or len(names) != n_columns or len(np.unique(names)) != n_columns:
-            raise ValueError(f"classes must name each of the {n_columns} columns of y once, got {names.tolist()}.")
-        return names
+        """Return the class of every column of y, from `classes`, the names of the columns, or their numbers."""
+        given = None if self.classes is None else list(self.classes)
+        own = list(y.columns) if hasattr(y, "columns") else list(range(n_columns))
+        named = own != list(range(n_columns))
+        if given is not None and named and set(given) != set(own):
+            raise ValueError(f"classes={given} are not the columns of y, {own}: give one or the other.")
+        names = own if named or given is None else given
+        if len(names) != n_columns:
+            raise ValueError(f"classes must name each of the {n_columns} columns of y once, got {given}.")
+        return LabelSpace([names]).class_lists[0]
 
     def _check_soft_labels(self, X: Any, y: Any) -> NDArray[np.float64]:
         """Validate soft labels and return them with their columns in the order of `classes_`."""
@@ -284,13 +305,19 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"Found input variables with inconsistent numbers of samples: X has {count_rows(X)} rows, "
                 f"the soft labels y have {len(Q)}."
             )
+        if (Q < 0).any():
+            row = int(np.argmax((Q < 0).any(axis=1)))
+            raise ValueError(
+                f"Soft labels must be probabilities: row {row} of y holds {Q[row].min():.6g}. If they are logarithms, "
+                "take their exponential first."
+            )
         total = Q.sum(axis=1)
-        wrong = (Q < 0).any(axis=1) | ~(np.abs(total - 1) <= SUM_TOLERANCE)
+        wrong = ~(np.abs(total - 1) <= SUM_TOLERANCE)
         if wrong.any():
             row = int(np.argmax(wrong))
             raise ValueError(
-                f"Soft labels must be probabilities: row {row} of y sums to {total[row]:.6g} with smallest entry "
-                f"{Q[row].min():.6g}. Normalise the rows, and give row weights as sample_weight."
+                f"Soft labels must be probabilities: row {row} of y sums to {total[row]:.6g}. Normalise the rows, and "
+                "give row weights as sample_weight."
             )
         order = np.argsort(columns)
         self.classes_ = columns[order]
@@ -311,8 +338,14 @@ def check_student(estimator: Any, strategy: str | None = None) -> None:
     """Raise if this is no estimator or, with a strategy, if it cannot learn from soft labels by it."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(f"The student must be an estimator, such as RandomForestClassifier(), got {estimator!r}.")
-    if strategy is not None:
-        resolve_strategy(estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator, strategy)
+    if strategy is None:
+        return
+    while isinstance(estimator, (Pipeline, SoftLabelClassifier)):
+        if isinstance(estimator, SoftLabelClassifier):
+            estimator, strategy = estimator.estimator, estimator.strategy
+        else:
+            estimator = estimator.steps[-1][1]
+    resolve_strategy(estimator, strategy)
 
 
 def resolve_strategy(estimator: Any, strategy: str = "auto") -> Any:
@@ -324,6 +357,8 @@ def resolve_strategy(estimator: Any, strategy: str = "auto") -> Any:
         if strategy in ("auto", candidate.name) and candidate.accepts(estimator):
             return candidate
     how = "" if strategy == "auto" else f" with strategy={strategy!r}"
+    if hasattr(estimator, "refit"):
+        how += " as a search; search around it instead, over its parameters (student__... of the distiller)"
     able = "; ".join(f"{s.students} ({s.name})" for s in STRATEGIES)
     raise TypeError(
         f"{type(estimator).__name__} cannot learn from soft labels{how}. What can: {able}; "

@@ -79,11 +79,14 @@ class TwinStrategy:
 
     @staticmethod
     def predict_proba(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-        """Regression output as it is: not negative, but not normalised."""
-        with warnings.catch_warnings():
-            # Radius neighbours that find nobody give NaN and say so; such rows become zero here.
-            warnings.filterwarnings("ignore", message="One or more samples have no neighbors")
-            S = np.asarray(fitted.predict(X), dtype=float).reshape(-1, len(classes))
+        """Regression output as it is: not negative, but not normalised; a row without neighbours is zero."""
+        if isinstance(fitted, RadiusNeighborsRegressor):
+            with warnings.catch_warnings():  # it says that it predicts NaN there, which nobody gets to see
+                warnings.filterwarnings("ignore", message="One or more samples have no neighbors")
+                S = fitted.predict(X)
+        else:
+            S = fitted.predict(X)
+        S = np.asarray(S, dtype=float).reshape(-1, len(classes))
         return np.maximum(np.nan_to_num(S, nan=0.0), 0.0)
 
 
@@ -99,6 +102,11 @@ def regressor_twin(classifier: Any, n_classes: int) -> Any:
             "regressor twin grows trees with squared error, which is the Gini criterion there.",
             UserWarning,
             stacklevel=4,
+        )
+    if given.get("monotonic_cst") is not None:
+        raise ValueError(
+            "monotonic_cst cannot be kept by a regressor of several outputs; use "
+            f"SoftLabelClassifier({type(classifier).__name__}(...), strategy='replicate')."
         )
     for name in sorted(set(given) - set(known)):
         if given[name] != default[name]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, is_clusterer, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -36,6 +38,7 @@ def check_teachers(teachers: Any, class_lists: Any = None) -> LabelSpace:
     if isinstance(teachers, (str, bytes, dict)) or not isinstance(teachers, Sequence) or len(teachers) == 0:
         raise TypeError(f"teachers must be a non-empty list of fitted classifiers, got {teachers!r}.")
     for i, teacher in enumerate(teachers):
+        _check_classifier(teacher, teacher_name(i, teacher))
         _check_fitted(teacher, teacher_name(i, teacher))
     if class_lists is not None and len(class_lists) != len(teachers):
         raise ValueError(f"class_lists has {len(class_lists)} lists for {len(teachers)} teachers: give one for each.")
@@ -44,16 +47,24 @@ def check_teachers(teachers: Any, class_lists: Any = None) -> LabelSpace:
     return LabelSpace(lists)
 
 
-def _check_fitted(teacher: Any, name: str) -> None:
+def _check_classifier(teacher: Any, name: str) -> None:
     if isinstance(teacher, type):
         raise TypeError(f"{name}: a class was given where a fitted classifier is needed; got {teacher!r}.")
+    if isinstance(teacher, (tuple, list)):
+        raise TypeError(f"{name}: give the fitted classifiers themselves, without names, got {teacher!r}.")
+    if isinstance(teacher, BaseEstimator) and (is_regressor(teacher) or is_clusterer(teacher)):
+        raise TypeError(f"{name} is not a classifier.")
+
+
+def _check_fitted(teacher: Any, name: str) -> None:
     if hasattr(teacher, "classes_") or not hasattr(teacher, "fit"):
         return  # objects that only predict have nothing to fit
     try:
         check_is_fitted(teacher)
     except NotFittedError as error:
         raise NotFittedError(
-            f"{name} is not fitted. Teachers are used as they are: call its fit(X, y) before passing it on."
+            f"{name} is not fitted. Teachers are used as they are: call its fit(X, y) before passing it on. In a "
+            "search over `teachers` itself, wrap each in sklearn.frozen.FrozenEstimator."
         ) from error
 
 
@@ -71,5 +82,12 @@ def _class_list(i: int, teacher: Any, labels: Any) -> Any:
         raise ValueError(
             f"class_lists[{i}] names {len(labels)} classes, but {teacher_name(i, teacher)} has {len(own)} outputs: "
             "name every class, in the order of its classes_."
+        )
+    if own is not None and list(own) != list(labels) and set(np.asarray(own).tolist()) == set(labels):
+        warnings.warn(
+            f"class_lists[{i}] holds the classes of {teacher_name(i, teacher)} in another order. It renames its "
+            f"outputs one by one: {list(own)} become {list(labels)}. If that is not meant, give None to keep them.",
+            UserWarning,
+            stacklevel=5,
         )
     return labels

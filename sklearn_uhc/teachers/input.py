@@ -22,8 +22,11 @@ def check_input(estimator: Any, X: Any, *, reset: bool) -> Any:
     if _is_matrix(X):
         return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
     count_rows(X)
-    if getattr(X, "ndim", None) == 2 or hasattr(X, "iloc"):
+    if getattr(X, "ndim", None) == 2:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
+    elif reset:
+        for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit on a table
+            vars(estimator).pop(name, None)
     return X
 
 
@@ -34,13 +37,14 @@ def _is_matrix(X: Any) -> bool:
     if isinstance(X, np.ndarray):
         return X.dtype.kind in "biufc" and X.ndim <= 2
     if isinstance(X, (list, tuple)) and len(X):
-        return np.ndim(X[0]) <= 1 and not isinstance(X[0], (str, bytes, dict))
+        first = X[0][0] if isinstance(X[0], (list, tuple)) and len(X[0]) else X[0]
+        return np.ndim(X[0]) <= 1 and not isinstance(first, (str, bytes, dict))
     return np.isscalar(X) or (hasattr(X, "__array__") and not hasattr(X, "ndim"))
 
 
-def input_tags(tags: Any, estimators: Iterable[Any]) -> Any:
+def input_tags(tags: Any, estimators: Iterable[Any] | None) -> Any:
     """Take over what all the wrapped estimators accept, field by field."""
-    wrapped = [_tags_of(estimator) for estimator in estimators]
+    wrapped = [_tags_of(estimator) for estimator in (() if estimators is None else estimators)]
     new = copy.copy(tags)
     new.sparse = all(t.sparse for t in wrapped)
     new.allow_nan = all(t.allow_nan for t in wrapped)

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, check_memory
 
+from sklearn_uhc._notes import add_note
 from sklearn_uhc._progress import progress
 from sklearn_uhc._response import log_proba
 from sklearn_uhc._rows import chunks, count_rows, row_bytes, take_rows
@@ -42,7 +43,9 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Smallest probability a teacher may give. "auto" learns one per teacher in `fit`: a saturated teacher (2 % of its
         answers or more are below 1e-20: trees, forests, k-NN, naive Bayes) gets 0.05 / k for k classes, any other 1e-6.
     memory : str or joblib.Memory, default=None
-        Where to keep the answers, so that a search reads each teacher once per X.
+        Where to keep the answers, so that a search reads each teacher once per X. Pays for teachers that are slow on
+        many rows: every look-up hashes the teacher and X. Teachers must be picklable; clear it when the code of a
+        teacher's class changes.
     n_jobs : int, default=None
         Number of teachers that answer at the same time, in threads.
     verbose : int, default=0
@@ -136,7 +139,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Returns
         -------
         log_p : ndarray of shape (n, K)
-            Each teacher's block is normalised; nothing lies below its floor.
+            Each teacher's block is normalised, after everything below its floor was raised to it.
         """
         check_is_fitted(self)
         X = check_input(self, X, reset=False)
@@ -162,6 +165,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         self._check_floor()
         self.label_space_ = check_teachers(self.teachers, self.class_lists)
         self.class_lists_ = self.label_space_.class_lists
+        self._check_floor_of_lists()
         answers = self._read(check_input(self, X, reset=True))
         if self.floor == "auto":
             self.floor_ = np.array([learn_floor(answer) for answer in answers])
@@ -173,6 +177,16 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         number = isinstance(self.floor, Real) and not isinstance(self.floor, bool)
         if self.floor != "auto" and not (number and 0 < float(self.floor) < 0.5):
             raise ValueError(f'floor must be "auto" or a number above 0 and below 0.5, got {self.floor!r}.')
+
+    def _check_floor_of_lists(self) -> None:
+        """Refuse a floor of 1 / k or more, which makes all answers of a teacher with k classes alike."""
+        longest = max(range(len(self.class_lists_)), key=lambda i: len(self.class_lists_[i]))
+        k = len(self.class_lists_[longest])
+        if self.floor != "auto" and k > 1 and float(self.floor) >= 1 / k:
+            name = teacher_name(longest, self.teachers[longest])
+            raise ValueError(
+                f"floor={self.floor} is too high for the {k} classes of {name}: it must be below {1 / k:.3g}."
+            )
 
     def _read(self, X: Any) -> list[NDArray[np.floating[Any]]]:
         """Ask every teacher, in threads: predictions release the GIL and nothing has to be copied."""
@@ -199,14 +213,24 @@ def read_teacher(teacher: Any, X: Any, n_classes: int, name: str) -> NDArray[np.
     out: NDArray[np.floating[Any]] | None = None
     for rows in chunks(n, row_bytes(X) + 16 * n_classes):
         whole = rows.start == 0 and rows.stop == n
-        answer = log_proba(teacher, X if whole else take_rows(X, rows), name)
-        if answer.shape != (rows.stop - rows.start, n_classes):
-            raise ValueError(
-                f"{name} gave an output of shape {answer.shape} for {rows.stop - rows.start} rows and a list of "
-                f"{n_classes} classes: its class list must name every output column."
-            )
+        try:
+            answer = log_proba(teacher, X if whole else take_rows(X, rows), name)
+        except Exception as error:
+            add_note(error, f"This came from {name}.")
+            raise
+        _check_shape(answer.shape, rows.stop - rows.start, n_classes, name)
         if out is None:
             out = np.empty((n, n_classes), dtype=answer.dtype)
         out[rows] = answer
     assert out is not None
     return out
+
+
+def _check_shape(shape: tuple[int, ...], n_rows: int, n_classes: int, name: str) -> None:
+    if shape[0] != n_rows:
+        raise ValueError(f"{name} gave {shape[0]} rows of output for {n_rows} rows of X.")
+    if shape[1] != n_classes:
+        raise ValueError(
+            f"{name} gave an output of shape {shape}, but its class list names {n_classes} classes: it must name every "
+            "output column."
+        )
