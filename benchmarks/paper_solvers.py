@@ -1,0 +1,81 @@
+"""The paper's algorithms, vectorised over samples as its supplement suggests: the baseline of `benchmarks.solvers`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_uhc.solvers import mf_lu, mf_p
+from sklearn_uhc.solvers.blocks import Blocks
+
+Array = NDArray[Any]
+
+
+def gradient_descent(method: str, blocks: Blocks, Z: Array, P: Array, max_iter: int = 3000) -> tuple[float, float]:
+    """Gradient descent in u from zero with the best constant step; returns seconds and the largest gradient entry."""
+    A = np.diag(blocks.M.sum(axis=0)) - blocks.M.T @ (blocks.M / blocks.sizes[:, None])
+    eigenvalues = np.linalg.eigvalsh(A)
+    a, Bz = P @ blocks.to_class, blocks.center(Z) @ blocks.to_class
+
+    def descend(step: float, rows: slice, steps: int) -> float:
+        U = np.zeros((len(Z[rows]), blocks.M.shape[1]))
+        for _ in range(steps):
+            if method == "CE":
+                E = np.exp(U - U.max(axis=1, keepdims=True))
+                G = E * ((1 / (E @ blocks.M.T)) @ blocks.M) - a[rows]
+            else:
+                G = U @ A - Bz[rows]
+            if np.abs(G).max() < 1e-4:
+                break
+            U -= step * G
+        return float(np.nan_to_num(np.abs(G).max(), nan=np.inf))
+
+    if method == "CE":  # the curvature depends on the sample: try steps on some
+        steps = (2.0 ** np.arange(-1, 8)) / eigenvalues[-1]
+        with np.errstate(all="ignore"):
+            step = min(steps, key=lambda s: descend(s, slice(0, 100), 500))
+    else:
+        step = 2 / (eigenvalues[-1] + eigenvalues[eigenvalues > 1e-9][0])
+    start = time.perf_counter()
+    residual = descend(step, slice(None), max_iter)
+    return time.perf_counter() - start, residual
+
+
+def alternate(
+    method: str, blocks: Blocks, Z: Array, P: Array, tol: float, dropping: bool, max_iter: int = 20_000
+) -> tuple[float, float, int]:
+    """Alternating least squares to a relative gradient of `tol`; returns seconds, largest residual and most sweeps.
+
+    The residual is checked every tenth sweep, so that the check costs the baseline little.
+    """
+    lam = 0.01
+    data = P if method == "MF-P" else blocks.center(Z)
+    V = np.ones((len(data), len(blocks.M)))
+    C = np.zeros_like(V)
+    size = (data**2).sum(axis=1) + (0 if method == "MF-P" else lam)
+    worst, sweeps = 0.0, 0
+    start = time.perf_counter()
+    while len(data) and sweeps < max_iter:
+        for _ in range(10):
+            if method == "MF-P":
+                V = mf_p.sweep(data, V, blocks)
+            else:
+                U, V, C = mf_lu.paper_sweep(data, V, C, lam, blocks)
+        sweeps += 10
+        if method == "MF-P":
+            residual = mf_p.ProbabilityFit(data, size, blocks).at(np.log(V)).residual
+        else:
+            by_u, by_v = mf_lu.gradient(data, U, V, lam, blocks)
+            by_v = np.where(V > 0, by_v, np.minimum(by_v, 0))
+            residual = np.maximum(np.abs(by_u).max(axis=1), np.abs(by_v).max(axis=1)) / size
+        going = residual > tol
+        if not going.any() or sweeps >= max_iter:
+            worst = max(worst, float(residual.max()))
+            break
+        if dropping:
+            worst = max(worst, float(residual[~going].max(initial=0.0)))
+            data, V, C, size = data[going], V[going], C[going], size[going]
+    return time.perf_counter() - start, worst, sweeps

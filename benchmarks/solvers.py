@@ -1,0 +1,299 @@
+"""How fast and how exact the soft-label solvers are, beside what one would do instead.
+
+    python -m benchmarks.solvers [--quick] [--out docs/solvers]
+
+For each method and size: time per sample and certificate of ours (numpy and torch, float64 and float32), beside
+
+(a) the paper's algorithm, vectorised over the samples: gradient descent with the best constant step for CE and MF-LF
+    (to a gradient of 1e-4 or 3,000 steps), alternating least squares for MF-P and MF-LU to the certificate of ours,
+    once with finished samples leaving the batch and once as the plain loop that runs until its worst sample is done;
+(b) for CE, what a user would write: `scipy.optimize.minimize` per sample with the gradient, and CVXPY if installed;
+(c) the least there is to do: one pass over the data and the matrix products that no method can avoid.
+
+Then growth with n and memory, and the share of the soft-label step in a whole `HeterogeneousDistiller.fit`. Times are
+the best of a few runs; only ratios within one run of this script mean anything. Writes a JSON file and a figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize as scipy_minimize
+
+from benchmarks.paper_solvers import alternate, gradient_descent
+from sklearn_uhc import CrossEntropyUnifier, LabelSpace, LogitFactorization, ProbabilityFactorization
+from sklearn_uhc.solvers import ce, mf_lf, mf_lu, mf_p
+from sklearn_uhc.solvers.blocks import Blocks
+
+Array = NDArray[Any]
+#: name: classes, teachers, smallest and largest list, samples for ours, samples for the paper's algorithms
+SIZES: dict[str, tuple[int, int, int, int, int, int]] = {
+    "LSUN (L=10, N=5)": (10, 5, 2, 5, 20_000, 4_000),
+    "ImageNet (L=35, N=15)": (35, 15, 5, 15, 20_000, 4_000),
+    "L=200, N=20": (200, 20, 20, 60, 4_000, 500),
+    "L=1000, N=50": (1000, 50, 60, 140, 500, 50),
+}
+#: Residual at which MF-P and MF-LU are compared.
+SAME = 1e-6
+
+
+def make_problem(size: tuple[int, int, int, int, int, int], n: int, seed: int = 0) -> tuple[Blocks, Array, Array]:
+    """Draw connected class lists and answers of teachers that agree up to noise; returns blocks, Z and P at T = 3."""
+    rng = np.random.default_rng(seed)
+    L, N, smallest, largest = size[:4]
+    lists = [rng.choice(L, rng.integers(smallest, largest + 1), replace=False).tolist() for _ in range(N)]
+    unknown = sorted(set(range(L)) - set(np.concatenate(lists).tolist()))
+    for k, label in enumerate(unknown):
+        lists[k % N].append(label)
+    space = LabelSpace(lists)
+    if not space.is_connected:
+        return make_problem(size, n, seed + 1)
+    blocks = Blocks.from_label_space(space)
+    U = 2.0 * rng.normal(size=(n, L))
+    Z = U[:, blocks.class_of] + rng.normal(size=(n, space.n_outputs))
+    Z = blocks.log_softmax(Z) / 3
+    return blocks, Z, np.exp(blocks.log_softmax(Z))
+
+
+def best_time(run: Callable[[], Any], repeat: int = 3) -> tuple[float, Any]:
+    """Return the shortest time of a few runs, and the last answer."""
+    times, answer = [], None
+    for _ in range(repeat):
+        start = time.perf_counter()
+        answer = run()
+        times.append(time.perf_counter() - start)
+        if times[-1] > 5:
+            break
+    return min(times), answer
+
+
+def ours(method: str, blocks: Blocks, Z: Any, P: Any, tol: float | None = None) -> tuple[float, float]:
+    """Seconds per sample and largest residual of our solver, in chunks as the transformers use them."""
+    n, chunk = len(Z), 4096 if blocks.M.size < 5000 else 256
+    kwargs = {} if tol is None else {"tol": tol}
+
+    def run() -> float:
+        worst = 0.0
+        for start in range(0, n, chunk):
+            z, p = Z[start : start + chunk], P[start : start + chunk]
+            if method == "MF-LF":
+                U = mf_lf.solve_mf_lf(z, blocks, mf_lf.inverse(blocks))
+                worst = max(worst, float(mf_lf.residual(z, U, blocks).max()))
+            else:
+                solve = {"CE": ce.solve_ce, "MF-P": mf_p.solve_mf_p, "MF-LU": mf_lu.solve_mf_lu}[method]
+                worst = max(worst, float(solve(z if method == "MF-LU" else p, blocks, **kwargs).residual.max()))
+        return worst
+
+    seconds, worst = best_time(run)
+    return seconds / n, worst
+
+
+def scipy_ce(blocks: Blocks, P: Array) -> float:
+    """Seconds per sample of scipy's L-BFGS with the gradient, sample by sample."""
+
+    def solve(p: Array) -> None:
+        a = p @ blocks.to_class
+
+        def loss(u: Array) -> tuple[float, Array]:
+            e = np.exp(u - u.max())
+            s = blocks.M @ e
+            return float(np.log(s).sum() + len(s) * u.max() - a @ u), e * (blocks.M.T @ (1 / s)) - a
+
+        scipy_minimize(loss, np.zeros(len(a)), jac=True, method="L-BFGS-B", options={"gtol": 1e-6})
+
+    rows = P[:50]
+    return best_time(lambda: [solve(p) for p in rows], 1)[0] / len(rows)
+
+
+def cvxpy_ce(blocks: Blocks, P: Array) -> float | None:
+    """Seconds per sample of CVXPY with its default solver, or None if it is not installed."""
+    if importlib.util.find_spec("cvxpy") is None:
+        return None
+    import cvxpy as cp
+
+    def solve(p: Array) -> None:
+        u = cp.Variable(blocks.M.shape[1])
+        terms = [cp.log_sum_exp(u[np.flatnonzero(row)]) for row in blocks.M]
+        problem = cp.Problem(cp.Minimize(cp.sum(cp.hstack(terms)) - (p @ blocks.to_class) @ u), [cp.sum(u) == 0])
+        problem.solve()
+
+    rows = P[:5]
+    return best_time(lambda: [solve(p) for p in rows], 1)[0] / len(rows)
+
+
+def least(method: str, blocks: Blocks, Z: Array) -> float:
+    """Seconds per sample of one pass over the data plus the products that the method cannot do without."""
+    products = {
+        "MF-LF": lambda: (Z @ blocks.to_class) @ blocks.component_mean,
+        "CE": lambda: Z @ blocks.to_class,
+        "MF-P": lambda: Z @ blocks.to_class,
+        "MF-LU": lambda: Z @ blocks.to_class,
+    }
+    return best_time(lambda: (np.exp(Z), products[method]()))[0] / len(Z)
+
+
+def compare(name: str, size: tuple[int, int, int, int, int, int]) -> list[dict[str, Any]]:
+    """Measure all methods at one size."""
+    blocks, Z, P = make_problem(size, size[4])
+    few = size[5]
+    rows = []
+    for method in ("MF-LF", "CE", "MF-P", "MF-LU"):
+        tol = SAME if method in ("MF-P", "MF-LU") else None
+        seconds, residual = ours(method, blocks, Z, P, tol)
+        row: dict[str, Any] = {"size": name, "method": method, "ours": seconds, "residual": residual}
+        row["to the default tolerance"] = ours(method, blocks, Z, P)[0]
+        single = blocks.like(Z[:1].astype(np.float32))
+        row["float32"], row["residual float32"] = ours(method, single, Z.astype(np.float32), P.astype(np.float32), 1e-5)
+        if importlib.util.find_spec("torch") is not None:
+            import torch
+
+            tensors = torch.asarray(Z), torch.asarray(P)
+            row["torch"] = ours(method, blocks.like(tensors[0][:1]), *tensors, tol)[0]
+        row["least"] = least(method, blocks, Z)
+        if method in ("MF-LF", "CE"):
+            seconds, residual = gradient_descent(method, blocks, Z[:few], P[:few])
+            row["paper"], row["residual paper"] = seconds / few, residual
+        else:
+            for key, dropping in (("paper", True), ("paper, plain loop", False)):
+                seconds, residual, sweeps = alternate(method, blocks, Z[:few], P[:few], SAME, dropping)
+                row[key], row["residual paper"], row["sweeps paper"] = seconds / few, residual, sweeps
+        if method == "CE":
+            row["scipy"], row["cvxpy"] = scipy_ce(blocks, P), cvxpy_ce(blocks, P)
+        rows.append(row)
+        print(describe(row), flush=True)
+    return rows
+
+
+def describe(row: dict[str, Any]) -> str:
+    """Return one line of the table."""
+    ratio = f"{row['paper'] / row['ours']:7.0f}x"
+    plain = f" plain loop {row['paper, plain loop'] / row['ours']:6.0f}x" if "paper, plain loop" in row else ""
+    other = "".join(f" {k} {row[k] / row['ours']:.0f}x" for k in ("scipy", "cvxpy") if row.get(k))
+    return (
+        f"{row['size']:24s} {row['method']:6s} {1e6 * row['ours']:9.2f} us  residual {row['residual']:.0e}"
+        f"  paper {ratio} (residual {row['residual paper']:.0e}){plain}{other}"
+        f"  torch {row.get('torch', np.nan) / row['ours']:.2f}  float32 {row['float32'] / row['ours']:.2f}"
+        f"  least {row['least'] / row['ours']:.3f}"
+    )
+
+
+def growth(counts: list[int]) -> list[dict[str, Any]]:
+    """Time per sample and memory beyond input and output of the transformers as n grows."""
+    rows = []
+    blocks, Z, _ = make_problem(SIZES["ImageNet (L=35, N=15)"], 10_000)
+    lists = [np.flatnonzero(row) for row in blocks.M]
+    order = np.lexsort((blocks.class_of, blocks.teacher_of))
+    for n in counts:
+        X = np.resize(Z[:, order], (n, Z.shape[1])).astype(np.float32)
+        for name, method in {
+            "MF-LF": LogitFactorization(lists),
+            "CE": CrossEntropyUnifier(lists),
+            "MF-P": ProbabilityFactorization(lists),
+            "MF-LU": LogitFactorization(lists, scale="free"),
+        }.items():
+            tracemalloc.start()
+            start = time.perf_counter()
+            Q = method.fit_transform(X)
+            seconds = time.perf_counter() - start
+            extra = tracemalloc.get_traced_memory()[1] - Q.nbytes
+            tracemalloc.stop()
+            rows.append({"method": name, "n": n, "us per sample": 1e6 * seconds / n, "extra MiB": extra / 2**20})
+            print(f"{name:6s} n={n:8d} {1e6 * seconds / n:8.2f} us per sample, {extra / 2**20:6.1f} MiB", flush=True)
+    return rows
+
+
+def share_in_fit(n: int, n_trees: int) -> dict[str, float]:
+    """Share of the soft-label step in a whole fit: 15 forest teachers, a forest student."""
+    from sklearn.datasets import make_classification
+    from sklearn.ensemble import RandomForestClassifier
+
+    from sklearn_uhc import SoftLabelClassifier, TeacherOutputs
+
+    rng = np.random.default_rng(0)
+    X, y = make_classification(n + 7000, 64, n_informative=30, n_classes=35, n_clusters_per_class=1, random_state=0)
+    forest = RandomForestClassifier(n_trees, n_jobs=2, random_state=0)
+    teachers = []
+    for _ in range(15):
+        rows = np.flatnonzero(np.isin(y[n:], rng.choice(35, rng.integers(5, 16), replace=False)))[:1500] + n
+        teachers.append(RandomForestClassifier(n_trees, n_jobs=2, random_state=0).fit(X[rows], y[rows]))
+    start = time.perf_counter()
+    outputs = TeacherOutputs(teachers).fit(X[:n])
+    log_p = outputs.transform(X[:n])
+    reading = (time.perf_counter() - start) / 2  # fit and transform each read
+    methods = {
+        "MF-LF": LogitFactorization,
+        "CE": CrossEntropyUnifier,
+        "MF-P": ProbabilityFactorization,
+        "MF-LU": lambda lists: LogitFactorization(lists, scale="free"),
+    }
+    merging = {}
+    for name, method in methods.items():
+        merging[name], Q = best_time(lambda method=method: method(outputs.class_lists_).fit_transform(log_p), 1)
+    training = best_time(lambda: SoftLabelClassifier(forest).fit(X[:n], Q), 1)[0]
+    share = {name: t / (reading + t + training) for name, t in merging.items()}
+    print(f"fit on {n} rows: reading {reading:.1f} s, training {training:.1f} s, soft labels", merging)
+    print("share of the soft-label step:", {k: f"{100 * v:.1f} %" for k, v in share.items()}, flush=True)
+    return share
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Save the times per sample as a chart."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = list(dict.fromkeys(row["size"] for row in rows))
+    figure, axes = plt.subplots(1, len(names), figsize=(4 * len(names), 3.6), sharey=True, layout="constrained")
+    bars = [
+        ("ours", "ours", "#1f5a94"),
+        ("paper", "the paper's algorithm", "#a6bddb"),
+        ("least", "least to do", "#d9d9d9"),
+    ]
+    for axis, name in zip(np.atleast_1d(axes), names, strict=True):
+        here = [row for row in rows if row["size"] == name]
+        for k, (key, label, color) in enumerate(bars):
+            x = np.arange(len(here)) + 0.27 * (k - 1)
+            axis.bar(x, [1e6 * row[key] for row in here], 0.26, color=color, label=label)
+        axis.set_yscale("log")
+        axis.set_xticks(range(len(here)), [row["method"] for row in here])
+        axis.set_title(name, fontsize=10)
+        axis.spines[["top", "right"]].set_visible(False)
+    np.atleast_1d(axes)[0].set_ylabel("microseconds per sample")
+    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="the two small sizes only, no growth beyond 1e5")
+    parser.add_argument("--out", type=Path, default=Path("solvers"), help="JSON and figure, without suffix")
+    args = parser.parse_args()
+    sizes = dict(list(SIZES.items())[:2]) if args.quick else SIZES
+    rows = [row for name, size in sizes.items() for row in compare(name, size)]
+    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "numpy": np.__version__}
+    found = {
+        "machine": machine,
+        "methods": rows,
+        "growth": growth([1_000, 10_000, 100_000] if args.quick else [1_000, 10_000, 100_000, 1_000_000]),
+        "share in fit": share_in_fit(2_000 if args.quick else 20_000, 100),
+    }
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.with_suffix(".json").write_text(json.dumps(found, indent=1))
+    draw(rows, args.out.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()
