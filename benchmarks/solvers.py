@@ -80,7 +80,7 @@ def best_time(run: Callable[[], Any], repeat: int = 3) -> tuple[float, Any]:
 
 def ours(method: str, blocks: Blocks, Z: Any, P: Any, tol: float | None = None) -> tuple[float, float]:
     """Seconds per sample and largest residual of our solver, in chunks as the transformers use them."""
-    n, chunk = len(Z), 4096 if blocks.M.size < 5000 else 256
+    n, chunk = len(Z), 2048 if blocks.M.shape[1] < 500 else 256
     kwargs = {} if tol is None else {"tol": tol}
 
     def run() -> float:

@@ -47,19 +47,23 @@ def gradient(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[
 
 def paper_sweep(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> tuple[Array, Array, Array]:
     """One round of the paper's Algorithm 2 on centred Z: u, then v, then c."""
-    xp = array_namespace(Z)
-    shifted = Z - blocks.by_teacher(C)
-    U = ((shifted * blocks.by_teacher(V)) @ blocks.to_class) / (lam + V**2 @ blocks.M)
-    V = ((shifted * blocks.by_class(U)) @ blocks.to_teacher) / (lam + U**2 @ blocks.M.T)
-    V = xp.clip(V, 0.0, None)
-    return U, V, -V * (U @ blocks.M.T) / blocks.sizes
+    U = _best_u(Z, V, C, lam, blocks)
+    sums = U @ blocks.M.T
+    V = ((Z * blocks.by_class(U)) @ blocks.to_teacher - C * sums) / (lam + U**2 @ blocks.M.T)
+    V = array_namespace(Z).clip(V, 0.0, None)
+    return U, V, -V * sums / blocks.sizes
+
+
+def _best_u(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> Array:
+    """Least squares for u given v and c: sum_i v_i (z_i - c_i), over lam + sum_i v_i^2."""
+    above = (Z * blocks.by_teacher(V)) @ blocks.to_class - (C * V) @ blocks.M
+    return above / (lam + V**2 @ blocks.M)
 
 
 def balanced_sweep(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
     """One round on centred Z: u given c, mean zero per component; v and c together; then ||u|| = ||v||."""
     xp = array_namespace(Z)
-    shifted = Z + blocks.by_teacher(V * (U @ blocks.M.T) / blocks.sizes)
-    U = ((shifted * blocks.by_teacher(V)) @ blocks.to_class) / (lam + V**2 @ blocks.M)
+    U = _best_u(Z, V, -V * (U @ blocks.M.T) / blocks.sizes, lam, blocks)
     U = U - U @ blocks.component_mean
     variance = U**2 @ blocks.M.T - (U @ blocks.M.T) ** 2 / blocks.sizes
     V = ((Z * blocks.by_class(U)) @ blocks.to_teacher) / (lam + xp.clip(variance, 0.0, None))
