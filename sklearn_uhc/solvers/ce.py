@@ -34,25 +34,23 @@ class CrossEntropyDual:
     blocks: Blocks
 
     def at(self, theta: Array) -> Point:
-        """f, its gradient, and the largest entry of that."""
+        """f, its gradient, and the largest entry of that; keeps M't."""
         xp, M = array_namespace(theta), self.blocks.M
         t = xp.exp(theta)
         s = t @ M
         value = xp.sum(self.a * xp.log(s), axis=1) - xp.sum(theta - 0.5 * RIDGE * theta**2, axis=1)
         gradient = t * ((self.a / s) @ M.T) - 1 + RIDGE * theta
-        return Point(theta, value, gradient, xp.max(xp.abs(gradient), axis=1))
+        return Point(theta, s, value, gradient, xp.max(xp.abs(gradient), axis=1))
 
-    def curvature(self, point: Point) -> tuple[Array, Array]:
-        """Hessian, and its first term as the scale."""
+    def curvature(self, point: Point) -> tuple[Array, Array, Array]:
+        """Hessian, and its diagonal term as the scale."""
         xp = array_namespace(point.x)
         t = xp.exp(point.x)
         diagonal = xp.clip(point.gradient + 1 - RIDGE * point.x, 1e-12, None)
-        eye = xp.eye(t.shape[1], dtype=t.dtype, device=device(t))
-        shared = self.blocks.gram(self.a / (t @ self.blocks.M) ** 2)
-        H = (diagonal + RIDGE)[:, :, None] * eye - shared * t[:, :, None] * t[:, None, :]
+        shared = self.blocks.gram(self.a / point.u**2) * (t[:, :, None] * t[:, None, :])
         # The gradient has no part along the common shift of a component: filling that null space in keeps it out of
         # the step as well.
-        return H + self.blocks.teacher_component_mean, diagonal
+        return self.blocks.teacher_component_mean - shared, diagonal + RIDGE, diagonal
 
     def move(self, theta: Array, step: Array) -> Array:
         """Take the step, shortened if it is too long to be trusted."""

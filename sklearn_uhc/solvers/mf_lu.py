@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
-from sklearn_uhc.solvers.newton import Point, minimize
+from sklearn_uhc.solvers.newton import Point, add_diagonal, minimize
 
 #: Sweeps before the first Newton step: the paper's own, then those without shift and scale.
 PAPER_SWEEPS, BALANCED_SWEEPS = 20, 20
@@ -93,24 +93,27 @@ class LogitFit:
 
     def _core(self, w: Array, D: Array) -> Array:
         """I - W' D^-1 W, positive definite, (n, N, N)."""
-        xp = array_namespace(w)
-        eye = xp.eye(w.shape[1], dtype=w.dtype, device=device(w))
-        return (1 + 4 * float(xp.finfo(w.dtype).eps)) * eye - self.blocks.gram(1 / D) * w[:, :, None] * w[:, None, :]
+        core = -self.blocks.gram(1 / D) * (w[:, :, None] * w[:, None, :])
+        add_diagonal(core, 1 + 4 * float(array_namespace(w).finfo(w.dtype).eps) + 0 * w)
+        return core
 
     def at(self, V: Array) -> Point:
         """Half the objective, its gradient, and the largest entry of the projected gradient, relative."""
         xp = array_namespace(V)
         U = self.best_u(V)
-        slope = gradient(self.Z, U, V, self.lam, self.blocks)[1]
+        u = self.blocks.by_class(U)
+        error = self.blocks.center(self.Z - u * self.blocks.by_teacher(V))
+        slope = self.lam * V - (error * u) @ self.blocks.to_teacher
         projected = xp.where(V > 0, slope, xp.clip(slope, None, 0.0))
-        value = 0.5 * objective(self.Z, U, V, self.lam, self.blocks)
-        return Point(V, value, slope, xp.max(xp.abs(projected), axis=1) / self.size)
+        squares = [xp.sum(part**2, axis=1) for part in (error, U, V)]
+        value = 0.5 * (squares[0] + self.lam * (squares[1] + squares[2]))
+        return Point(V, U, value, slope, xp.max(xp.abs(projected), axis=1) / self.size)
 
-    def curvature(self, point: Point) -> tuple[Array, Array]:
+    def curvature(self, point: Point) -> tuple[Array, Array, Array]:
         """Hessian and, as the scale, its first term; a v_i that its own slope takes to 0 goes there by itself."""
         V, blocks = point.x, self.blocks
         xp = array_namespace(V)
-        U, D = self.best_u(V), self.lam + V**2 @ blocks.M
+        U, D = point.u, self.lam + V**2 @ blocks.M
         centered = blocks.center(blocks.by_class(U))
         v = blocks.by_teacher(V)
         scale = self.lam + (centered**2) @ blocks.to_teacher
@@ -120,11 +123,8 @@ class LogitFit:
         T = xp.permute_dims(xp.matmul(over_D, blocks.M.T), (0, 2, 1)) * w[:, :, None]
         inner = xp.matmul(over_D, xp.permute_dims(Hc, (0, 2, 1)))
         inner = inner + xp.matmul(xp.permute_dims(T, (0, 2, 1)), xp.linalg.solve(self._core(w, D), T))
-        eye = xp.eye(V.shape[1], dtype=V.dtype, device=device(V))
-        H = scale[:, :, None] * eye - inner
         free = xp.astype(point.gradient < V * scale, V.dtype)
-        H = H * free[:, :, None] * free[:, None, :] + (scale * (1 - free))[:, :, None] * eye
-        return H, scale
+        return -inner * (free[:, :, None] * free[:, None, :]), scale, scale
 
     def move(self, V: Array, step: Array) -> Array:
         """Take the step, v not negative."""

@@ -72,21 +72,20 @@ class ProbabilityFit:
         error = self.P - Y
         gradient = -((Y * error) @ self.blocks.to_teacher)
         residual = xp.max(xp.abs(gradient), axis=1) / self.size
-        return Point(theta, 0.5 * xp.sum(error**2, axis=1), gradient, residual)
+        return Point(theta, U, 0.5 * xp.sum(error**2, axis=1), gradient, residual)
 
-    def curvature(self, point: Point) -> tuple[Array, Array]:
+    def curvature(self, point: Point) -> tuple[Array, Array, Array]:
         """Hessian, and sum_l y^2 as the scale."""
         xp, blocks = array_namespace(point.x), self.blocks
         V = xp.exp(point.x)
-        U, B = best_u(self.P, V, blocks), V**2 @ blocks.M
-        u, v = blocks.by_class(U), blocks.by_teacher(V)
+        u, v = blocks.by_class(point.u), blocks.by_teacher(V)
         g = v * (self.P - 2 * u * v)
-        G = blocks.cube(g / blocks.by_class(xp.sqrt(B)))
-        eye = xp.eye(V.shape[1], dtype=V.dtype, device=device(V))
-        H = -((u * g) @ blocks.to_teacher)[:, :, None] * eye - xp.matmul(G, xp.permute_dims(G, (0, 2, 1)))
+        B = xp.clip(V**2 @ blocks.M, float(xp.finfo(V.dtype).tiny), None)
+        G = blocks.cube(g * blocks.by_class(1 / xp.sqrt(B)))
         scale = ((u * v) ** 2) @ blocks.to_teacher + 1e-12 * self.size[:, None]
         # F does not see the common scale of a component: filling that null space in keeps it out of the step.
-        return H + xp.min(scale, axis=1)[:, None, None] * blocks.teacher_component_mean, scale
+        null = xp.min(scale, axis=1)[:, None, None] * blocks.teacher_component_mean
+        return null - xp.matmul(G, xp.permute_dims(G, (0, 2, 1))), -((u * g) @ blocks.to_teacher), scale
 
     def move(self, theta: Array, step: Array) -> Array:
         """Take the step, shortened if need be, and the scale that F does not see out of v."""

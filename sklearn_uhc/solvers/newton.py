@@ -18,14 +18,12 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blocks import Array
 
-#: Newton's last step, in the variables of the problem; the next one would be about its square.
-SHORT = 1e-5
-
 
 class Point(NamedTuple):
     """Where the samples of a batch stand."""
 
     x: Array  #: (n, N)
+    u: Array  #: (n, L), what the problem eliminates, kept for the curvature
     value: Array  #: (n,)
     gradient: Array  #: (n, N)
     residual: Array  #: (n,), the optimality measure
@@ -37,8 +35,8 @@ class Problem(Protocol):
     def at(self, x: Array) -> Point:
         """Evaluate the objective, its gradient and the optimality measure."""
 
-    def curvature(self, point: Point) -> tuple[Array, Array]:
-        """Return the Hessian (n, N, N) and the positive scale of each variable's curvature (n, N)."""
+    def curvature(self, point: Point) -> tuple[Array, Array, Array]:
+        """Return the Hessian as B (n, N, N) plus diag(d), d (n, N), and the scale of each variable, above 0, (n, N)."""
 
     def move(self, x: Array, step: Array) -> Array:
         """Add a step, within the constraints."""
@@ -53,6 +51,7 @@ def minimize(
     """Return x (n, N), the number of steps (n,) and the residual (n,) of every sample."""
     xp, n = array_namespace(x), x.shape[0]
     eps = float(xp.finfo(x.dtype).eps)
+    short = tol**0.5  # the next Newton step would be about the square of the last
     out, n_iter = xp.asarray(x, copy=True), xp.full((n,), max_iter, dtype=xp.int64, device=device(x))
     residual = xp.full((n,), xp.inf, dtype=x.dtype, device=device(x))
     active = xp.arange(n, device=device(x))
@@ -76,7 +75,7 @@ def minimize(
         better = downhill & (trial.value <= point.value + 8 * eps * (1 + xp.abs(point.value)))
         point = Point(*(_choose(xp, better, new, old) for new, old in zip(trial, point, strict=True)))
         mu = xp.where(better, _damp(xp, point.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
-        settled = ~better | (xp.max(xp.abs(step), axis=1) <= SHORT) | (point.residual <= 4 * eps)
+        settled = ~better | (xp.max(xp.abs(step), axis=1) <= short) | (point.residual <= 4 * eps)
     return out, n_iter, residual
 
 
@@ -92,13 +91,18 @@ def shorten(step: Array, longest: float) -> Array:
 
 
 def _step(problem: Problem, point: Point, mu: Array) -> Array:
-    H, scale = problem.curvature(point)
-    xp = array_namespace(H)
+    B, d, scale = problem.curvature(point)
+    xp = array_namespace(B)
     unit = 1 / xp.sqrt(scale)
-    eye = xp.eye(scale.shape[1], dtype=H.dtype, device=device(H))
-    scaled = H * unit[:, :, None] * unit[:, None, :] + mu[:, None, None] * eye
-    right = -(unit * point.gradient)
-    return unit * _solve(scaled, right)
+    H = B * (unit[:, :, None] * unit[:, None, :])
+    add_diagonal(H, d * unit**2 + mu[:, None])
+    return unit * _solve(H, -(unit * point.gradient))
+
+
+def add_diagonal(H: Array, d: Array) -> None:
+    """Add d (n, N) to the diagonals of H (n, N, N), in place."""
+    i = array_namespace(H).arange(H.shape[1], device=device(H))
+    H[:, i, i] = H[:, i, i] + d
 
 
 def _solve(A: Array, b: Array) -> Array:
