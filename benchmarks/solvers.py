@@ -41,8 +41,8 @@ Array = NDArray[Any]
 SIZES: dict[str, tuple[int, int, int, int, int, int]] = {
     "LSUN (L=10, N=5)": (10, 5, 2, 5, 20_000, 4_000),
     "ImageNet (L=35, N=15)": (35, 15, 5, 15, 20_000, 4_000),
-    "L=200, N=20": (200, 20, 20, 60, 4_000, 500),
-    "L=1000, N=50": (1000, 50, 60, 140, 500, 50),
+    "L=200, N=20": (200, 20, 20, 60, 4_000, 200),
+    "L=1000, N=50": (1000, 50, 60, 140, 500, 20),
 }
 #: Logits of the teachers, their disagreement, and how much the logits vary from sample to sample. Fifteen networks on
 #: Tiny-ImageNet features, most of whose images belong to no class that they know, show standard deviations of 1.7 and

@@ -29,7 +29,6 @@ from sklearn_uhc import (
     LogitFactorization,
     SoftLabelClassifier,
     TeacherOutputs,
-    UnifiedEnsemble,
     teacher_agreement_scorer,
 )
 from tests.helpers import METHOD_NAMES, LinearTeacher, linear_teachers
@@ -409,61 +408,6 @@ def test_bad_parameters(iris, teachers, params, error, message):
     clf = HeterogeneousDistiller(**({"teachers": teachers, "student": forest()} | params))
     with pytest.raises(error, match=message):
         clf.fit(X)
-
-
-@pytest.mark.parametrize("method", METHOD_NAMES)
-def test_ensemble(iris, teachers, method):
-    X, y = iris
-    ensemble = UnifiedEnsemble(teachers, method=method, temperature=2).fit(X)
-    assert ensemble.score(X, y) > (0.5 if method == "sd" else 0.9)
-    assert ensemble.score(X) < 0
-    assert clone(ensemble).teachers is teachers
-    np.testing.assert_allclose(ensemble.predict_proba(X).sum(axis=1), 1)
-
-
-def test_ensemble_of_consistent_teachers_is_their_truth_at_any_temperature():
-    """Sharpening takes the temperature of the merge back."""
-    X = np.random.default_rng(0).normal(size=(40, 3))
-    truth = LinearTeacher((0, 1, 2), 5).fit(X)
-
-    class Part(LinearTeacher):
-        def predict_log_proba(self, X):
-            log_p = truth.predict_log_proba(X)[:, list(self.classes)]
-            return log_p - np.log(np.exp(log_p).sum(axis=1, keepdims=True))
-
-    parts = [Part((0, 1)).fit(X), Part((1, 2)).fit(X)]
-    for T in (1, 4):
-        merged = UnifiedEnsemble(parts, method="ce", balance=False, temperature=T, floor=1e-12).fit(X)
-        np.testing.assert_allclose(merged.predict_proba(X), np.exp(truth.predict_log_proba(X)), atol=1e-6)
-
-
-def test_search_over_an_ensemble_and_weights(iris, teachers):
-    X, _ = iris
-    search = GridSearchCV(UnifiedEnsemble(teachers), {"temperature": [1, 3]}, cv=3).fit(X)
-    assert np.isfinite(search.best_score_)
-    weight = np.r_[np.ones(75), np.zeros(75)]
-    weighted = UnifiedEnsemble(teachers).fit(X, sample_weight=weight)
-    np.testing.assert_allclose(weighted.class_weight_, UnifiedEnsemble(teachers).fit(X[:75]).class_weight_)
-
-
-@pytest.mark.parametrize("method", METHOD_NAMES)
-def test_ten_thousand_rows_in_bounded_memory(method):
-    """Beyond its input and output a merge of the paper's size takes megabytes, not gigabytes."""
-    import tracemalloc
-
-    from tests.helpers import make_method, random_lists, random_outputs
-
-    rng = np.random.default_rng(0)
-    lists = random_lists(rng, 35, 15, 5, 15)
-    log_p = random_outputs(rng, lists, 10_000)
-    transformer = make_method(method, lists)
-    tracemalloc.start()
-    Q = transformer.fit_transform(log_p)
-    peak = tracemalloc.get_traced_memory()[1] - Q.nbytes
-    tracemalloc.stop()
-    assert transformer.n_not_converged_ == 0
-    np.testing.assert_allclose(Q.sum(axis=1), 1)
-    assert peak < 150 * 2**20
 
 
 def test_digits_with_few_classes_each():

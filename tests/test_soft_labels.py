@@ -1,5 +1,6 @@
 """The five methods as transformers: exact facts, invariances, bad input."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -306,3 +307,19 @@ def test_log_probabilities_and_logits_are_the_same_input():
     log_p = np.concatenate([log_softmax(logits[:, b], axis=1) for b in space.blocks], axis=1)
     method = make_method("ce", LISTS)
     np.testing.assert_allclose(method.fit_transform(logits), method.fit_transform(log_p), atol=1e-8)
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_ten_thousand_rows_in_bounded_memory(name):
+    """Beyond its input and output a merge of the paper's size takes megabytes, not gigabytes."""
+    rng = np.random.default_rng(0)
+    lists = random_lists(rng, 35, 15, 5, 15)
+    log_p = random_outputs(rng, lists, 10_000)
+    transformer = make_method(name, lists)
+    tracemalloc.start()
+    Q = transformer.fit_transform(log_p)
+    peak = tracemalloc.get_traced_memory()[1] - Q.nbytes
+    tracemalloc.stop()
+    assert transformer.n_not_converged_ == 0
+    np.testing.assert_allclose(Q.sum(axis=1), 1)
+    assert peak < 150 * 2**20
