@@ -14,6 +14,7 @@ from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_uhc._progress import progress
@@ -170,14 +171,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
             X = self._check_tensor(X, reset)
         else:
             X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
-        xp = array_namespace(X)
-        for bad, what, where in (
-            (xp.isnan(X), "NaN", "A teacher must answer every row."),
-            (xp.isinf(X) & (X > 0), "infinity", "Only -inf, the logarithm of zero, is allowed."),
-        ):
-            if bool(xp.any(bad)):
-                row, column = (int(index[0]) for index in xp.nonzero(bad))
-                raise ValueError(f"Input X contains {what}, first in row {row}, column {column}. {where}")
+        for rows in gen_batches(len(X), CHUNK_ROWS):
+            _check_logs(X[rows], rows.start)
         return X
 
     def _check_tensor(self, X: Any, reset: bool) -> Any:
@@ -253,6 +248,18 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _check_logs(X: Array, first_row: int) -> None:
+    """Refuse NaN and +inf among log-probabilities."""
+    xp = array_namespace(X)
+    for bad, what, where in (
+        (xp.isnan(X), "NaN", "A teacher must answer every row."),
+        (xp.isinf(X) & (X > 0), "infinity", "Only -inf, the logarithm of zero, is allowed."),
+    ):
+        if bool(xp.any(bad)):
+            row, column = (int(index[0]) for index in xp.nonzero(bad))
+            raise ValueError(f"Input X contains {what}, first in row {first_row + row}, column {column}. {where}")
 
 
 def check_positive(name: str, value: Any, integer: bool = False) -> None:
