@@ -89,11 +89,11 @@ def ours(method: str, blocks: Blocks, Z: Any, P: Any, tol: float | None = None) 
     kwargs = {} if tol is None else {"tol": tol}
 
     def run() -> float:
-        worst = 0.0
+        worst, inverse = 0.0, mf_lf.inverse(blocks) if method == "MF-LF" else None
         for start in range(0, n, chunk):
             z, p = Z[start : start + chunk], P[start : start + chunk]
             if method == "MF-LF":
-                U = mf_lf.solve_mf_lf(z, blocks, mf_lf.inverse(blocks))
+                U = mf_lf.solve_mf_lf(z, blocks, inverse)
                 worst = max(worst, float(mf_lf.residual(z, U, blocks).max()))
             else:
                 solve = {"CE": ce.solve_ce, "MF-P": mf_p.solve_mf_p, "MF-LU": mf_lu.solve_mf_lu}[method]
@@ -228,11 +228,11 @@ def share_in_fit(n: int, n_trees: int) -> dict[str, float]:
 
     rng = np.random.default_rng(0)
     X, y = make_classification(n + 7000, 64, n_informative=30, n_classes=35, n_clusters_per_class=1, random_state=0)
-    forest = RandomForestClassifier(n_trees, n_jobs=2, random_state=0)
+    forest = RandomForestClassifier(n_trees, random_state=0)
     teachers = []
     for _ in range(15):
         rows = np.flatnonzero(np.isin(y[n:], rng.choice(35, rng.integers(5, 16), replace=False)))[:1500] + n
-        teachers.append(RandomForestClassifier(n_trees, n_jobs=2, random_state=0).fit(X[rows], y[rows]))
+        teachers.append(RandomForestClassifier(n_trees, random_state=0).fit(X[rows], y[rows]))
     start = time.perf_counter()
     outputs = TeacherOutputs(teachers).fit(X[:n])
     log_p = outputs.transform(X[:n])

@@ -128,7 +128,7 @@ def test_mf_p_certificate(case):
     solved = mf_p.solve_mf_p(P, blocks)
     problem = mf_p.ProbabilityFit(P, (P**2).sum(axis=1), blocks)
     assert solved.converged.all()
-    assert problem.at(np.log(solved.v)).residual.max() <= 2e-10
+    assert problem.at(np.log(solved.v)).residual.max() <= 2e-8
     assert (solved.u >= 0).all()
     assert (solved.v >= 0).all()
     np.testing.assert_allclose(solved.u.sum(axis=1), 1)
@@ -319,7 +319,7 @@ def test_adversarial_inputs_stay_on_the_simplex(drawn):
         mf_p.solve_mf_p(P, blocks),
         mf_lu.solve_mf_lu(Z, blocks),
     ]
-    for answer, tol in zip(solved, (1e-9, 1e-9, 1e-10, 1e-9), strict=True):
+    for answer, tol in zip(solved, (1e-9, 1e-9, 1e-8, 1e-8), strict=True):
         np.testing.assert_array_equal(answer.converged, answer.residual <= tol)
         assert (answer.n_iter <= 1000).all()
     answers = [

@@ -30,7 +30,7 @@ class ProbabilityFactorization(SoftLabelMethod):
         Classes of each teacher, in block order. None: one block, its columns are the classes.
     temperature : float, default=3.0
         Divides the logits of every teacher first.
-    tol : float, default=1e-10
+    tol : float, default=1e-8
         A sample is solved when no entry of the gradient by log v, relative to the squared norm of P, exceeds it.
     max_iter : int, default=1000
         Most steps. Newton's take the place of the paper's alternating sweeps: 10 to 40 instead of thousands.
@@ -64,7 +64,7 @@ class ProbabilityFactorization(SoftLabelMethod):
         class_lists: Sequence[Any] | None = None,
         *,
         temperature: float = 3.0,
-        tol: float = 1e-10,
+        tol: float = 1e-8,
         max_iter: int = 1000,
         verbose: int = 0,
     ) -> None:
@@ -111,7 +111,7 @@ class LogitFactorization(SoftLabelMethod):
     gauge : {"mean", "paper"}, default="mean"
         MF-LU determines u only up to a scale, which the ridge sets by accident. "mean" takes u times the mean of v as
         the logits, "paper" the raw u.
-    tol : float, default=1e-9
+    tol : float, default=1e-8
         MF-LU: a sample is solved when no entry of the projected gradient by v, relative to ||Z||^2 + lam, exceeds it.
     max_iter : int, default=1000
         MF-LU: most steps. After 40 sweeps like the paper's, Newton steps need a few more; alternation needs thousands.
@@ -149,7 +149,7 @@ class LogitFactorization(SoftLabelMethod):
         temperature: float = 3.0,
         lam: float = 0.01,
         gauge: str = "mean",
-        tol: float = 1e-9,
+        tol: float = 1e-8,
         max_iter: int = 1000,
         verbose: int = 0,
     ) -> None:

@@ -135,7 +135,7 @@ class LogitFit:
         return replace(self, Z=self.Z[rows], size=self.size[rows])
 
 
-def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-9, max_iter: int = 1000) -> Solution:
+def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
     """Minimise from v = 1 and c = mean logit, as in the paper; `u` has mean zero in every component."""
     xp = array_namespace(Z)
     Z = blocks.center(Z)

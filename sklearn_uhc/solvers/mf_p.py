@@ -97,7 +97,7 @@ class ProbabilityFit:
         return replace(self, P=self.P[rows], size=self.size[rows])
 
 
-def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-10, max_iter: int = 1000) -> Solution:
+def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
     """Minimise from v = 1, as in the paper; `u` of the answer lies on the simplex."""
     xp = array_namespace(P)
     V = xp.ones((P.shape[0], blocks.M.shape[0]), dtype=P.dtype, device=device(P))
