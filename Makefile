@@ -13,7 +13,7 @@ test: $(VENV)/.dev  ## every test but the slow ones, doctests and README include
 	$(BIN)/python -m pytest -q -n 2 --doctest-modules --doctest-glob=README.md
 
 slow: $(VENV)/.dev  ## the tests that take minutes
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -m slow tests
 
 check: $(VENV)/.dev  ## lint, format, types
 	$(BIN)/ruff check .
