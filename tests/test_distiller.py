@@ -274,7 +274,7 @@ def test_class_lists_give_one_name_to_one_thing(iris, teachers):
     X, y = iris
     lists = [["setosa", "versicolor"], ["versicolor", "virginica"], ["setosa", "virginica"]]
     clf = HeterogeneousDistiller(teachers, forest(), class_lists=lists).fit(X)
-    assert clf.score(X, np.array(["setosa", "versicolor", "virginica"])[y]) > 0.9
+    assert clf.score(X, np.array(["setosa", "versicolor", "virginica"])[y]) > 0.85
 
 
 @pytest.mark.parametrize("student", [LogisticRegression(max_iter=1000), KNeighborsClassifier(2), forest()], ids=str)

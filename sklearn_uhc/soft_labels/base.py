@@ -57,8 +57,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     verbose: int
 
     @abstractmethod
-    def _merge(self, log_p: Array, blocks: Blocks) -> Merged:
-        """Merge rows of block-normalised log-probabilities at temperature 1; `blocks` is of their library."""
+    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
+        """Merge rows of logits at temperature 1, the largest of each teacher 0; `blocks` is of their library."""
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Set up the label space and solve for the rows of X, to report how the solver fares on them.
@@ -219,7 +219,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         """Return the function that merges a chunk of rows as they were given."""
 
         def merge(X: Array) -> Merged:
-            return self._merge(blocks.log_softmax(X), blocks)
+            return self._merge(blocks.shift(X), blocks)
 
         return merge
 
@@ -240,9 +240,10 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         """Return the tolerance, or what the precision of X allows."""
         return max(float(tol), 64 * float(array_namespace(X).finfo(X.dtype).eps))
 
-    def _tempered(self, log_p: Array, blocks: Blocks) -> Array:
+    def _tempered(self, Z: Array, blocks: Blocks) -> Array:
         """Probabilities p_i of every teacher at this temperature."""
-        return array_namespace(log_p).exp(blocks.log_softmax(log_p / self.temperature))
+        E = array_namespace(Z).exp(Z / self.temperature)
+        return E / blocks.by_teacher(E @ blocks.to_teacher)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -76,7 +76,7 @@ class CrossEntropyUnifier(SoftLabelMethod):
         check_positive("tol", self.tol)
         check_positive("max_iter", self.max_iter, integer=True)
 
-    def _merge(self, log_p: Array, blocks: Blocks) -> Merged:
-        tol = self._tolerance(self.tol, log_p)
-        solved = solve_ce(self._tempered(log_p, blocks), blocks, tol=tol, max_iter=int(self.max_iter))
+    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
+        tol = self._tolerance(self.tol, Z)
+        solved = solve_ce(self._tempered(Z, blocks), blocks, tol=tol, max_iter=int(self.max_iter))
         return Merged.of(solved.u, solved)

@@ -79,9 +79,9 @@ class ProbabilityFactorization(SoftLabelMethod):
         check_positive("tol", self.tol)
         check_positive("max_iter", self.max_iter, integer=True)
 
-    def _merge(self, log_p: Array, blocks: Blocks) -> Merged:
-        tol = self._tolerance(self.tol, log_p)
-        solved = solve_mf_p(self._tempered(log_p, blocks), blocks, tol=tol, max_iter=int(self.max_iter))
+    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
+        tol = self._tolerance(self.tol, Z)
+        solved = solve_mf_p(self._tempered(Z, blocks), blocks, tol=tol, max_iter=int(self.max_iter))
         return Merged.of(blocks.level_components(solved.u), solved)
 
     def _floats_per_row(self) -> int:
@@ -114,7 +114,7 @@ class LogitFactorization(SoftLabelMethod):
     tol : float, default=1e-8
         MF-LU: a sample is solved when no entry of the projected gradient by v, relative to ||Z||^2 + lam, exceeds it.
     max_iter : int, default=1000
-        MF-LU: most steps. After 40 sweeps like the paper's, Newton steps need a few more; alternation needs thousands.
+        MF-LU: most steps. After 35 sweeps like the paper's, Newton steps need a few more; alternation needs thousands.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -177,16 +177,16 @@ class LogitFactorization(SoftLabelMethod):
         inverse_of_A = inverse(blocks)
 
         def merge(X: Array) -> Merged:
-            Z = blocks.log_softmax(X) / self.temperature
+            Z = blocks.shift(X) / self.temperature
             U = solve_mf_lf(Z, blocks, inverse_of_A)
             return Merged(softmax(U), max_residual=float(residual(Z, U, blocks).max()))
 
         return merge
 
-    def _merge(self, log_p: Array, blocks: Blocks) -> Merged:
-        tol = self._tolerance(self.tol, log_p)
-        solved = solve_mf_lu(log_p / self.temperature, blocks, lam=self.lam, tol=tol, max_iter=int(self.max_iter))
-        xp = array_namespace(log_p)
+    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
+        tol = self._tolerance(self.tol, Z)
+        solved = solve_mf_lu(Z / self.temperature, blocks, lam=self.lam, tol=tol, max_iter=int(self.max_iter))
+        xp = array_namespace(Z)
         scale = xp.mean(solved.v, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 

@@ -55,8 +55,8 @@ class StandardDistillation(SoftLabelMethod):
         self.temperature = temperature
         self.verbose = verbose
 
-    def _merge(self, log_p: Array, blocks: Blocks) -> Merged:
-        return Merged(self._tempered(log_p, blocks) @ blocks.to_class / len(blocks.M))
+    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
+        return Merged(self._tempered(Z, blocks) @ blocks.to_class / len(blocks.M))
 
     def _warn_if_disconnected(self) -> None:
         """Stay silent: SD fixes the mass between groups by its zeros, right or wrong."""

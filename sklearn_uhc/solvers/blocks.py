@@ -120,13 +120,17 @@ class Blocks:
         """Remove each teacher's mean logit, per sample."""
         return Z - self.by_teacher((Z @ self.to_teacher) / self.sizes)
 
-    def log_softmax(self, Z: Array) -> Array:
-        """Normalise each teacher's block of logits, per sample; nothing falls below `MIN_LOG_P`, not even -inf."""
+    def shift(self, Z: Array) -> Array:
+        """Shift each teacher's logits so that the largest is 0; nothing falls below `MIN_LOG_P`, not even -inf."""
         xp = array_namespace(Z)
         top = xp.stack([xp.max(Z[:, block], axis=1) for block in self.slices], axis=1)
         top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))  # a block of -inf only says nothing: uniform
         # Halved, so that the difference of the two largest numbers there are does not overflow.
-        Z = 2 * xp.clip(Z / 2 - self.by_teacher(top / 2), MIN_LOG_P / 2, None)
+        return 2 * xp.clip(Z / 2 - self.by_teacher(top / 2), MIN_LOG_P / 2, None)
+
+    def log_softmax(self, Z: Array) -> Array:
+        """Normalise each teacher's block of logits, per sample, after `shift`."""
+        xp, Z = array_namespace(Z), self.shift(Z)
         return Z - self.by_teacher(xp.log(xp.exp(Z) @ self.to_teacher))
 
     def level_components(self, Q: Array) -> Array:

@@ -27,7 +27,7 @@ from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
 from sklearn_uhc.solvers.newton import Point, add_diagonal, minimize
 
 #: Sweeps before the first Newton step: the paper's own, then those without shift and scale.
-PAPER_SWEEPS, BALANCED_SWEEPS = 20, 20
+PAPER_SWEEPS, BALANCED_SWEEPS = 20, 15
 
 
 def objective(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> Array:
