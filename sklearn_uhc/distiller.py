@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from joblib import Memory
 from numpy.typing import NDArray
-from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +16,7 @@ from sklearn_uhc._rows import check_row_weights
 from sklearn_uhc.balance import balanced_targets, class_weights
 from sklearn_uhc.merging import TeacherMerger
 from sklearn_uhc.soft_labels import SoftLabelMethod
-from sklearn_uhc.students import SoftLabelClassifier, check_student
+from sklearn_uhc.students import SoftLabelClassifier, check_routing, check_student
 from sklearn_uhc.teachers.input import check_input, input_tags
 
 __all__ = ["HeterogeneousDistiller"]
@@ -154,7 +153,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
-        self._check_routing(fit_params)
+        check_routing(fit_params)
         student = self._make_student()
         check_student(student.estimator, student.strategy)  # before hours of reading teachers
         X = check_input(self, X, reset=True)
@@ -197,13 +196,6 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         return (
             MetadataRouter(owner=self).add_self_request(self).add(student=self._make_student(), method_mapping=mapping)
         )
-
-    def _check_routing(self, fit_params: dict[str, Any]) -> None:
-        if fit_params and not get_config()["enable_metadata_routing"]:
-            raise ValueError(
-                f"fit got {sorted(fit_params)}: extra parameters reach the student only with "
-                "sklearn.set_config(enable_metadata_routing=True) and its set_fit_request."
-            )
 
     def _targets(self, Q: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Balance the soft labels if that is wanted; keep what the user asked to keep."""

@@ -1,5 +1,5 @@
 """Students: any learner, trained on soft labels."""
 
-from sklearn_uhc.students.soft_label_classifier import SoftLabelClassifier, check_student
+from sklearn_uhc.students.soft_label_classifier import SoftLabelClassifier, check_routing, check_student
 
-__all__ = ["SoftLabelClassifier", "check_student"]
+__all__ = ["SoftLabelClassifier", "check_routing", "check_student"]

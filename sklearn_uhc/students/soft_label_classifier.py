@@ -237,13 +237,9 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return MetadataRouter(owner=self).add_self_request(self).add(estimator=self.estimator, method_mapping=mapping)
 
     def _route(self, fit_params: dict[str, Any]) -> dict[str, Any]:
+        check_routing(fit_params)
         if not fit_params:
             return {}
-        if not get_config()["enable_metadata_routing"]:
-            raise ValueError(
-                f"fit got {sorted(fit_params)}: extra parameters reach the estimator only with "
-                "sklearn.set_config(enable_metadata_routing=True) and its set_fit_request."
-            )
         return dict(process_routing(self, "fit", **fit_params).estimator.fit)
 
     def _is_soft(self, y: Any) -> bool:
@@ -332,6 +328,15 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             tags.classifier_tags.multi_label = False  # columns of y are the probabilities of one label
         tags.non_deterministic = wrapped.non_deterministic
         return tags
+
+
+def check_routing(fit_params: dict[str, Any]) -> None:
+    """Raise if there are extra fit parameters but no routing to take them to the student."""
+    if fit_params and not get_config()["enable_metadata_routing"]:
+        raise ValueError(
+            f"fit got {sorted(fit_params)}: extra parameters reach the student only with "
+            "sklearn.set_config(enable_metadata_routing=True) and its set_fit_request."
+        )
 
 
 def check_student(estimator: Any, strategy: str | None = None) -> None:
