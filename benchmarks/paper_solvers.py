@@ -50,9 +50,9 @@ def gradient_descent(method: str, blocks: Blocks, Z: Array, P: Array, max_iter: 
 
 
 def alternate(
-    method: str, blocks: Blocks, Z: Array, P: Array, tol: float, dropping: bool, max_iter: int = 3000
+    method: str, blocks: Blocks, Z: Array, P: Array, tol: float, dropping: bool, max_iter: int
 ) -> tuple[float, float, int]:
-    """Alternating least squares to a relative gradient of `tol` or the paper's 3,000 sweeps.
+    """Alternating least squares to a relative gradient of `tol`, or for `max_iter` sweeps.
 
     Returns seconds, the largest residual and the number of sweeps.
 

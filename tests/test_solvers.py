@@ -12,6 +12,7 @@ from scipy.optimize import approx_fprime, check_grad
 from sklearn_uhc import LabelSpace
 from sklearn_uhc.solvers import ce, mf_lf, mf_lu, mf_p
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Blocks, softmax
+from sklearn_uhc.solvers.newton import minimize
 from tests import reference
 from tests.helpers import random_lists, random_outputs
 
@@ -41,16 +42,23 @@ def dense_rows(space, *flats):
 
 def test_mf_lf_is_least_squares(case):
     space, blocks, Z, _ = case
-    U = mf_lf.solve_mf_lf(Z, blocks, mf_lf.inverse(blocks))
+    U, _ = mf_lf.LogitAverage.of(blocks).solve(Z)
     for (z, M), u in zip(dense_rows(space, Z), U, strict=True):
         np.testing.assert_allclose(u, reference.mf_lf(z, M), atol=1e-9)
 
 
 def test_mf_lf_certificate(case):
     _, blocks, Z, _ = case
-    U = mf_lf.solve_mf_lf(Z, blocks, mf_lf.inverse(blocks))
-    assert mf_lf.residual(Z, U, blocks).max() < 1e-12
-    assert mf_lf.residual(Z, U + np.random.default_rng(0).normal(size=U.shape), blocks).max() > 0.1
+    equations = mf_lf.LogitAverage.of(blocks)
+    U, residual = equations.solve(Z)
+    error = blocks.center(Z - blocks.by_class(U))
+    assert np.abs(error @ blocks.to_class).max() < 1e-12
+    assert residual.max() < 1e-12
+    wrong = equations._replace(inverse=equations.inverse + 0.1 * np.eye(len(equations.A)))
+    U, residual = wrong.solve(Z)
+    error = blocks.center(Z - blocks.by_class(U))
+    np.testing.assert_allclose(residual, np.abs(error @ blocks.to_class).max(axis=1), atol=1e-12)
+    assert residual.max() > 1e-3
 
 
 def test_mf_lf_nullity_is_the_number_of_components():
@@ -113,6 +121,46 @@ def test_derivatives(size):
     point = fit.at(start[None])
     assert (point.gradient < start * fit.curvature(point)[2]).all(), "the case must be in the interior"
     check_derivatives(fit, start)
+
+
+def problems(blocks, Z, P):
+    """The three problems of the shared loop, each with a start."""
+    Z, x = blocks.center(Z), 0.5 * np.random.default_rng(0).normal(size=(len(Z), len(blocks.M)))
+    return {
+        "ce": (ce.CrossEntropyDual(P @ blocks.to_class, blocks), x),
+        "mf_p": (mf_p.ProbabilityFit(P, (P**2).sum(axis=1), blocks), x),
+        "mf_lu": (mf_lu.LogitFit(Z, (Z**2).sum(axis=1) + 0.01, 0.01, blocks), np.exp(x)),
+    }
+
+
+@pytest.mark.parametrize("method", ["ce", "mf_p", "mf_lu"])
+def test_the_safe_step_never_increases_the_objective(case, method):
+    _, blocks, Z, P = case
+    fit, x = problems(blocks, Z, P)[method]
+    first = point = fit.at(x)
+    for _ in range(20):
+        after = fit.at(fit.safe(point))
+        assert (after.value <= point.value + 1e-12 * (1 + np.abs(point.value))).all()
+        point = after
+    assert (point.value < first.value).all()
+
+
+@pytest.mark.parametrize("method", ["ce", "mf_p", "mf_lu"])
+def test_the_safe_step_takes_over_where_newton_fails(method):
+    """With a curvature that is nonsense every Newton step leads uphill, and the optimum is still found."""
+    _, blocks, Z, P = problem(0, 10, 5, 2, 5, n=20)
+    fit, x = problems(blocks, Z, P)[method]
+
+    class Misled(type(fit)):
+        def curvature(self, point):
+            B, _, scale = super().curvature(point)
+            return 0 * B, -scale, scale
+
+    misled = Misled(**vars(fit))
+    before = fit.at(x).value
+    x, _, residual = minimize(misled, x, tol=1e-4, max_iter=20_000)
+    assert residual.max() <= 1e-4
+    assert (fit.at(x).value < before).all()
 
 
 def test_mf_p_is_at_least_as_good_as_the_paper(case):
@@ -263,8 +311,8 @@ def test_torch_gives_the_same_answers(size):
         assert isinstance(torchs.u, torch.Tensor)
         assert bool(torchs.converged.all())
         np.testing.assert_allclose(torchs.u.numpy(), ours.u, atol=1e-8)
-    U = mf_lf.solve_mf_lf(torch.asarray(Z), theirs, mf_lf.inverse(theirs))
-    np.testing.assert_allclose(U.numpy(), mf_lf.solve_mf_lf(Z, blocks, mf_lf.inverse(blocks)), atol=1e-10)
+    U, _ = mf_lf.LogitAverage.of(theirs).solve(torch.asarray(Z))
+    np.testing.assert_allclose(U.numpy(), mf_lf.LogitAverage.of(blocks).solve(Z)[0], atol=1e-10)
     np.testing.assert_allclose(theirs.log_softmax(torch.asarray(Z)).numpy(), blocks.log_softmax(Z), atol=1e-12)
 
 
@@ -327,7 +375,7 @@ def test_adversarial_inputs_stay_on_the_simplex(drawn):
         solved[1].u,
         blocks.level_components(solved[2].u),
         softmax(solved[3].u),
-        softmax(mf_lf.solve_mf_lf(Z, blocks, mf_lf.inverse(blocks))),
+        softmax(mf_lf.LogitAverage.of(blocks).solve(Z)[0]),
     ]
     for Q in answers:
         assert np.isfinite(Q).all()

@@ -23,7 +23,7 @@ from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
 
 #: Rows solved together: enough for the matrix products, few enough for the cache.
-CHUNK_ROWS = 2048
+CHUNK_ROWS = 1024
 
 
 class Merged(NamedTuple):

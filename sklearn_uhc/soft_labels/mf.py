@@ -9,7 +9,7 @@ from array_api_compat import array_namespace
 
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, check_positive
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
-from sklearn_uhc.solvers.mf_lf import inverse, residual, solve_mf_lf
+from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
 from sklearn_uhc.solvers.mf_p import solve_mf_p
 
@@ -174,12 +174,11 @@ class LogitFactorization(SoftLabelMethod):
     def _problem(self, blocks: Blocks) -> Callable[[Array], Merged]:
         if self.scale == "free":
             return super()._problem(blocks)
-        inverse_of_A = inverse(blocks)
+        equations = LogitAverage.of(blocks)
 
         def merge(X: Array) -> Merged:
-            Z = blocks.shift(X) / self.temperature
-            U = solve_mf_lf(Z, blocks, inverse_of_A)
-            return Merged(softmax(U), max_residual=float(residual(Z, U, blocks).max()))
+            U, residual = equations.solve(blocks.shift(X) / self.temperature)
+            return Merged(softmax(U), max_residual=float(residual.max()))
 
         return merge
 

@@ -96,6 +96,12 @@ class Blocks:
                 moved[field.name] = xp.asarray(value, dtype=dtype, device=where)
         return replace(self, **moved)
 
+    def single(self) -> Blocks:
+        """Return the same matrices in single precision."""
+        xp, parts = array_namespace(self.M), vars(self).items()
+        floats = {name: part for name, part in parts if hasattr(part, "dtype") and part.dtype == self.M.dtype}
+        return replace(self, **{name: xp.astype(part, xp.float32) for name, part in floats.items()})
+
     def by_class(self, U: Array) -> Array:
         """(n, L) to (n, K): the value of the class that each column means."""
         return array_namespace(U).take(U, self.class_of, axis=1)

@@ -52,6 +52,11 @@ class CrossEntropyDual:
         # the step as well.
         return self.blocks.teacher_component_mean - shared, diagonal + RIDGE, diagonal
 
+    def safe(self, point: Point) -> Array:
+        """Return the next point of the MM iteration: t_i = 1 / (M (a / M't))_i."""
+        xp = array_namespace(point.x)
+        return point.x - xp.log(xp.clip(point.gradient + 1 - RIDGE * point.x, 1e-30, None))
+
     def move(self, theta: Array, step: Array) -> Array:
         """Take the step, shortened if it is too long to be trusted."""
         return theta + shorten(step, MAX_STEP)

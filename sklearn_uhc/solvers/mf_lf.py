@@ -8,6 +8,8 @@ B = [S_1' C_1, ...] are the same for all samples, so the answer is a matrix prod
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blocks import Array, Blocks
@@ -20,21 +22,24 @@ def laplacian(blocks: Blocks) -> Array:
     return xp.sum(M, axis=0)[:, None] * eye - M.T @ (M / blocks.sizes[:, None])
 
 
-def inverse(blocks: Blocks) -> Array:
-    """Return the (L, L) matrix that takes B z to the u of mean zero in every component."""
-    # A's null space is spanned by the indicators of the components. Adding the projector on it makes A
-    # invertible and, as B's range is orthogonal to it, picks the solution with mean zero there.
-    return array_namespace(blocks.M).linalg.inv(laplacian(blocks) + blocks.component_mean)
+class LogitAverage(NamedTuple):
+    """The matrices of the normal equations, once for all samples."""
 
+    A: Array  #: (L, L)
+    Bt: Array  #: (K, L), transposed
+    inverse: Array  #: (L, L), takes B z to the u of mean zero in every component
 
-def solve_mf_lf(Z: Array, blocks: Blocks, inverse_of_A: Array) -> Array:
-    """Return U (n, L) for logits Z (n, K)."""
-    Bz = Z @ blocks.to_class - ((Z @ blocks.to_teacher) / blocks.sizes) @ blocks.M
-    return Bz @ inverse_of_A
+    @classmethod
+    def of(cls, blocks: Blocks) -> LogitAverage:
+        """Prepare for the class lists of `blocks`."""
+        A = laplacian(blocks)
+        Bt = blocks.to_class - (blocks.to_teacher / blocks.sizes) @ blocks.M
+        # A's null space is spanned by the indicators of the components. Adding the projector on it makes A
+        # invertible and, as B's range is orthogonal to it, picks the solution with mean zero there.
+        return cls(A, Bt, array_namespace(A).linalg.inv(A + blocks.component_mean))
 
-
-def residual(Z: Array, U: Array, blocks: Blocks) -> Array:
-    """Largest entry of A u - B z, per sample: the optimality certificate."""
-    xp = array_namespace(Z)
-    error = blocks.center(Z - blocks.by_class(U))
-    return xp.max(xp.abs(error @ blocks.to_class), axis=1)
+    def solve(self, Z: Array) -> tuple[Array, Array]:
+        """Return u (n, L) for logits Z (n, K), and the largest entry of A u - B z per sample: the certificate."""
+        xp, Bz = array_namespace(Z), Z @ self.Bt
+        U = Bz @ self.inverse
+        return U, xp.max(xp.abs(U @ self.A - Bz), axis=1)

@@ -116,15 +116,25 @@ class LogitFit:
         U, D = point.u, self.lam + V**2 @ blocks.M
         centered = blocks.center(blocks.by_class(U))
         v = blocks.by_teacher(V)
-        scale = self.lam + (centered**2) @ blocks.to_teacher
+        scale = self._scale(centered)
         Hc = blocks.cube(2 * v * centered - self.Z)
         over_D = Hc / D[:, None, :]
         w = V / xp.sqrt(blocks.sizes)
         T = xp.permute_dims(xp.matmul(over_D, blocks.M.T), (0, 2, 1)) * w[:, :, None]
-        inner = xp.matmul(over_D, xp.permute_dims(Hc, (0, 2, 1)))
-        inner = inner + xp.matmul(xp.permute_dims(T, (0, 2, 1)), xp.linalg.solve(self._core(w, D), T))
+        B = -xp.matmul(over_D, xp.permute_dims(Hc, (0, 2, 1)))
+        B -= xp.matmul(xp.permute_dims(T, (0, 2, 1)), xp.linalg.solve(self._core(w, D), T))
         free = xp.astype(point.gradient < V * scale, V.dtype)
-        return -inner * (free[:, :, None] * free[:, None, :]), scale, scale
+        B *= free[:, :, None]
+        B *= free[:, None, :]
+        return B, scale, scale
+
+    def safe(self, point: Point) -> Array:
+        """Return the next v of the paper's algorithm: least squares given u, c at its best."""
+        return self.move(point.x, -point.gradient / self._scale(self.blocks.center(self.blocks.by_class(point.u))))
+
+    def _scale(self, centered: Array) -> Array:
+        """Return lam + ||C_i u||^2, the second derivative by v_i given u."""
+        return self.lam + (centered**2) @ self.blocks.to_teacher
 
     def move(self, V: Array, step: Array) -> Array:
         """Take the step, v not negative."""
@@ -135,17 +145,24 @@ class LogitFit:
         return replace(self, Z=self.Z[rows], size=self.size[rows])
 
 
-def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
-    """Minimise from v = 1 and c = mean logit, as in the paper; `u` has mean zero in every component."""
-    xp = array_namespace(Z)
-    Z = blocks.center(Z)
-    V = xp.ones((Z.shape[0], blocks.M.shape[0]), dtype=Z.dtype, device=device(Z))
-    C = xp.zeros_like(V)
-    sweeps = min(PAPER_SWEEPS + BALANCED_SWEEPS, max_iter)
+def _warm_up(Z: Array, lam: float, sweeps: int, blocks: Blocks) -> Array:
+    """Return v after the first sweeps. They only choose the optimum, so single precision does."""
+    blocks = blocks.single()
+    V = array_namespace(Z).ones((Z.shape[0], blocks.M.shape[0]), dtype=Z.dtype, device=device(Z))
+    C = 0 * V
     for _ in range(min(PAPER_SWEEPS, sweeps)):
         U, V, C = paper_sweep(Z, V, C, lam, blocks)
     for _ in range(sweeps - PAPER_SWEEPS):
         U, V = balanced_sweep(Z, U, V, lam, blocks)
+    return V
+
+
+def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
+    """Minimise from v = 1 and c = mean logit, as in the paper; `u` has mean zero in every component."""
+    xp = array_namespace(Z)
+    Z = blocks.center(Z)
+    sweeps = min(PAPER_SWEEPS + BALANCED_SWEEPS, max_iter)
+    V = xp.astype(_warm_up(xp.astype(Z, xp.float32), lam, sweeps, blocks), Z.dtype)
     problem = LogitFit(Z, xp.sum(Z**2, axis=1) + lam, lam, blocks)
     V, n_iter, residual = minimize(problem, V, tol=tol, max_iter=max_iter - sweeps)
     return Solution(problem.best_u(V), V, n_iter + sweeps, residual, residual <= tol)

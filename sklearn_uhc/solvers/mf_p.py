@@ -87,6 +87,12 @@ class ProbabilityFit:
         null = xp.min(scale, axis=1)[:, None, None] * blocks.teacher_component_mean
         return null - xp.matmul(G, xp.permute_dims(G, (0, 2, 1))), -((u * g) @ blocks.to_teacher), scale
 
+    def safe(self, point: Point) -> Array:
+        """Return the next v of the paper's algorithm: least squares given u."""
+        xp = array_namespace(point.x)
+        V = best_v(self.P, point.u, self.blocks)
+        return self.move(xp.log(xp.clip(V, float(xp.finfo(V.dtype).tiny), None)), xp.zeros_like(V))
+
     def move(self, theta: Array, step: Array) -> Array:
         """Take the step, shortened if need be, and the scale that F does not see out of v."""
         moved = theta + shorten(step, MAX_STEP)

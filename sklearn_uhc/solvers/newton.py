@@ -4,8 +4,9 @@ A problem has N variables per sample. In units in which its own scale is 1, the 
 
     (H + damping I) step = - gradient
 
-and is taken where it does not increase the objective; elsewhere the damping grows, which makes the step a short one
-down the gradient. A sample is solved when its residual is within the tolerance and Newton's step is short: where the
+and is taken where it does not increase the objective. Elsewhere the damping grows, and the sample takes the problem's
+own safe step instead, one that cannot increase it: the MM step for CE, a sweep of the paper's for MF-P and MF-LU. A
+sample is solved when its residual is within the tolerance and Newton's step is short: where the
 objective is nearly flat a small gradient alone says little of how far the optimum is. So is one that can get no further
 in this precision. Solved samples leave the batch.
 """
@@ -37,6 +38,9 @@ class Problem(Protocol):
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
         """Return the Hessian as B (n, N, N) plus diag(d), d (n, N), and the scale of each variable, above 0, (n, N)."""
+
+    def safe(self, point: Point) -> Array:
+        """Return where a step leads that never increases the objective."""
 
     def move(self, x: Array, step: Array) -> Array:
         """Add a step, within the constraints."""
@@ -70,13 +74,24 @@ def minimize(
             break
         step = _step(problem, point, mu)
         trial = problem.at(problem.move(point.x, step))
-        # Near the optimum a true decrease drowns in rounding: allow for that much, but only downhill.
-        downhill = xp.sum(point.gradient * (trial.x - point.x), axis=1) < 0
-        better = downhill & (trial.value <= point.value + 8 * eps * (1 + xp.abs(point.value)))
-        point = Point(*(_choose(xp, better, new, old) for new, old in zip(trial, point, strict=True)))
+        better = _is_better(xp, trial, point, eps)
+        if not bool(xp.all(better)):
+            rows = xp.nonzero(~better)[0]
+            stuck, rest = _rows_of(point, rows), problem.keep(rows)
+            safe = rest.at(rest.safe(stuck))
+            stuck = _choose(xp, _is_better(xp, safe, stuck, eps), safe, stuck)
+            for old, new in zip(trial, stuck, strict=True):
+                old[rows, ...] = new
+        point = trial
         mu = xp.where(better, _damp(xp, point.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
         settled = ~better | (xp.max(xp.abs(step), axis=1) <= short) | (point.residual <= 4 * eps)
     return out, n_iter, residual
+
+
+def _is_better(xp: Any, new: Point, old: Point, eps: float) -> Array:
+    """Tell where a step went downhill; near the optimum a true decrease drowns in rounding: allow for that much."""
+    downhill = xp.sum(old.gradient * (new.x - old.x), axis=1) < 0
+    return downhill & (new.value <= old.value + 8 * eps * (1 + xp.abs(old.value)))
 
 
 def _damp(xp: Any, residual: Array, most: Any, eps: float) -> Array:
@@ -94,9 +109,10 @@ def _step(problem: Problem, point: Point, mu: Array) -> Array:
     B, d, scale = problem.curvature(point)
     xp = array_namespace(B)
     unit = 1 / xp.sqrt(scale)
-    H = B * (unit[:, :, None] * unit[:, None, :])
-    add_diagonal(H, d * unit**2 + mu[:, None])
-    return unit * _solve(H, -(unit * point.gradient))
+    B *= unit[:, :, None]  # in place: a batch of matrices is the largest thing there is
+    B *= unit[:, None, :]
+    add_diagonal(B, d * unit**2 + mu[:, None])
+    return unit * _solve(B, -(unit * point.gradient))
 
 
 def add_diagonal(H: Array, d: Array) -> None:
@@ -119,5 +135,6 @@ def _rows_of(point: Point, rows: Array) -> Point:
     return Point(*(part[rows] for part in point))
 
 
-def _choose(xp: Any, mask: Array, new: Array, old: Array) -> Array:
-    return xp.where(mask[:, None] if new.ndim == 2 else mask, new, old)
+def _choose(xp: Any, mask: Array, new: Point, old: Point) -> Point:
+    pairs = zip(new, old, strict=True)
+    return Point(*(xp.where(mask[:, None] if a.ndim == 2 else mask, a, b) for a, b in pairs))
