@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from scipy.optimize import minimize
+from scipy.optimize import check_grad, minimize
 from scipy.sparse import csr_matrix
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
@@ -14,25 +14,34 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
     ExtraTreesClassifier,
+    GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier, SGDClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
+from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc import SoftLabelClassifier
-from sklearn_uhc.students.replicate import DROPPED, replicate
+from sklearn_uhc.students.logistic import SoftLogisticLoss
+from sklearn_uhc.students.replicate import DROPPED, replicate, thin_out
+from sklearn_uhc.students.sample import draw
 from sklearn_uhc.students.temperature import sharpen
 
 TREES = [
@@ -125,16 +134,167 @@ def soft_logistic_regression(X, Q, C, weight):
     return softmax(X @ W[:-1] + W[-1], axis=1)
 
 
-def test_replication_is_the_soft_cross_entropy(data, soft):
+@pytest.mark.parametrize("strategy", ["direct", "replicate"])
+def test_logistic_regression_minimises_the_soft_cross_entropy(data, soft, strategy):
     X, _ = data
     weight = np.random.default_rng(0).random(len(X)) + 0.5
     model = LogisticRegression(C=0.3, tol=1e-8, max_iter=2000)
     smooth = 0.9 * soft + 0.1 / 4  # no entry is small enough to be dropped
-    clf = SoftLabelClassifier(model).fit(X, smooth, weight)
-    assert clf.strategy_ == "replicate"
+    clf = SoftLabelClassifier(model, strategy=strategy).fit(X, smooth, weight)
     np.testing.assert_allclose(clf.predict_proba(X), soft_logistic_regression(X, smooth, 0.3, weight), atol=1e-5)
-    dropped = SoftLabelClassifier(model).fit(X, soft, weight).predict_proba(X)
-    np.testing.assert_allclose(dropped, soft_logistic_regression(X, soft, 0.3, weight), atol=2e-3)
+    tails = SoftLabelClassifier(model, strategy=strategy).fit(X, soft, weight).predict_proba(X)
+    bound = 1e-5 if strategy == "direct" else 2e-3
+    np.testing.assert_allclose(tails, soft_logistic_regression(X, soft, 0.3, weight), atol=bound)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"C": 100}, {"fit_intercept": False}, {"C": np.inf}, {"class_weight": "balanced"}, {"solver": "newton-cg"}],
+    ids=str,
+)
+@pytest.mark.parametrize("convert", [np.asarray, csr_matrix], ids=["dense", "sparse"])
+def test_on_one_hot_labels_it_is_scikit_learns_logistic_regression(data, n_classes, params, convert):
+    X, y = data
+    rows = y < n_classes
+    rng = np.random.default_rng(0)
+    X, y = X[rows], rng.permutation(y[rows]) if params.get("C") == np.inf else y[rows]
+    weight = rng.random(len(y)) + 0.5
+    model = LogisticRegression(**{"tol": 1e-9, "max_iter": 5000} | params)
+    if "class_weight" in params:
+        weight = None  # scikit-learn counts rows there, we count their weights
+    soft = SoftLabelClassifier(model).fit(convert(X), np.eye(n_classes)[y], weight)
+    plain = model.fit(convert(X), y, weight)
+    assert soft.strategy_ == "direct"
+    np.testing.assert_allclose(soft.predict_proba(X), plain.predict_proba(X), atol=1e-5)
+    np.testing.assert_allclose(soft.estimator_.coef_, plain.coef_, atol=1e-3)
+    assert soft.estimator_.coef_.shape == plain.coef_.shape
+    assert type(soft.estimator_) is LogisticRegression
+
+
+def test_logistic_loss_has_the_right_gradient(data, soft):
+    X, _ = data
+    weight = np.random.default_rng(0).random(30)
+    for Q in (soft[:30], np.column_stack([soft[:30, 0], 1 - soft[:30, 0]])):
+        for intercept in (True, False):
+            loss = SoftLogisticLoss(X[:30], Q, weight, 0.1, intercept)
+            x = np.random.default_rng(1).normal(size=loss.start().shape)
+            assert check_grad(lambda x: loss(x)[0], lambda x: loss(x)[1], x) < 1e-5  # noqa: B023
+
+
+def test_penalties_that_it_cannot_express_are_replicated(data, soft):
+    X, _ = data
+    for model in (
+        LogisticRegression(l1_ratio=1, solver="saga", C=0.1, max_iter=1000),
+        OneVsRestClassifier(LogisticRegression(solver="liblinear")),
+    ):
+        if isinstance(model, LogisticRegression):
+            assert SoftLabelClassifier(model).fit(X, soft).strategy_ == "replicate"
+        else:
+            with pytest.raises(TypeError, match="strategy='sample'"):
+                SoftLabelClassifier(model).fit(X, soft)
+
+
+def test_logistic_regression_says_when_it_did_not_converge(data, soft):
+    X, _ = data
+    with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations"):
+        SoftLabelClassifier(LogisticRegression(max_iter=2)).fit(X, soft)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 3.0, 2: 0.5}], ids=str)
+@pytest.mark.parametrize("strategy", ["twin", "replicate"])
+def test_class_weights_are_those_of_the_plain_classifier(data, class_weight, strategy):
+    X, y = data
+    keep = (y != 1) | (np.arange(len(y)) % 3 == 0)
+    X, y = X[keep], y[keep]
+    tree = DecisionTreeClassifier(max_depth=4, random_state=0, class_weight=class_weight)
+    soft = SoftLabelClassifier(tree, strategy=strategy).fit(X, np.eye(4)[y])
+    np.testing.assert_allclose(soft.predict_proba(X), tree.fit(X, y).predict_proba(X), atol=1e-9)
+
+
+def test_a_class_of_weight_zero_leaves_its_rows_out(data):
+    X, y = data
+    tree = DecisionTreeClassifier(max_depth=4, random_state=0, class_weight={0: 0})
+    soft = SoftLabelClassifier(tree).fit(X, np.eye(4)[y])
+    plain = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X[y != 0], y[y != 0])
+    np.testing.assert_allclose(soft.predict_proba(X)[:, 1:], plain.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("params", [{"max_samples": 0.5}, {"n_jobs": 2}, {"bootstrap": False}], ids=str)
+def test_a_forest_keeps_its_settings(data, params):
+    X, y = data
+    forest = RandomForestClassifier(10, random_state=0, **params)
+    soft = SoftLabelClassifier(forest).fit(X, np.eye(4)[y])
+    np.testing.assert_allclose(soft.predict_proba(X), forest.fit(X, y).predict_proba(X), atol=1e-9)
+
+
+def test_out_of_bag_score_is_the_accuracy(data, soft):
+    X, y = data
+    forest = RandomForestClassifier(40, random_state=0, oob_score=True)
+    twin = SoftLabelClassifier(forest).fit(X, np.eye(4)[y])
+    plain = forest.fit(X, y)
+    assert twin.estimator_.oob_score_ == pytest.approx(plain.oob_score_)
+    np.testing.assert_allclose(twin.estimator_.oob_prediction_, plain.oob_decision_function_, atol=1e-9)
+    assert 0.5 < SoftLabelClassifier(forest).fit(X, soft).estimator_.oob_score_ <= 1
+
+
+@pytest.mark.parametrize("make", [DecisionTreeClassifier, RandomForestClassifier])
+def test_monotonic_constraints_of_two_classes(data, make):
+    X, y = data
+    X, y = X[y < 2], y[y < 2]
+    model = make(random_state=0, monotonic_cst=[1, -1, 0, 0])
+    soft = SoftLabelClassifier(model).fit(X, np.eye(2)[y])
+    np.testing.assert_allclose(soft.predict_proba(X), model.fit(X, y).predict_proba(X), atol=1e-9)
+    Q = np.column_stack([0.3 + 0.4 * (y == 0), 0.3 + 0.4 * (y == 1)])
+    grid = np.repeat(X[:20], 2, axis=0)
+    grid[1::2, 0] += 3
+    P = SoftLabelClassifier(model).fit(X, Q).predict_proba(grid)
+    assert (P[1::2, 1] >= P[::2, 1] - 1e-12).all()
+
+
+def test_labels_drawn_from_soft_labels(data, soft):
+    X, y = data
+    student = SoftLabelClassifier(LinearDiscriminantAnalysis(), strategy="sample", random_state=0)
+    clf = student.fit(X, soft)
+    assert clf.strategy_ == "sample"
+    np.testing.assert_array_equal(clf.predict_proba(X), student.fit(X, soft).predict_proba(X))
+    assert clf.score(X, y) > 0.7
+    weighted = student.fit(X, soft, sample_weight=np.where(y == 2, 1.0, 1e-6))
+    assert weighted.class_prior_.argmax() == 2
+    assert (weighted.predict(X) == 2).mean() > (y == 2).mean()
+    one_hot = student.fit(X, np.eye(4)[y]).predict_proba(X)
+    np.testing.assert_allclose(one_hot, LinearDiscriminantAnalysis().fit(X, y).predict_proba(X))
+
+
+def test_drawing_follows_the_probabilities():
+    Q = np.tile([0.0, 0.5, 0.2, 0.0, 0.3, 0.0], (20_000, 1))
+    counts = np.bincount(draw(Q, np.random.RandomState(0)), minlength=6) / len(Q)
+    np.testing.assert_allclose(counts, Q[0], atol=0.02)
+    assert (counts[[0, 3, 5]] == 0).all()
+
+
+def test_thinning_out_keeps_the_mean_and_the_bound():
+    W = np.random.default_rng(0).dirichlet(np.full(20, 0.5), size=400)
+    W[W < 1e-4] = 0
+    W /= W.sum(axis=1, keepdims=True)
+    draws = np.array([thin_out(W, 1000, np.random.RandomState(seed)) for seed in range(400)])
+    kept = np.count_nonzero(draws, axis=(1, 2))
+    assert np.abs(kept - 1000).max() < 60
+    assert (np.count_nonzero(draws, axis=2) >= 1).all()
+    assert (draws[:, W == 0] == 0).all()
+    standard_error = np.sqrt(draws.var(axis=0) / 400) + 1e-3
+    assert np.abs((draws.mean(axis=0) - W) / standard_error).max() < 6
+
+
+@pytest.mark.skipif(not has_fit_parameter(HistGradientBoostingClassifier(), "X_val"), reason="scikit-learn before 1.7")
+def test_early_stopping_of_copies_is_on_rows_of_its_own(data, soft):
+    X, _ = data
+    student = HistGradientBoostingClassifier(max_iter=200, early_stopping=True, n_iter_no_change=3, random_state=0)
+    own = SoftLabelClassifier(student, random_state=0).fit(X, soft)
+    assert own.estimator_.n_iter_ < 200
+    given = SoftLabelClassifier(student).fit(X[:200], soft[:200], eval_set=[(X[200:], soft[200:])])
+    loss = -(soft[200:] * np.log(given.predict_proba(X[200:]))).sum(axis=1).mean()
+    assert -given.estimator_.validation_score_[-1] == pytest.approx(loss, rel=0.01)
 
 
 def test_replication_drops_at_most_its_bound_and_no_class():
@@ -158,6 +318,10 @@ CLASSIFIERS = [
     SGDClassifier(loss="log_loss", random_state=0),
     GaussianNB(),
     HistGradientBoostingClassifier(max_iter=10, max_depth=3),
+    GradientBoostingClassifier(n_estimators=10),
+    AdaBoostClassifier(n_estimators=10, random_state=0),
+    BaggingClassifier(n_estimators=5, random_state=0),
+    MLPClassifier((8,), max_iter=500, tol=1e-2, random_state=0),
 ]
 
 
@@ -267,11 +431,12 @@ def test_one_class_only(data, model):
     np.testing.assert_array_equal(clf.predict_proba(X), 1)
 
 
-def test_a_class_without_any_weight_keeps_its_column(data):
+@pytest.mark.parametrize("model", [LogisticRegression(), GaussianNB()], ids=str)
+def test_a_class_without_any_weight_keeps_its_column(data, model):
     X, _ = data
     Q = np.zeros((len(X), 3))
     Q[:, 0], Q[:, 2] = 0.3, 0.7
-    proba = SoftLabelClassifier(LogisticRegression()).fit(X, Q).predict_proba(X)
+    proba = SoftLabelClassifier(model).fit(X, Q).predict_proba(X)
     np.testing.assert_allclose(proba.mean(axis=0), [0.3, 0, 0.7], atol=1e-3)
 
 
@@ -302,24 +467,28 @@ def test_routing_of_fit_parameters(data, soft):
     [
         ({"estimator": LinearDiscriminantAnalysis()}, None, TypeError, "Analysis cannot learn .* What can"),
         ({"strategy": "twin"}, None, TypeError, "cannot learn from soft labels with strategy='twin'"),
-        ({"strategy": "magic"}, None, ValueError, "strategy must be one of auto, twin, replicate"),
+        ({"strategy": "magic"}, None, ValueError, "strategy must be one of auto, twin, direct, replicate, sample"),
         ({"temperature": 0}, None, ValueError, "temperature must be a positive number"),
         ({"classes": ["a", "b"]}, None, ValueError, "classes must name each of the 3 columns"),
         ({"classes": ["a", "b", "b"]}, None, ValueError, "repeats"),
         ({"classes": ["a", 1, "b"]}, None, TypeError, "strings only or numbers only"),
         ({"temperature": np.inf}, None, ValueError, "temperature must be a positive number"),
         ({"estimator": SVC(decision_function_shape="ovo")}, None, ValueError, "per pair"),
-        ({"estimator": LogisticRegression(class_weight="balanced")}, None, ValueError, "would count copies"),
-        ({"estimator": HistGradientBoostingClassifier(early_stopping=True)}, None, ValueError, "Early stopping"),
+        ({"estimator": MLPClassifier(early_stopping=True)}, None, ValueError, "Early stopping"),
+        ({"estimator": GradientBoostingClassifier(n_iter_no_change=3)}, None, ValueError, "Early stopping"),
+        ({"estimator": BaggingClassifier(oob_score=True)}, None, ValueError, "copies of themselves"),
+        ({"estimator": RandomForestClassifier(warm_start=True)}, None, ValueError, "warm_start .* has no effect"),
+        ({"estimator": RandomForestClassifier(oob_score=len)}, None, ValueError, "True or False"),
+        ({"estimator": LogisticRegression(class_weight={9: 2})}, None, ValueError, r"names \[9\], which are not"),
         ({"estimator": CalibratedClassifierCV(LogisticRegression())}, None, TypeError, "cannot learn"),
         ({"estimator": MultiOutputClassifier(LogisticRegression())}, None, TypeError, "cannot learn"),
         ({"estimator": GridSearchCV(LogisticRegression(), {})}, None, TypeError, "search around it"),
-        ({"estimator": RandomForestClassifier(monotonic_cst=[1, 0, 0, 0])}, None, ValueError, "strategy='replicate'"),
+        ({"estimator": RandomForestClassifier(monotonic_cst=[1, 0, 0, 0])}, None, ValueError, "two classes only"),
         ({}, [[0.5, 0.5, 0.5]] * 150, ValueError, "row 0 of y sums to 1.5"),
         ({}, [[1.5, -0.5, 0]] * 150, ValueError, "row 0 of y holds -0.5. If they are logarithms"),
         ({}, [[np.nan, 0, 1]] * 150, ValueError, "y contains NaN"),
         ({}, [[1, 0, 0]] * 149, ValueError, "X has 150 rows, the soft labels y have 149"),
-        ({"estimator": RandomForestClassifier(class_weight="balanced")}, None, ValueError, "class_weight='balanced'"),
+        ({"estimator": RandomForestClassifier(class_weight="balanced_subsample")}, None, ValueError, "must be 'balan"),
         ({"estimator": KNeighborsClassifier(metric="bad")}, None, ValueError, "metric"),
     ],
 )  # fmt: skip
@@ -371,10 +540,22 @@ def test_automatic_early_stopping_is_switched_off(data, soft):
     assert not clf.estimator_.do_early_stopping_
 
 
-def test_many_copies_are_warned_of(data, soft):
+def test_copies_stay_within_the_working_memory(data, soft):
+    X, y = data
+    with sklearn.config_context(working_memory=0.015), pytest.warns(UserWarning, match="more than working_memory"):
+        clf = SoftLabelClassifier(GaussianNB(), random_state=0).fit(X, soft)
+    whole = SoftLabelClassifier(GaussianNB()).fit(X, soft)
+    np.testing.assert_allclose(clf.estimator_.theta_, whole.estimator_.theta_, atol=0.3)
+    assert clf.score(X, y) > 0.7
+
+
+def test_students_that_do_not_stop_early_take_no_eval_set(data, soft):
     X, _ = data
-    with sklearn.config_context(working_memory=0.01), pytest.warns(UserWarning, match="weighted copies of rows takes"):
-        SoftLabelClassifier(GaussianNB()).fit(X, soft)
+    for student in (RandomForestClassifier(), GaussianNB()):
+        with pytest.raises(ValueError, match="takes no eval_set"):
+            SoftLabelClassifier(student).fit(X, soft, eval_set=[(X, soft)])
+    with pytest.raises(ValueError, match="takes no eval_set"):
+        SoftLabelClassifier(LogisticRegression()).fit(X, soft, eval_set=(X, soft))
 
 
 def test_classes_and_columns_must_agree(data, soft):

@@ -2,6 +2,9 @@
 
 For a learner that minimises a weighted sum of losses this is the soft cross-entropy itself, up to the entries that are
 left out: those below `DROPPED` / L, together at most `DROPPED` of a row's mass, which the others of the row take over.
+Where the copies would not fit into scikit-learn's `working_memory`, small entries are thinned out at random: one of
+weight w below a threshold is kept with probability w / threshold and then counts as the threshold, which leaves the
+expected loss as it is.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier
-from sklearn.utils import get_tags
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc._response import log_proba
 from sklearn_uhc._rows import row_bytes, take_rows
+from sklearn_uhc.students.soft_data import SoftData
 
 #: Largest share of a row's mass that may be left out.
 DROPPED = 1e-3
@@ -37,72 +41,113 @@ class ReplicateStrategy:
         return takes_weights and get_tags(estimator).target_tags.single_output and not hasattr(estimator, "cv")
 
     @staticmethod
-    def fit(
-        estimator: Any,
-        X: Any,
-        Q: NDArray[Any],
-        sample_weight: NDArray[Any] | None,
-        classes: NDArray[Any],
-        **params: Any,
-    ) -> Any:
+    def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
         """Fit the classifier itself, on the class names."""
-        _keep_copies_together(estimator)
-        rows, labels, weights = replicate(Q, sample_weight)
-        _warn_if_large(X, len(rows))
-        if len(np.unique(labels)) == 1:  # most classifiers refuse a single class
-            return DummyClassifier(strategy="prior").fit(np.zeros((1, 1)), classes[labels[:1]])
-        return estimator.fit(take_rows(X, rows), classes[labels], sample_weight=weights, **params)
+        if _keep_copies_together(estimator):
+            data = data.with_validation()
+        rng = check_random_state(data.random_state)
+        rows, labels, weights = replicate(data.Q, data.weight, _most_copies(data.X, len(data.Q)), rng)
+        if data.eval_set:
+            params |= _validation(estimator, data, labels)
+        X = take_rows(data.X, rows)
+        return fit_classifier(estimator, X, labels, data.classes, params | {"sample_weight": weights})
 
     @staticmethod
     def predict_proba(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
         """Probabilities over all classes; one that had no weight at all has probability 0."""
-        P = np.exp(log_proba(fitted, X, type(fitted).__name__).astype(float))
-        out = np.zeros((len(P), len(classes)))
-        out[:, np.searchsorted(classes, fitted.classes_)] = P
-        return out
+        return probabilities_of(fitted, X, classes)
 
 
-def _keep_copies_together(estimator: Any) -> None:
-    """Switch off, or refuse, what would tear the copies of one row apart or count them as rows."""
-    params = estimator.get_params(deep=False)
+def fit_classifier(
+    estimator: Any, X: Any, labels: NDArray[np.int_], classes: NDArray[Any], params: dict[str, Any]
+) -> Any:
+    """Fit on class names; most classifiers refuse a single class, for which nothing has to be learnt."""
+    if len(np.unique(labels)) == 1:
+        return DummyClassifier(strategy="prior").fit(np.zeros((1, 1)), classes[labels[:1]])
+    return estimator.fit(X, classes[labels], **params)
+
+
+def probabilities_of(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Return probabilities over all classes; those that the fitted classifier has not seen get 0."""
+    P = np.exp(log_proba(fitted, X, type(fitted).__name__).astype(float))
+    out = np.zeros((len(P), len(classes)))
+    out[:, np.searchsorted(classes, fitted.classes_)] = P
+    return out
+
+
+def _keep_copies_together(estimator: Any) -> bool:
+    """Switch off, or refuse, what would tear the copies of a row apart; tell whether validation rows are wanted."""
+    params, name = estimator.get_params(deep=False), type(estimator).__name__
     if params.get("early_stopping") == "auto":
         estimator.set_params(early_stopping=False)
+    if params.get("early_stopping") is True and has_fit_parameter(estimator, "X_val"):
+        return True
     boosting_stops = "subsample" in params and params.get("n_iter_no_change") is not None
     if params.get("early_stopping") is True or boosting_stops:
         raise ValueError(
-            f"Early stopping of {type(estimator).__name__} would validate on copies of its training rows. Switch it "
-            "off and set the number of iterations, for instance by a search."
+            f"Early stopping of {name} would validate on copies of its training rows. Switch it off and set the number "
+            "of iterations, for instance by a search."
         )
-    if params.get("class_weight") == "balanced":
+    if params.get("oob_score"):
         raise ValueError(
-            f"class_weight='balanced' of {type(estimator).__name__} would count copies of rows. Leave it at None; the "
-            "soft labels can be balanced instead (balance=True of HeterogeneousDistiller)."
+            f"oob_score of {name} would score rows by copies of themselves. Leave it out; score on other rows."
         )
+    return False
 
 
-def _warn_if_large(X: Any, n_copies: int) -> None:
-    size = n_copies * row_bytes(X) / 2**20
-    if size > get_config()["working_memory"]:
-        warnings.warn(
-            f"Training on {n_copies} weighted copies of rows takes {size:.0f} MiB. A forest or nearest neighbours "
-            "learn from soft labels without copies; a lower temperature leaves fewer.",
-            UserWarning,
-            stacklevel=5,
-        )
+def _validation(estimator: Any, data: SoftData, trained: NDArray[np.int_]) -> dict[str, Any]:
+    """Return the validation rows as copies, for estimators that take some."""
+    if not has_fit_parameter(estimator, "X_val"):
+        raise ValueError(f"{type(estimator).__name__} takes no eval_set.")
+    X, Q = data.eval_set[0]
+    known = np.isin(np.arange(Q.shape[1]), trained)
+    rows, labels, weights = replicate(np.where(known, Q, 0.0))
+    return {"X_val": take_rows(X, rows), "y_val": data.classes[labels], "sample_weight_val": weights}
+
+
+def _most_copies(X: Any, n_rows: int) -> int:
+    """Return how many rows of X the working memory holds; all of X at least."""
+    return max(n_rows, int(get_config()["working_memory"] * 2**20 / max(row_bytes(X), 1.0)))
 
 
 def replicate(
-    Q: NDArray[Any], sample_weight: NDArray[Any] | None = None
+    Q: NDArray[Any],
+    sample_weight: NDArray[Any] | None = None,
+    most: int | None = None,
+    rng: np.random.RandomState | None = None,
 ) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.float64]]:
-    """Return row numbers, class numbers and weights of the copies that stand for soft labels Q."""
+    """Return row numbers, class numbers and weights of the copies that stand for soft labels Q, about `most`."""
     keep = DROPPED / Q.shape[1] <= Q
     # A class that is nowhere probable keeps its best row, so that the classifier knows of it.
     best = Q.argmax(axis=0)
     known = Q[best, np.arange(Q.shape[1])] > 0
     keep[best[known], np.flatnonzero(known)] = True
-    kept = np.where(keep, Q, 0.0)
-    weights = kept / kept.sum(axis=1, keepdims=True)
+    weights = np.where(keep, Q, 0.0)
+    total = weights.sum(axis=1, keepdims=True)
+    weights /= np.where(total > 0, total, 1.0)
+    if most is not None and np.count_nonzero(weights) > most:
+        warnings.warn(
+            f"The soft labels stand for {np.count_nonzero(weights)} weighted copies of rows, more than working_memory "
+            f"holds: about {most} of them are drawn by their weight. A forest, a booster, LogisticRegression or "
+            "nearest neighbours learn from soft labels without copies; sklearn.set_config(working_memory=...) allows "
+            "for more.",
+            UserWarning,
+            stacklevel=7,
+        )
+        weights = thin_out(weights, most, check_random_state(rng))
     if sample_weight is not None:
         weights = weights * sample_weight[:, None]
-    rows, labels = np.nonzero(keep & (weights > 0))
+    rows, labels = np.nonzero(weights)
     return rows, labels, weights[rows, labels]
+
+
+def thin_out(W: NDArray[np.float64], most: int, rng: np.random.RandomState) -> NDArray[np.float64]:
+    """Keep about `most` entries, at least one per row, so that each is as large as before on average."""
+    low, high = 0.0, 1.0  # at threshold 1 one entry per row is kept
+    for _ in range(40):
+        threshold = (low + high) / 2
+        low, high = (threshold, high) if np.minimum(W / threshold, 1).sum() > most else (low, threshold)
+    # Systematic sampling along each row: an entry is taken where the running sum of chances passes an integer.
+    steps = np.cumsum(np.minimum(W / high, 1), axis=1) + rng.random_sample((len(W), 1))
+    taken = np.diff(np.floor(steps), axis=1, prepend=0) > 0
+    return np.where(taken & (W > 0), np.maximum(W, high), 0.0)

@@ -18,32 +18,41 @@ from sklearn.utils.validation import check_array, check_is_fitted, has_fit_param
 
 from sklearn_uhc._notes import add_note
 from sklearn_uhc._response import SUM_TOLERANCE, log_proba
-from sklearn_uhc._rows import check_row_weights, count_rows, take_rows
+from sklearn_uhc._rows import check_row_weights, count_rows
 from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.students.direct import DirectStrategy, fresh
 from sklearn_uhc.students.replicate import ReplicateStrategy
+from sklearn_uhc.students.sample import SampleStrategy
+from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.students.temperature import on_simplex, sharpen, student_temperature
 from sklearn_uhc.students.twins import TwinStrategy
 
 __all__ = ["SoftLabelClassifier"]
 
-#: In order of preference; "auto" takes the first that accepts the estimator.
-STRATEGIES: tuple[Any, ...] = (TwinStrategy, ReplicateStrategy)
+#: In order of preference; "auto" takes the first that accepts the estimator, but never the last.
+STRATEGIES: tuple[Any, ...] = (TwinStrategy, DirectStrategy, ReplicateStrategy, SampleStrategy)
 
 
 class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Train any classifier on soft labels: rows of probabilities instead of one label each.
 
-    Trees, forests and nearest neighbours are trained through their multi-output regressor twins; every other
-    classifier whose `fit` takes `sample_weight` on weighted copies of the rows, one per class. With ordinary labels
-    it is the plain estimator.
+    Trees, forests and nearest neighbours are trained through their multi-output regressor twins; LightGBM, XGBoost,
+    CatBoost and LogisticRegression on the soft cross-entropy itself; every other classifier whose `fit` takes
+    `sample_weight` on weighted copies of the rows, one per class. With ordinary labels it is the plain estimator.
 
     Parameters
     ----------
     estimator : classifier, multi-output regressor, or Pipeline that ends in one
         Cloned before it is fitted. The earlier steps of a Pipeline are fitted on X once and see the most probable
         classes as y, if they want a y at all.
-    strategy : {"auto", "twin", "replicate"}, default="auto"
-        How the estimator learns from soft labels. "auto" takes the twin where there is one.
+    strategy : {"auto", "twin", "direct", "replicate", "sample"}, default="auto"
+        How the estimator learns from soft labels; "auto" takes the first of these that it can, but never "sample".
+
+        - "twin": the regressor that is the same model on soft labels.
+        - "direct": the estimator's own training on the soft cross-entropy.
+        - "replicate": weighted copies of the rows.
+        - "sample": one label per row, drawn from its soft label. Works with every classifier, at a price in accuracy:
+          what a row says of its other classes is lost.
     temperature : float, default=1.0
         The temperature of the soft labels given to `fit`. Predicted probabilities are brought back to temperature 1:
         raised to this power and normalised, except for naive Bayes, whose posterior does not follow the labels'
@@ -51,6 +60,12 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     classes : array-like of shape (L,), default=None
         The classes that the columns of the soft labels stand for. None: the columns of a DataFrame, else 0 to L - 1.
         Not with ordinary labels.
+    validation_fraction : float, default=0.1
+        Share of the rows to stop early by, for an estimator that is set to stop early and `fit` without `eval_set`:
+        `early_stopping_rounds` of a booster, `early_stopping=True` of HistGradientBoostingClassifier.
+    random_state : int, RandomState instance or None, default=None
+        For the rows to stop early by, for "sample", and for the copies that are kept where memory is short. The
+        estimator has its own.
 
     Attributes
     ----------
@@ -60,7 +75,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (L,)
         Class labels, sorted.
     strategy_ : str
-        What was used: "twin", "replicate", "pipeline", or "hard" for ordinary labels.
+        What was used: "twin", "direct", "replicate", "sample", "pipeline", or "hard" for ordinary labels.
     class_prior_ : ndarray of shape (L,)
         Mean soft label: the answer for a row of which the student cannot say anything (radius neighbours far from
         all samples, a regressor that is nowhere positive).
@@ -69,9 +84,16 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
+    `class_weight` of the estimator is put into the soft labels: a class of weight 2 counts twice in every row.
+
+    A fitted booster is an ordinary one: `estimator_.booster_.save_model`, `estimator_.save_model` and feature
+    importances work, and the saved model gives probabilities by itself, at the temperature of the soft labels.
+
     Replication leaves out entries below 0.001 / L: at most 0.1 % of a row's mass, which its other classes take over. It
-    costs up to L copies of a row. Early stopping would validate on copies of training rows: "auto" is switched off,
-    True is refused; estimators that cross-validate inside are refused too.
+    costs up to L copies of a row; where scikit-learn's `working_memory` holds fewer, small entries are drawn at random,
+    which leaves the expected loss as it is. Early stopping must not validate on copies of training rows:
+    HistGradientBoostingClassifier gets rows of its own for it (scikit-learn 1.7 or later), "auto" is switched off, and
+    elsewhere it is refused; so are estimators that cross-validate inside.
 
     Examples
     --------
@@ -98,13 +120,19 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         strategy: str = "auto",
         temperature: float = 1.0,
         classes: Sequence[Any] | NDArray[Any] | None = None,
+        validation_fraction: float = 0.1,
+        random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.strategy = strategy
         self.temperature = temperature
         self.classes = classes
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> SoftLabelClassifier:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None, **fit_params: Any
+    ) -> SoftLabelClassifier:
         """Train the estimator.
 
         Parameters
@@ -115,6 +143,9 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Soft labels, rows on the simplex; or ordinary labels.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows.
+        eval_set : list of (X, y) pairs, default=None
+            Rows and soft labels to stop early by, for boosters and HistGradientBoostingClassifier; the boosters report
+            the soft cross-entropy on them.
         **fit_params : dict
             Routed to the estimator's `fit` if metadata routing is enabled.
 
@@ -129,14 +160,11 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         params = self._route(fit_params)
         sample_weight = check_row_weights(sample_weight, X)
         if not self._is_soft(y):
-            return self._fit_hard(X, y, sample_weight, params)
-        Q = self._check_soft_labels(X, y)
-        if sample_weight is not None and not sample_weight.all():  # rows of no weight are no neighbours either
-            rows = np.flatnonzero(sample_weight)
-            X, Q, sample_weight = take_rows(X, rows), Q[rows], sample_weight[rows]
-        self.class_prior_ = np.average(Q, axis=0, weights=sample_weight)
+            return self._fit_hard(X, y, sample_weight, params if eval_set is None else params | {"eval_set": eval_set})
+        data = self._check_data(X, y, sample_weight, eval_set)
+        self.class_prior_ = np.average(data.Q, axis=0, weights=data.weight)
         try:
-            self._fit_soft(X, Q, sample_weight, params)
+            self._fit_soft(data, params)
         except Exception as error:
             add_note(error, f"This came from training the student, {type(self.estimator).__name__}, on soft labels.")
             raise
@@ -260,23 +288,49 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.strategy_ = "hard"
         return self
 
-    def _fit_soft(self, X: Any, Q: NDArray[Any], sample_weight: Any, params: dict[str, Any]) -> None:
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> SoftData:
+        """Validate soft labels, those to stop early by as well, and drop rows of no weight."""
+        Q = self._check_soft_labels(X, y)
+        pairs = [eval_set] if isinstance(eval_set, tuple) and len(eval_set) == 2 else list(eval_set or [])
+        sets = tuple((X_val, self._check_soft_labels(X_val, y_val)) for X_val, y_val in pairs)
+        data = SoftData(X, Q, sample_weight, self.classes_, sets, self.validation_fraction, self.random_state)
+        if sample_weight is not None and not sample_weight.all():  # rows of no weight are no neighbours either
+            data = data.rows(np.flatnonzero(sample_weight))
+        return data
+
+    def _fit_soft(self, data: SoftData, params: dict[str, Any]) -> None:
         if isinstance(self.estimator, Pipeline):
-            self._fit_pipeline(X, Q, sample_weight, params)
+            self._fit_pipeline(data, params)
             return
         strategy = resolve_strategy(self.estimator, self.strategy)
-        self.estimator_ = strategy.fit(clone(self.estimator), X, Q, sample_weight, self.classes_, **params)
+        student = fresh(self.estimator)
+        given = student.get_params(deep=False)
+        if given.get("warm_start"):
+            raise ValueError(
+                f"warm_start of {type(student).__name__} has no effect here, as it is cloned before every fit: leave "
+                "it at False."
+            )
+        if given.get("class_weight") is not None:
+            data = data.with_class_weight(student.class_weight)
+            student.set_params(class_weight=None)
+        if data.eval_set and strategy not in (DirectStrategy, ReplicateStrategy):
+            raise ValueError(f"{type(student).__name__} does not stop early: it takes no eval_set.")
+        self.estimator_ = strategy.fit(student, data, **params)
         self.strategy_ = strategy.name
 
-    def _fit_pipeline(self, X: Any, Q: NDArray[Any], sample_weight: Any, params: dict[str, Any]) -> None:
+    def _fit_pipeline(self, data: SoftData, params: dict[str, Any]) -> None:
         """Fit the transformers on X as it is, then the last step on soft labels."""
-        pipeline = clone(self.estimator)
-        name, last = pipeline.steps[-1]
-        head = pipeline[:-1]
-        Xt = head.fit_transform(X, self.classes_[Q.argmax(axis=1)]) if len(head.steps) else X
-        student = last if isinstance(last, SoftLabelClassifier) else SoftLabelClassifier(last, strategy=self.strategy)
+        name, last = self.estimator.steps[-1]
+        head, X = clone(self.estimator[:-1]), data.X
+        if len(head.steps):
+            X = head.fit_transform(X, self.classes_[data.Q.argmax(axis=1)])
+            params = params | {"eval_set": [(head.transform(X_val), Q_val) for X_val, Q_val in data.eval_set]}
+        own: dict[str, Any] = {"strategy": self.strategy, "validation_fraction": self.validation_fraction}
+        student = clone(last) if isinstance(last, SoftLabelClassifier) else SoftLabelClassifier(last, **own)
+        if student.random_state is None:
+            student.set_params(random_state=self.random_state)
         student.set_params(temperature=self.temperature, classes=self.classes_)
-        student.fit(Xt, Q, sample_weight, **params)
+        student.fit(X, data.Q, data.weight, **params)
         self.estimator_ = Pipeline([*head.steps, (name, student)])
         self.strategy_ = "pipeline"
 
@@ -359,12 +413,13 @@ def resolve_strategy(estimator: Any, strategy: str = "auto") -> Any:
     if strategy not in ("auto", *names):
         raise ValueError(f"strategy must be one of {', '.join(['auto', *names])}, got {strategy!r}.")
     for candidate in STRATEGIES:
-        if strategy in ("auto", candidate.name) and candidate.accepts(estimator):
+        wanted = candidate.name == strategy or (strategy == "auto" and candidate is not SampleStrategy)
+        if wanted and candidate.accepts(estimator):
             return candidate
     how = "" if strategy == "auto" else f" with strategy={strategy!r}"
     if hasattr(estimator, "refit"):
         how += " as a search; search around it instead, over its parameters (student__... of the distiller)"
-    able = "; ".join(f"{s.students} ({s.name})" for s in STRATEGIES)
+    able = "; ".join(f"{s.students} (strategy='{s.name}')" for s in STRATEGIES)
     raise TypeError(
         f"{type(estimator).__name__} cannot learn from soft labels{how}. What can: {able}; "
         "Pipelines that end in one of these."

@@ -33,6 +33,8 @@ from sklearn.tree import (
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from sklearn_uhc.students.soft_data import SoftData
+
 TWINS = {
     DecisionTreeClassifier: DecisionTreeRegressor,
     ExtraTreeClassifier: ExtraTreeRegressor,
@@ -59,23 +61,18 @@ class TwinStrategy:
         return is_regressor(estimator) and get_tags(estimator).target_tags.multi_output
 
     @staticmethod
-    def fit(
-        estimator: Any,
-        X: Any,
-        Q: NDArray[Any],
-        sample_weight: NDArray[Any] | None,
-        classes: NDArray[Any],
-        **params: Any,
-    ) -> Any:
+    def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
         """Fit the twin on (X, Q)."""
+        Q, weight = data.Q, data.weight
         twin = regressor_twin(estimator, Q.shape[1]) if type(estimator) in TWINS else estimator
-        if sample_weight is not None and isinstance(twin, NEIGHBORS):
+        if weight is not None and isinstance(twin, NEIGHBORS):
             # A weighted mean of neighbours is the mean of weighted targets, normalised when it is read.
-            Q, sample_weight = Q * sample_weight[:, None], None
-        if sample_weight is not None:
-            params["sample_weight"] = _check_takes_weights(twin, sample_weight)
-        # A single class is a single output, which scikit-learn wants as a vector.
-        return twin.fit(X, Q[:, 0] if Q.shape[1] == 1 else Q, **params)
+            Q, weight = Q * weight[:, None], None
+        if weight is not None:
+            params["sample_weight"] = _check_takes_weights(twin, weight)
+        # A single output is wanted as a vector: of one class, or the second of two if it has to be monotonic.
+        single = Q.shape[1] == 1 or getattr(twin, "monotonic_cst", None) is not None
+        return twin.fit(data.X, Q[:, -1] if single else Q, **params)
 
     @staticmethod
     def predict_proba(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
@@ -86,7 +83,9 @@ class TwinStrategy:
                 S = fitted.predict(X)
         else:
             S = fitted.predict(X)
-        S = np.asarray(S, dtype=float).reshape(-1, len(classes))
+        S = np.asarray(S, dtype=float)
+        if S.ndim == 1:
+            S = S[:, None] if len(classes) == 1 else np.column_stack([1 - S, S])
         return np.maximum(np.nan_to_num(S, nan=0.0), 0.0)
 
 
@@ -103,11 +102,10 @@ def regressor_twin(classifier: Any, n_classes: int) -> Any:
             UserWarning,
             stacklevel=4,
         )
-    if given.get("monotonic_cst") is not None:
-        raise ValueError(
-            "monotonic_cst cannot be kept by a regressor of several outputs; use "
-            f"SoftLabelClassifier({type(classifier).__name__}(...), strategy='replicate')."
-        )
+    if given.get("monotonic_cst") is not None and n_classes > 2:
+        raise ValueError("monotonic_cst is for two classes only, here as in scikit-learn's own trees.")
+    if callable(given.get("oob_score")):
+        raise ValueError("oob_score of a forest on soft labels is True or False: it is the accuracy, as by default.")
     for name in sorted(set(given) - set(known)):
         if given[name] != default[name]:
             raise ValueError(
@@ -115,10 +113,19 @@ def regressor_twin(classifier: Any, n_classes: int) -> Any:
                 f"{default[name]!r}; weigh rows with sample_weight, and classes in the soft labels themselves."
             )
     twin.set_params(**{name: value for name, value in given.items() if name in known})
+    if given.get("oob_score"):
+        twin.set_params(oob_score=most_probable_agree)
     # Squared error averaged over the outputs is Gini divided by their number: keep the thresholds' meaning.
     for name in {"min_impurity_decrease", "ccp_alpha"} & set(known):
         twin.set_params(**{name: given[name] / n_classes})
     return twin
+
+
+def most_probable_agree(Q: NDArray[Any], S: NDArray[Any]) -> float:
+    """Accuracy where soft labels count as their most probable class: the out-of-bag score of a forest."""
+    if Q.ndim == 1 or Q.shape[1] == 1:
+        Q, S = (np.column_stack([0.5 - P.ravel(), P.ravel() - 0.5]) for P in (Q, S))
+    return float(np.mean(Q.argmax(axis=1) == S.argmax(axis=1)))
 
 
 def _check_takes_weights(regressor: Any, sample_weight: NDArray[Any]) -> NDArray[Any]:

@@ -1,0 +1,127 @@
+"""CatBoostClassifier on soft labels: its own `CrossEntropy` for two classes, a softmax objective for more.
+
+CatBoost asks a custom objective for the derivatives row by row; numba, where installed, compiles that.
+"""
+
+from __future__ import annotations
+
+import warnings
+from importlib.util import find_spec
+from typing import Any
+
+import catboost
+import numpy as np
+
+from sklearn_uhc.students.direct import refuse
+from sklearn_uhc.students.soft_data import SoftData
+
+EARLY_STOPPING = ("early_stopping_rounds", "od_wait", "od_pval")
+LOSSES = (None, "Logloss", "CrossEntropy", "MultiClass")
+
+
+def accepts(estimator: Any) -> bool:
+    """Every CatBoostClassifier."""
+    return True
+
+
+class SoftSoftmax(catboost.MultiTargetCustomObjective):
+    """Gradient and Hessian of sum_l q_l log softmax(approxes)_l."""
+
+    def calc_ders_multi(self, approxes: Any, targets: Any, weight: Any) -> Any:
+        """Return both for one row. Loops, since these are what numba makes fast."""
+        L = len(approxes)
+        s = np.empty(L)
+        top = approxes[0]
+        for k in range(L):
+            top = max(top, approxes[k])
+        total = 0.0
+        for k in range(L):
+            s[k] = np.exp(approxes[k] - top)
+            total += s[k]
+        gradient, hessian = np.empty(L), np.empty((L, L))
+        for k in range(L):
+            s[k] /= total
+            gradient[k] = (targets[k] - s[k]) * weight
+        for k in range(L):
+            for j in range(L):
+                hessian[k, j] = s[k] * s[j] * weight
+            hessian[k, k] -= s[k] * weight
+        return gradient, hessian
+
+
+class SoftLogLoss(catboost.MultiTargetCustomMetric):
+    """Mean soft cross-entropy."""
+
+    def is_max_optimal(self) -> bool:
+        """Tell that less is better."""
+        return False
+
+    def evaluate(self, approxes: Any, targets: Any, weight: Any) -> Any:
+        """Return the sum of the losses and of the weights; `approxes` has one array per class."""
+        top = np.asarray(approxes[0]).copy()
+        for k in range(len(approxes)):
+            top = np.maximum(top, np.asarray(approxes[k]))
+        total = np.zeros(len(top))
+        for k in range(len(approxes)):
+            total += np.exp(np.asarray(approxes[k]) - top)
+        log_total = np.log(total) + top
+        loss = np.zeros(len(top))
+        for k in range(len(approxes)):
+            loss += np.asarray(targets[k]) * (log_total - np.asarray(approxes[k]))
+        w = np.ones(len(top))
+        if weight is not None:
+            w = w * np.asarray(weight)
+        return np.sum(w * loss), np.sum(w)
+
+    def get_final_error(self, error: float, weight: float) -> float:
+        """Return the mean."""
+        return error / (weight + 1e-38)
+
+
+def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
+    """Fit on the soft cross-entropy, from score 0 on, as CatBoost itself starts."""
+    given = estimator.get_params(deep=False)
+    if given.get("loss_function") not in LOSSES:
+        raise ValueError(
+            f"loss_function={given['loss_function']!r} of CatBoostClassifier: leave it out on soft labels."
+        )
+    weighing = "weigh the rows with sample_weight, or the soft labels themselves"
+    refuse(estimator, dict.fromkeys(("class_weights", "auto_class_weights", "scale_pos_weight"), weighing))
+    if any(given.get(name) for name in EARLY_STOPPING):
+        data = data.with_validation()
+    two = data.Q.shape[1] == 2
+    targets, sets = (data.Q[:, 1] if two else data.Q), [(X, Q[:, 1] if two else Q) for X, Q in data.eval_set]
+    if given.get("learning_rate") is None:
+        estimator.set_params(learning_rate=_learning_rate(estimator, data))
+    estimator.set_params(allow_const_label=True)
+    if two:
+        estimator.set_params(loss_function="CrossEntropy")
+    else:
+        estimator.set_params(loss_function=SoftSoftmax(), eval_metric=SoftLogLoss(), boost_from_average=False)
+        _warn_without_numba()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Failed to import numba")
+        return estimator.fit(data.X, targets, sample_weight=data.weight, eval_set=sets or None, **params)
+
+
+class _Stop:
+    def after_iteration(self, info: Any) -> bool:
+        return False
+
+
+def _learning_rate(estimator: Any, data: SoftData) -> float:
+    """Return the rate that CatBoost chooses by itself for its own loss: the first iteration tells."""
+    n, L = data.Q.shape
+    probe = catboost.CatBoostClassifier(**estimator.get_params(deep=False) | {"logging_level": None, "verbose": 0})
+    probe.fit(data.X, np.arange(n) % L, callbacks=[_Stop()])
+    return float(probe.get_all_params()["learning_rate"])
+
+
+def _warn_without_numba() -> None:
+    if find_spec("numba") is None:
+        warnings.warn(
+            "CatBoost computes the soft cross-entropy row by row in Python: several times faster with numba installed "
+            "(pip install numba).",
+            UserWarning,
+            stacklevel=7,
+        )

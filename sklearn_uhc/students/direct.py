@@ -1,0 +1,123 @@
+"""Estimators that are trained on the soft cross-entropy itself, without copies of rows.
+
+    loss = - sum_i w_i sum_l q_il log s_il,      s_i = softmax of the scores of row i
+
+Its gradient by the scores is w_i (s_i - q_i), for soft labels at the price of hard ones. Each library has a module of
+its own here, imported when one of its estimators is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+
+from sklearn_uhc.students.soft_data import SoftData
+
+#: Package and class of an estimator: the module that trains it.
+MODULES = {
+    ("lightgbm", "LGBMClassifier"): "lightgbm",
+    ("xgboost", "XGBClassifier"): "xgboost",
+    ("catboost", "CatBoostClassifier"): "catboost",
+    ("sklearn", "LogisticRegression"): "logistic",
+}
+
+
+class DirectStrategy:
+    """Train a booster or a logistic regression on the soft cross-entropy."""
+
+    name = "direct"
+    students = "LGBMClassifier, XGBClassifier, CatBoostClassifier, LogisticRegression"
+
+    @staticmethod
+    def accepts(estimator: Any) -> bool:
+        """Whether there is a module for the estimator, and it can express its penalty."""
+        module = _module_of(estimator)
+        return module is not None and bool(module.accepts(estimator))
+
+    @staticmethod
+    def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
+        """Fit the estimator itself; its own `predict_proba` has one column per class."""
+        module = _module_of(estimator)
+        assert module is not None
+        if data.Q.shape[1] == 1:
+            return DummyClassifier(strategy="prior").fit(np.zeros((1, 1)), data.classes)
+        return module.fit(estimator, data, **params)
+
+    @staticmethod
+    def predict_proba(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
+        """Probabilities as the estimator gives them."""
+        return np.asarray(fitted.predict_proba(X), dtype=float)
+
+
+def fresh(estimator: Any) -> Any:
+    """Clone the estimator; CatBoost's own way, as scikit-learn's refuses it when a parameter is a list."""
+    return estimator.copy() if type(estimator).__module__.split(".")[0] == "catboost" else clone(estimator)
+
+
+def _module_of(estimator: Any) -> Any:
+    kind = type(estimator)
+    name = MODULES.get((kind.__module__.split(".")[0], kind.__name__))
+    return None if name is None else import_module(f"sklearn_uhc.students.{name}")
+
+
+class SoftCrossEntropy:
+    """Gradient and diagonal Hessian of the loss for a booster: scores (n, L), or (n,) for the second of two classes."""
+
+    def __init__(self, data: SoftData, hessian_factor: float, least_hessian: float = 0.0, order: str = "C") -> None:
+        self.Q = np.asarray(data.Q, order=order)  # type: ignore[call-overload]
+        self.weight = None if data.weight is None else data.weight[:, None]
+        self.hessian_factor = hessian_factor
+        self.least_hessian = least_hessian
+
+    def __call__(self, y_true: Any, F: NDArray[Any], sample_weight: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return both; what the library passes besides the scores is not used."""
+        if F.ndim == 1:
+            S, Q, factor = expit(F)[:, None], self.Q[:, 1:], 1.0
+        else:
+            S, Q, factor = softmax(F, axis=1), self.Q, self.hessian_factor
+        gradient, hessian = S - Q, factor * S * (1 - S)
+        if self.weight is not None:
+            gradient, hessian = gradient * self.weight, hessian * self.weight
+        if self.least_hessian:
+            hessian = np.maximum(hessian, self.least_hessian)
+        return (gradient[:, 0], hessian[:, 0]) if F.ndim == 1 else (gradient, hessian)
+
+
+def soft_log_loss(Q: NDArray[Any], F: NDArray[Any]) -> float:
+    """Mean soft cross-entropy of scores (n, L), or (n,) for the second of two classes."""
+    if F.ndim == 1:
+        return float(-np.mean(Q[:, 1] * log_expit(F) + Q[:, 0] * log_expit(-F)))
+    return float(-np.mean(np.sum(Q * log_softmax(F, axis=1), axis=1)))
+
+
+def evaluation(data: SoftData) -> tuple[list[tuple[Any, NDArray[np.int_]]], Callable[[Any, NDArray[Any]], float]]:
+    """Return evaluation sets with labels that say only which set it is, and the loss that reads them so."""
+    sets = [(X, np.full(len(Q), k)) for k, (X, Q) in enumerate(data.eval_set)]
+
+    def soft_logloss(y_true: NDArray[Any], F: NDArray[Any]) -> float:
+        return soft_log_loss(data.eval_set[int(y_true[0])][1], F)
+
+    return sets, soft_logloss
+
+
+def stand_in_labels(data: SoftData, name: str) -> NDArray[np.int_]:
+    """Return labels in which every class occurs: they tell a booster how many there are, and nothing else."""
+    n, L = data.Q.shape
+    if n < L or len(data.eval_set) > L:
+        raise ValueError(f"{name} needs as many rows as classes at least, got {n} rows for training and {L} classes.")
+    return np.arange(n) % L
+
+
+def refuse(estimator: Any, wrong: dict[str, str]) -> None:
+    """Raise for parameters that have no meaning on soft labels: `wrong` tells what to do instead."""
+    given = estimator.get_params(deep=False)
+    for name, remedy in wrong.items():
+        if given.get(name) is True or given.get(name) not in (None, False, 1):
+            raise ValueError(f"{name}={given[name]!r} of {type(estimator).__name__} cannot be kept: {remedy}.")

@@ -1,0 +1,82 @@
+"""LGBMClassifier on soft labels, by a softmax objective; the fitted model is an ordinary LightGBM classifier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightgbm
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import has_fit_parameter
+
+from sklearn_uhc.students.direct import SoftCrossEntropy, evaluation, refuse, stand_in_labels
+from sklearn_uhc.students.soft_data import SoftData
+
+EARLY_STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
+OBJECTIVES = (None, "multiclass", "softmax", "binary")
+
+
+def accepts(estimator: Any) -> bool:
+    """Every LGBMClassifier."""
+    return True
+
+
+def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
+    """Fit on the soft cross-entropy, from the log of the mean soft label on, as LightGBM itself starts."""
+    given = estimator.get_params(deep=False)
+    if given.get("objective") not in OBJECTIVES:
+        raise ValueError(f"objective={given['objective']!r} of LGBMClassifier: soft labels need its default, None.")
+    refuse(estimator, {"is_unbalance": "give class_weight='balanced'", "scale_pos_weight": "give class_weight"})
+    if any(given.get(name) for name in EARLY_STOPPING):
+        data = data.with_validation()
+    L = data.Q.shape[1]
+    labels, (sets, soft_logloss) = stand_in_labels(data, "LGBMClassifier"), evaluation(data)
+    start = _start(estimator, data)
+
+    def metric(y_true: NDArray[Any], F: NDArray[Any]) -> tuple[str, float, bool]:
+        return "multi_logloss" if L > 2 else "binary_logloss", soft_logloss(y_true, F), False
+
+    # With K / (K - 1) in the Hessian one-hot labels give what LightGBM's own objective gives. It keeps scores by class.
+    loss = SoftCrossEntropy(data, L / (L - 1), order="F")
+    if sets:
+        params |= _eval_arguments(estimator, sets)
+        params |= {"eval_init_score": [_repeat(start, len(k)) for _, k in sets], "eval_metric": metric}
+    estimator.set_params(objective=loss, metric="None")
+    estimator.fit(data.X, labels, init_score=_repeat(start, len(labels)), **params)
+    estimator.set_params(objective=given["objective"], metric=given.get("metric", ""))
+    return _make_ordinary(estimator, start)
+
+
+def _eval_arguments(estimator: Any, sets: list[tuple[Any, Any]]) -> dict[str, Any]:
+    """Name the evaluation sets as this version of LightGBM wants it."""
+    if has_fit_parameter(estimator, "eval_X"):  # 4.7 and later
+        return {"eval_X": tuple(X for X, _ in sets), "eval_y": tuple(y for _, y in sets)}
+    return {"eval_set": sets}
+
+
+def _start(estimator: Any, data: SoftData) -> NDArray[np.float64]:
+    """Return the scores that boosting starts from: (L,), or (1,) for two classes."""
+    given = estimator.get_params(deep=False)
+    # A linear tree has no single value per leaf that the start could be added to afterwards.
+    if given.get("boost_from_average") is False or given.get("linear_tree"):
+        return np.zeros(1 if data.Q.shape[1] == 2 else data.Q.shape[1])
+    log_mean = np.log(data.mean)
+    return log_mean[1:] - log_mean[:1] if len(log_mean) == 2 else log_mean
+
+
+def _repeat(start: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    return np.full(n, start[0]) if len(start) == 1 else np.tile(start, (n, 1))
+
+
+def _make_ordinary(estimator: Any, start: NDArray[np.float64]) -> Any:
+    """Put the start into the first trees, and LightGBM's own objective on the model: it then gives probabilities."""
+    booster = estimator.booster_
+    for tree, info in enumerate(booster.dump_model(num_iteration=1)["tree_info"]):
+        for leaf in range(info["num_leaves"] if start[tree] else 0):
+            booster.set_leaf_output(tree, leaf, booster.get_leaf_output(tree, leaf) + start[tree])
+    L = len(start)
+    objective = "binary sigmoid:1" if L == 1 else f"multiclass num_class:{L}"
+    head, rest = booster.model_to_string().split("\nfeature_names=", 1)
+    estimator._Booster = lightgbm.Booster(model_str=f"{head}\nobjective={objective}\nfeature_names={rest}")
+    estimator._objective = objective.split()[0]
+    return estimator

@@ -1,0 +1,79 @@
+"""What a strategy trains on: rows, soft labels, weights, and rows to stop early by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from sklearn_uhc._rows import take_rows
+
+
+@dataclass(frozen=True)
+class SoftData:
+    """Rows X with soft labels Q, checked."""
+
+    X: Any
+    Q: NDArray[np.float64]  #: (n, L), rows on the simplex
+    weight: NDArray[np.float64] | None  #: (n,)
+    classes: NDArray[Any]  #: (L,), sorted
+    eval_set: tuple[tuple[Any, NDArray[np.float64]], ...] = ()  #: rows to stop early by, with their soft labels
+    validation_fraction: float = 0.1
+    random_state: Any = None
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Mean soft label (L,), not below 1e-15 so that its logarithm exists."""
+        return np.maximum(np.average(self.Q, axis=0, weights=self.weight), 1e-15)
+
+    @property
+    def row_weights(self) -> NDArray[np.float64]:
+        """Weights (n,), ones if there are none."""
+        return np.ones(len(self.Q)) if self.weight is None else self.weight
+
+    def rows(self, rows: NDArray[np.int_]) -> SoftData:
+        """Return some of the rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, X=take_rows(self.X, rows), Q=self.Q[rows], weight=weight)
+
+    def with_validation(self) -> SoftData:
+        """Set a random share of the rows aside in `eval_set`, unless there is one already."""
+        if self.eval_set:
+            return self
+        n = len(self.Q)
+        aside = round(self.validation_fraction * n)
+        if not 0 < aside < n:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} of {n} rows leaves nothing to stop early by, or "
+                "nothing to train on. Give a share between 0 and 1, or an eval_set."
+            )
+        order = check_random_state(self.random_state).permutation(n)
+        held_out = self.rows(order[:aside])
+        return replace(self.rows(np.sort(order[aside:])), eval_set=((held_out.X, held_out.Q),))
+
+    def with_class_weight(self, class_weight: Any) -> SoftData:
+        """Put class weights into the soft labels: targets w q / sum(w q), row weights times sum(w q)."""
+        W = self.Q * self._weight_per_class(class_weight)
+        total = W.sum(axis=1)
+        seen = np.flatnonzero(total > 0)
+        if len(seen) == 0:
+            raise ValueError("class_weight leaves no row with any weight.")
+        weighted = replace(self, Q=W / np.where(total > 0, total, 1.0)[:, None], weight=self.row_weights * total)
+        return weighted if len(seen) == len(total) else weighted.rows(seen)
+
+    def _weight_per_class(self, class_weight: Any) -> NDArray[np.float64]:
+        if isinstance(class_weight, str) and class_weight == "balanced":
+            counts = self.row_weights @ self.Q
+            return np.where(counts > 0, counts.sum() / (len(counts) * np.where(counts > 0, counts, 1.0)), 1.0)
+        if not isinstance(class_weight, dict):
+            raise ValueError(
+                "On soft labels class_weight must be 'balanced' or a dict from classes to weights, got "
+                f"{class_weight!r}."
+            )
+        unknown = [label for label in class_weight if label not in set(self.classes.tolist())]
+        if unknown:
+            raise ValueError(f"class_weight names {unknown}, which are not among the classes {self.classes.tolist()}.")
+        return np.array([float(class_weight.get(label, 1.0)) for label in self.classes.tolist()])
