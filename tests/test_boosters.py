@@ -232,6 +232,11 @@ def test_as_the_student_of_a_distiller_and_behind_a_pipeline(make):
     clf = HeterogeneousDistiller(teachers, student).fit(X)
     assert clf.score(X, y) > 0.7
     assert log_loss(y, clf.predict_proba(X)) < 1.0
+    depth = "depth" if make is cat else "max_depth"
+    search = GridSearchCV(HeterogeneousDistiller(teachers, make()), {f"student__{depth}": [1, 4]}, cv=2).fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    revived = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(revived.predict(X), search.predict(X))
 
 
 @every_booster

@@ -1,6 +1,7 @@
 """SoftLabelClassifier: exactness where it is claimed, and clear refusals."""
 
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -92,6 +93,31 @@ def test_a_leaf_is_the_weighted_mean_of_its_soft_labels(data, soft):
     for one in np.unique(leaf):
         mean = np.average(soft[leaf == one], axis=0, weights=weight[leaf == one])
         np.testing.assert_allclose(proba[leaf == one], np.tile(mean, (np.sum(leaf == one), 1)), atol=1e-10)
+
+
+def soft_gini(Q, weight):
+    """Weighted Gini impurity of soft labels: what a random draw from x and q would get wrong."""
+    share = weight @ Q / weight.sum()
+    return weight.sum() * (1 - share @ share)
+
+
+def test_a_twin_splits_where_the_gini_impurity_of_soft_labels_is_least(data, soft):
+    X, _ = data
+    weight = np.random.default_rng(0).random(len(X)) + 0.1
+    tree = (
+        SoftLabelClassifier(DecisionTreeClassifier(max_depth=1, random_state=0)).fit(X, soft, weight).estimator_.tree_
+    )
+    found = {}
+    for feature in range(X.shape[1]):
+        values = np.unique(X[:, feature])
+        for threshold in (values[1:] + values[:-1]) / 2:
+            left = X[:, feature] <= threshold
+            found[feature, threshold] = sum(soft_gini(soft[part], weight[part]) for part in (left, ~left))
+    left = X[:, tree.feature[0]] <= tree.threshold[0]
+    chosen = sum(soft_gini(soft[part], weight[part]) for part in (left, ~left))
+    assert chosen == pytest.approx(min(found.values()), rel=1e-9)
+    # The regressor's impurity is that of Gini divided by the number of classes, less a part that no split changes.
+    assert tree.impurity[0] * 4 < 1
 
 
 @pytest.mark.parametrize("weights", ["uniform", "distance"])
@@ -570,6 +596,18 @@ def test_classes_and_columns_must_agree(data, soft):
     assert named.classes_.tolist() == ["a", "b", "c", "x"]
     with pytest.raises(ValueError, match="ordinary labels"):
         SoftLabelClassifier(KNeighborsClassifier(1), classes=["a"] * 4).fit(X, soft.argmax(axis=1))
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    from sklearn_uhc.students import direct
+
+    class LGBMClassifier(LogisticRegression):
+        __module__ = "lightgbm.sklearn"
+
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    monkeypatch.delitem(sys.modules, "sklearn_uhc.students.lightgbm", raising=False)
+    with pytest.raises(ImportError, match=r"pip install 'sklearn-uhc\[boosters\]'"):
+        direct.DirectStrategy.accepts(LGBMClassifier())
 
 
 def test_errors_of_the_student_say_so(soft):

@@ -63,8 +63,16 @@ def fresh(estimator: Any) -> Any:
 
 def _module_of(estimator: Any) -> Any:
     kind = type(estimator)
-    name = MODULES.get((kind.__module__.split(".")[0], kind.__name__))
-    return None if name is None else import_module(f"sklearn_uhc.students.{name}")
+    package = kind.__module__.split(".")[0]
+    name = MODULES.get((package, kind.__name__))
+    if name is None:
+        return None
+    try:
+        return import_module(f"sklearn_uhc.students.{name}")
+    except ImportError as error:
+        raise ImportError(
+            f"{kind.__name__} needs {package}, which cannot be imported: pip install 'sklearn-uhc[boosters]'."
+        ) from error
 
 
 class SoftCrossEntropy:
