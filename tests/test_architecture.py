@@ -18,6 +18,7 @@ RINGS = {
     "label_space": 0,
     "solvers": 0,
     "balance": 1,
+    "losses": 1,
     "metrics": 1,
     "soft_labels": 1,
     "students": 1,

@@ -60,14 +60,20 @@ def _best_u(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> Array:
     return above / (lam + V**2 @ blocks.M)
 
 
+def best_v(Z: Array, U: Array, lam: float, blocks: Blocks) -> Array:
+    """Least squares for v and c given u, v not negative, on centred Z."""
+    xp = array_namespace(Z)
+    variance = U**2 @ blocks.M.T - (U @ blocks.M.T) ** 2 / blocks.sizes
+    V = ((Z * blocks.by_class(U)) @ blocks.to_teacher) / (lam + xp.clip(variance, 0.0, None))
+    return xp.clip(V, 0.0, None)
+
+
 def balanced_sweep(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
     """One round on centred Z: u given c, mean zero per component; v and c together; then ||u|| = ||v||."""
     xp = array_namespace(Z)
     U = _best_u(Z, V, -V * (U @ blocks.M.T) / blocks.sizes, lam, blocks)
     U = U - U @ blocks.component_mean
-    variance = U**2 @ blocks.M.T - (U @ blocks.M.T) ** 2 / blocks.sizes
-    V = ((Z * blocks.by_class(U)) @ blocks.to_teacher) / (lam + xp.clip(variance, 0.0, None))
-    V = xp.clip(V, 0.0, None)
+    V = best_v(Z, U, lam, blocks)
     uu, vv = xp.sum(U**2, axis=1, keepdims=True), xp.sum(V**2, axis=1, keepdims=True)
     s = xp.where((uu > 0) & (vv > 0), (uu + (uu == 0)) / (vv + (vv == 0)), xp.ones_like(uu)) ** 0.25
     return U / s, V * s

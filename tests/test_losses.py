@@ -1,0 +1,157 @@
+"""Losses of direct backpropagation: the solvers' objectives and gradients, for torch."""
+
+import numpy as np
+import pytest
+
+from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.solvers import ce, mf_lf, mf_lu, mf_p
+from sklearn_uhc.solvers.blocks import Blocks
+from tests.helpers import random_lists
+
+torch = pytest.importorskip("torch")
+losses = pytest.importorskip("sklearn_uhc.losses")
+
+LISTS = random_lists(np.random.default_rng(0), 8, 5, 2, 5)
+T = 2.0
+
+
+def make(name, **params):
+    kind, own = {
+        "ce": (losses.CrossEntropyUnifierLoss, {}),
+        "mf_p": (losses.ProbabilityFactorizationLoss, {}),
+        "mf_lu": (losses.LogitFactorizationLoss, {"scale": "free"}),
+        "mf_lf": (losses.LogitFactorizationLoss, {}),
+    }[name]
+    return kind(LISTS, **{"temperature": T} | own | params)
+
+
+NAMES = ["ce", "mf_p", "mf_lu", "mf_lf"]
+
+
+@pytest.fixture
+def answers():
+    rng = np.random.default_rng(1)
+    blocks = Blocks.from_label_space(LabelSpace(LISTS))
+    log_p = blocks.log_softmax(2 * rng.normal(size=(6, len(blocks.class_of))))
+    return blocks, log_p, 2 * rng.normal(size=(6, blocks.M.shape[1]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients(answers, name):
+    _, log_p, logits = answers
+    loss, log_p = make(name), torch.asarray(log_p)
+    logits = torch.asarray(logits).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: loss(x, log_p), (logits,), eps=1e-6, atol=1e-6)
+
+
+def solver_gradients(name, log_p, logits, blocks):
+    """Objective and its derivative by u of the numpy solvers, u = logits / T, other variables at their best."""
+    Z = log_p / T
+    P, u = np.exp(blocks.log_softmax(Z)), logits / T
+    if name == "ce":
+        E = np.exp(u)
+        s = E @ blocks.M.T
+        value = -((P @ blocks.to_class) * u).sum(axis=1) + np.log(s).sum(axis=1)
+        return value, E * ((1 / s) @ blocks.M) - P @ blocks.to_class
+    Z = blocks.center(Z)
+    if name == "mf_lf":
+        error = blocks.center(Z - blocks.by_class(u))
+        equations = mf_lf.LogitAverage.of(blocks)
+        return (error**2).sum(axis=1), 2 * (u @ equations.A - Z @ equations.Bt)
+    V = mf_lu.best_v(Z, u, 0.01, blocks)
+    return mf_lu.objective(Z, u, V, 0.01, blocks), 2 * mf_lu.gradient(Z, u, V, 0.01, blocks)[0]
+
+
+@pytest.mark.parametrize("name", ["ce", "mf_lu", "mf_lf"])
+def test_value_and_gradient_are_the_solvers(answers, name):
+    blocks, log_p, logits = answers
+    value, gradient = solver_gradients(name, log_p, logits, blocks)
+    x = torch.asarray(logits).requires_grad_()
+    loss = make(name)(x, torch.asarray(log_p))
+    loss.backward()
+    assert loss.item() == pytest.approx(value.mean(), abs=1e-9)
+    np.testing.assert_allclose(x.grad.numpy(), gradient / T / len(logits), atol=1e-9)
+
+
+def test_mf_p_is_the_solvers_objective_times_a_factor(answers):
+    blocks, log_p, logits = answers
+    P, U = np.exp(blocks.log_softmax(log_p / T)), np.exp(logits / T)
+    U /= U.sum(axis=1, keepdims=True)
+    value = mf_p.objective(P, U, mf_p.best_v(P, U, blocks), blocks).mean()
+    for factor in (1, 150):
+        loss = make("mf_p", factor=factor)(torch.asarray(logits), torch.asarray(log_p))
+        assert loss.item() == pytest.approx(factor * value)
+    assert losses.ProbabilityFactorizationLoss(LISTS).factor == 150
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_solvers_answer_is_a_stationary_point(answers, name):
+    blocks, log_p, _ = answers
+    Z = log_p / T
+    P = np.exp(blocks.log_softmax(Z))
+    u = {
+        "ce": lambda: np.log(ce.solve_ce(P, blocks).u),
+        "mf_p": lambda: np.log(mf_p.solve_mf_p(P, blocks, tol=1e-12).u),
+        "mf_lu": lambda: mf_lu.solve_mf_lu(Z, blocks, tol=1e-12).u,
+        "mf_lf": lambda: mf_lf.LogitAverage.of(blocks).solve(Z)[0],
+    }[name]()
+    x = torch.asarray(T * u).requires_grad_()
+    make(name)(x, torch.asarray(log_p)).backward()
+    assert x.grad.abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_nan_from_certain_teachers_and_far_logits(answers, name):
+    _, log_p, logits = answers
+    log_p = np.where(log_p < -1, -np.inf, log_p)
+    x = (torch.asarray(logits, dtype=torch.float32) * 100).requires_grad_()
+    loss = make(name)(x, torch.asarray(log_p))
+    loss.backward()
+    assert loss.dtype == torch.float32
+    assert torch.isfinite(loss)
+    assert torch.isfinite(x.grad).all()
+
+
+def test_scales(answers):
+    _, log_p, logits = answers
+    log_p, logits = torch.asarray(log_p), torch.asarray(logits)
+    assert (make("mf_lf").scales(logits, log_p) == 1).all()
+    v = make("mf_lu").scales(logits, log_p)
+    assert v.shape == (6, len(LISTS))
+    assert (v >= 0).all()
+    # A network that says what all teachers say, three times as loud, finds them at a third of its scale.
+    loss = losses.LogitFactorizationLoss([[0, 1, 2]] * 2, temperature=1, scale="free", lam=1e-9)
+    row = torch.tensor([[2.0, 0.0, -1.0]])
+    np.testing.assert_allclose(loss.scales(3 * row, torch.cat([row, row], dim=1)), 1 / 3, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: make("ce")(torch.zeros(2, 3), torch.zeros(2, 4)), "must give 8 logits per row"),
+        (lambda: make("ce")(torch.zeros(2, 8), torch.zeros(2, 4)), "log_p must have the shape"),
+        (lambda: make("ce", temperature=0), "temperature must be a positive number"),
+        (lambda: make("mf_lf", scale="loose"), "scale must be"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_plain_training_loop_finds_the_merge(answers):
+    """Logits as free parameters, trained by CE-BP, end where the solver ends."""
+    blocks, log_p, logits = answers
+    x = torch.asarray(0 * logits).requires_grad_()
+    loss, target = make("ce"), torch.asarray(log_p)
+    optimizer = torch.optim.LBFGS([x], max_iter=200, tolerance_grad=1e-10, tolerance_change=1e-14)
+
+    def closure():
+        optimizer.zero_grad()
+        value = loss(x, target)
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+    expected = ce.solve_ce(np.exp(blocks.log_softmax(log_p / T)), blocks).u
+    np.testing.assert_allclose((x / T).softmax(dim=1).detach().numpy(), expected, atol=1e-5)
