@@ -11,7 +11,7 @@ from sklearn_uhc.soft_labels import (
     StandardDistillation,
 )
 from sklearn_uhc.students import SoftLabelClassifier
-from sklearn_uhc.teachers import TeacherOutputs
+from sklearn_uhc.teachers import TeacherOutputs, TorchTeacher
 
 __version__ = "0.1.0.dev0"
 
@@ -24,6 +24,7 @@ __all__ = [
     "SoftLabelClassifier",
     "StandardDistillation",
     "TeacherOutputs",
+    "TorchTeacher",
     "UnifiedEnsemble",
     "teacher_agreement",
     "teacher_agreement_scorer",

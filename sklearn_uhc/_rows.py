@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,8 +25,20 @@ def count_rows(X: Any) -> int:
     return n
 
 
+def is_dataset(X: Any) -> bool:
+    """Whether X is a torch Dataset."""
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and isinstance(X, data.Dataset)
+
+
 def take_rows(X: Any, rows: Any) -> Any:
-    """Select rows, by slice or index array, of an array, DataFrame, sparse matrix or list."""
+    """Select rows, by slice or index array, of an array, DataFrame, sparse matrix, list or torch Dataset.
+
+    Of a Dataset the inputs are read, whatever else its items hold, and stacked into an array.
+    """
+    if is_dataset(X):
+        items = [X[int(i)] for i in (range(len(X))[rows] if isinstance(rows, slice) else rows)]
+        return np.stack([np.asarray(item[0] if isinstance(item, (tuple, list)) else item) for item in items])
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     if issparse(X):
@@ -44,6 +57,8 @@ def chunks(n: int, bytes_per_row: float, most: int | None = None) -> Iterator[sl
 
 def row_bytes(X: Any) -> float:
     """Return the bytes that one row of X takes, as far as it can be told."""
+    if is_dataset(X):
+        return float(take_rows(X, slice(0, 1)).nbytes)
     size = X.data.nbytes if issparse(X) else getattr(X, "nbytes", None)
     if size is None and hasattr(X, "memory_usage"):
         size = X.memory_usage(deep=False).sum()

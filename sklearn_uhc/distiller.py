@@ -15,7 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc._rows import check_row_weights
 from sklearn_uhc.balance import balanced_targets, class_weights
 from sklearn_uhc.merging import TeacherMerger
-from sklearn_uhc.soft_labels import SoftLabelMethod
+from sklearn_uhc.soft_labels import (
+    CrossEntropyUnifier,
+    LogitFactorization,
+    ProbabilityFactorization,
+    SoftLabelMethod,
+)
 from sklearn_uhc.students import SoftLabelClassifier, check_routing, check_student
 from sklearn_uhc.teachers.input import check_input, input_tags
 
@@ -35,8 +40,9 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         Anything with `predict_log_proba`, `predict_proba` or `decision_function`. Never fitted, changed or cloned:
         `clone`, Pipelines and searches carry them over as they are. None is allowed if `fit` is given `log_p`.
     student : estimator
-        What is trained: a tree, a forest, nearest neighbours, any classifier whose `fit` takes `sample_weight`, or a
-        Pipeline that ends in one of these. A `SoftLabelClassifier` is taken with its own `strategy`.
+        What is trained: a tree, a forest, nearest neighbours, LightGBM, XGBoost, CatBoost, any classifier whose `fit`
+        takes `sample_weight`, a skorch net, a torch module, or a Pipeline that ends in one of these. A
+        `SoftLabelClassifier` is taken with its own `strategy`.
     method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
         How the teachers' answers are merged. "mf_lv" is another name of "mf_lu".
     balance : bool or "auto", default="auto"
@@ -44,6 +50,10 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         same classes or there are fewer rows than classes.
     temperature : float, default=None
         Divides the teachers' logits, which smooths the soft labels. None: the method's own, 3 by default.
+    backprop : bool, default=False
+        Whether to train a network on the method's own objective instead of on soft labels (CE-BP, MF-P-BP, MF-LU-BP,
+        MF-LF-BP of the paper; see `sklearn_uhc.losses`). The student must be a skorch net or a torch module; there is
+        no balance, and "auto" means none.
     class_lists : list of lists, default=None
         Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
     floor : float or "auto", default="auto"
@@ -103,6 +113,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
     """
 
     soft_labels_: NDArray[Any]
+    class_weight_: NDArray[np.float64] | None
 
     def __init__(
         self,
@@ -112,6 +123,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         method: str | SoftLabelMethod = "mf_lf",
         balance: bool | str = "auto",
         temperature: float | None = None,
+        backprop: bool = False,
         class_lists: Sequence[Any] | None = None,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
@@ -124,6 +136,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         self.method = method
         self.balance = balance
         self.temperature = temperature
+        self.backprop = backprop
         self.class_lists = class_lists
         self.floor = floor
         self.memory = memory
@@ -160,6 +173,8 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         sample_weight = check_row_weights(sample_weight, X)
         self._set_label_space()
         self._check_labels(X, y)
+        if self.backprop:
+            return self._fit_by_backprop(X, log_p, student, sample_weight)
         Q = self._merge_teachers(X, log_p)
         targets, sample_weight = self._targets(Q, sample_weight)
         if self.verbose:
@@ -195,6 +210,45 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         mapping = MethodMapping().add(caller="fit", callee="fit")
         return (
             MetadataRouter(owner=self).add_self_request(self).add(student=self._make_student(), method_mapping=mapping)
+        )
+
+    def _fit_by_backprop(self, X: Any, log_p: Any, student: SoftLabelClassifier, sample_weight: Any) -> Any:
+        """Train a network on the method's own objective, its logits in the place of u."""
+        self._check_balance()
+        if self.balance is True:
+            raise ValueError(
+                "balance=True weighs soft labels by their mean over the transfer set, and direct backpropagation makes "
+                "none. Use balance='auto' or False with backprop=True, or backprop=False."
+            )
+        if sample_weight is not None:
+            raise ValueError("Direct backpropagation takes no sample_weight: leave it out, or use backprop=False.")
+        self.method_ = self._make_method(self.label_space_.class_lists)
+        loss = self._make_loss()
+        answers = np.asarray(self._read_teachers(X, log_p))
+        if self.verbose:
+            print(f"Training {type(self.student).__name__} by backpropagation, {len(self.classes_)} classes")
+        self.class_weight_ = None
+        self.student_ = student.set_params(temperature=self.method_.temperature, classes=self.classes_)
+        self.student_.fit_to_teachers(X, answers, loss)
+        return self
+
+    def _make_loss(self) -> Any:
+        """Return the loss of the chosen method."""
+        try:
+            from sklearn_uhc import losses
+        except ImportError as error:
+            raise ImportError("backprop=True needs torch: pip install 'sklearn-uhc[torch]'.") from error
+        method: Any = self.method_
+        lists, T = self.label_space_.class_lists, method.temperature
+        if isinstance(method, CrossEntropyUnifier):
+            return losses.CrossEntropyUnifierLoss(lists, temperature=T)
+        if isinstance(method, ProbabilityFactorization):
+            return losses.ProbabilityFactorizationLoss(lists, temperature=T)
+        if isinstance(method, LogitFactorization):
+            return losses.LogitFactorizationLoss(lists, temperature=T, scale=method.scale, lam=method.lam)
+        raise ValueError(
+            f"{type(method).__name__} has no form by backpropagation: its soft labels do not depend on the student. "
+            "Choose 'ce', 'mf_p', 'mf_lu' or 'mf_lf', or backprop=False."
         )
 
     def _targets(self, Q: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any] | None]:

@@ -38,6 +38,13 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
     def _merge_teachers(self, X: Any, log_p: Any = None) -> NDArray[Any]:
         """Read the teachers, unless `log_p` is given, and return the soft labels; sets the fitted attributes."""
         self._check_balance()
+        log_p = self._read_teachers(X, log_p)
+        self.method_ = self._make_method(self.label_space_.class_lists)
+        Q: NDArray[Any] = self.method_.fit_transform(log_p)
+        return Q
+
+    def _read_teachers(self, X: Any, log_p: Any = None) -> Any:
+        """Return the answers of all teachers, or `log_p` as it was given."""
         if log_p is None:
             self.teacher_outputs_ = TeacherOutputs(
                 self.teachers,
@@ -51,9 +58,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         else:
             check_consistent_length(X, log_p)
             self.teacher_outputs_ = None
-        self.method_ = self._make_method(self.label_space_.class_lists)
-        Q: NDArray[Any] = self.method_.fit_transform(log_p)
-        return Q
+        return log_p
 
     def _set_label_space(self) -> None:
         """Check teachers and class lists, before anything is read."""

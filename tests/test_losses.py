@@ -81,7 +81,18 @@ def test_mf_p_is_the_solvers_objective_times_a_factor(answers):
     for factor in (1, 150):
         loss = make("mf_p", factor=factor)(torch.asarray(logits), torch.asarray(log_p))
         assert loss.item() == pytest.approx(factor * value)
-    assert losses.ProbabilityFactorizationLoss(LISTS).factor == 150
+    assert losses.ProbabilityFactorizationLoss([[0, 1], [1, 2, 3, 4]]).factor == 1.5
+
+
+def test_mf_p_and_ce_start_with_the_same_curvature():
+    """Five teachers that know the same four classes and cannot tell them apart; a network that cannot either."""
+    lists, log_p = [[0, 1, 2, 3]] * 5, torch.full((1, 20), -np.log(4), dtype=torch.float64)
+    curvatures = []
+    for kind in (losses.CrossEntropyUnifierLoss, losses.ProbabilityFactorizationLoss):
+        loss = kind(lists, temperature=2)
+        H = torch.autograd.functional.hessian(lambda x: loss(x, log_p), torch.zeros(1, 4, dtype=torch.float64))  # noqa: B023
+        curvatures.append(torch.linalg.eigvalsh(H[0, :, 0]).max().item())
+    assert curvatures[0] == pytest.approx(curvatures[1])
 
 
 @pytest.mark.parametrize("name", NAMES)

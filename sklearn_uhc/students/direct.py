@@ -8,6 +8,7 @@ its own here, imported when one of its estimators is given.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -26,14 +27,17 @@ MODULES = {
     ("xgboost", "XGBClassifier"): "xgboost",
     ("catboost", "CatBoostClassifier"): "catboost",
     ("sklearn", "LogisticRegression"): "logistic",
+    ("skorch", "NeuralNet"): "skorch",
 }
+#: What to install for a package that is missing.
+EXTRAS = {"skorch": "torch"}
 
 
 class DirectStrategy:
-    """Train a booster or a logistic regression on the soft cross-entropy."""
+    """Train a booster, a logistic regression or a network on the soft cross-entropy."""
 
     name = "direct"
-    students = "LGBMClassifier, XGBClassifier, CatBoostClassifier, LogisticRegression"
+    students = "LGBMClassifier, XGBClassifier, CatBoostClassifier, LogisticRegression, skorch nets, torch modules"
 
     @staticmethod
     def accepts(estimator: Any) -> bool:
@@ -53,6 +57,9 @@ class DirectStrategy:
     @staticmethod
     def predict_proba(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
         """Probabilities as the estimator gives them."""
+        module = _module_of(fitted)
+        if hasattr(module, "predict_proba"):
+            return np.asarray(module.predict_proba(fitted, X))
         return np.asarray(fitted.predict_proba(X), dtype=float)
 
 
@@ -61,8 +68,30 @@ def fresh(estimator: Any) -> Any:
     return estimator.copy() if type(estimator).__module__.split(".")[0] == "catboost" else clone(estimator)
 
 
+def is_net(estimator: Any) -> bool:
+    """Whether this is a skorch net, or of a class derived from one."""
+    return any(base.__module__ == "skorch.net" and base.__name__ == "NeuralNet" for base in type(estimator).__mro__)
+
+
+def as_estimator(student: Any) -> Any:
+    """Return the student; a bare torch module, or a class of one, as a skorch net with plain settings."""
+    torch = sys.modules.get("torch")
+    if torch is None:  # then it cannot be one
+        return student
+    kind = student if isinstance(student, type) else type(student)
+    if not issubclass(kind, torch.nn.Module):
+        return student
+    try:
+        module = import_module("sklearn_uhc.students.skorch")
+    except ImportError as error:
+        raise ImportError("A torch module as the student needs skorch: pip install 'sklearn-uhc[torch]'.") from error
+    return module.wrap(student)
+
+
 def _module_of(estimator: Any) -> Any:
     kind = type(estimator)
+    if is_net(estimator):
+        kind = next(base for base in kind.__mro__ if base.__module__ == "skorch.net")
     package = kind.__module__.split(".")[0]
     name = MODULES.get((package, kind.__name__))
     if name is None:
@@ -71,7 +100,8 @@ def _module_of(estimator: Any) -> Any:
         return import_module(f"sklearn_uhc.students.{name}")
     except ImportError as error:
         raise ImportError(
-            f"{kind.__name__} needs {package}, which cannot be imported: pip install 'sklearn-uhc[boosters]'."
+            f"{kind.__name__} needs {package}, which cannot be imported: "
+            f"pip install 'sklearn-uhc[{EXTRAS.get(package, 'boosters')}]'."
         ) from error
 
 

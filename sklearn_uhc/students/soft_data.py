@@ -23,6 +23,7 @@ class SoftData:
     eval_set: tuple[tuple[Any, NDArray[np.float64]], ...] = ()  #: rows to stop early by, with their soft labels
     validation_fraction: float = 0.1
     random_state: Any = None
+    temperature: float = 1.0  #: of the soft labels, for students that handle it themselves
 
     @property
     def mean(self) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from sklearn_uhc._notes import add_note
 from sklearn_uhc._response import SUM_TOLERANCE, log_proba
 from sklearn_uhc._rows import check_row_weights, count_rows
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.students.direct import DirectStrategy, fresh
+from sklearn_uhc.students.direct import DirectStrategy, as_estimator, fresh, is_net
 from sklearn_uhc.students.replicate import ReplicateStrategy
 from sklearn_uhc.students.sample import SampleStrategy
 from sklearn_uhc.students.soft_data import SoftData
@@ -205,7 +205,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             return np.exp(log_proba(self.estimator_, X, type(self.estimator_).__name__))
         strategy = next(s for s in STRATEGIES if s.name == self.strategy_)
         S = on_simplex(strategy.predict_proba(self.estimator_, X, self.classes_), self.class_prior_)
-        T = student_temperature(self.estimator_, self.temperature)
+        T = 1.0 if is_net(self.estimator_) else student_temperature(self.estimator_, self.temperature)
         return S if T == 1 else sharpen(S, T)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
@@ -293,7 +293,8 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Q = self._check_soft_labels(X, y)
         pairs = [eval_set] if isinstance(eval_set, tuple) and len(eval_set) == 2 else list(eval_set or [])
         sets = tuple((X_val, self._check_soft_labels(X_val, y_val)) for X_val, y_val in pairs)
-        data = SoftData(X, Q, sample_weight, self.classes_, sets, self.validation_fraction, self.random_state)
+        own = self.validation_fraction, self.random_state, float(self.temperature)
+        data = SoftData(X, Q, sample_weight, self.classes_, sets, *own)
         if sample_weight is not None and not sample_weight.all():  # rows of no weight are no neighbours either
             data = data.rows(np.flatnonzero(sample_weight))
         return data
@@ -302,8 +303,9 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if isinstance(self.estimator, Pipeline):
             self._fit_pipeline(data, params)
             return
-        strategy = resolve_strategy(self.estimator, self.strategy)
-        student = fresh(self.estimator)
+        estimator = as_estimator(self.estimator)
+        strategy = resolve_strategy(estimator, self.strategy)
+        student = fresh(estimator)
         given = student.get_params(deep=False)
         if given.get("warm_start"):
             raise ValueError(
@@ -333,6 +335,43 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         student.fit(X, data.Q, data.weight, **params)
         self.estimator_ = Pipeline([*head.steps, (name, student)])
         self.strategy_ = "pipeline"
+
+    def fit_to_teachers(self, X: Any, log_p: NDArray[Any], loss: Any) -> SoftLabelClassifier:
+        """Train a network by direct backpropagation, or a Pipeline that ends in one.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Passed on to the estimator as it is.
+        log_p : ndarray of shape (n, K)
+            The teachers' answers.
+        loss : TeacherLoss
+            From `sklearn_uhc.losses`.
+
+        Returns
+        -------
+        self
+        """
+        estimator = as_estimator(self.estimator)
+        if isinstance(estimator, Pipeline):
+            name, last = estimator.steps[-1]
+            head = clone(estimator[:-1])
+            inner = SoftLabelClassifier(last, temperature=self.temperature, random_state=self.random_state)
+            inner.fit_to_teachers(head.fit_transform(X) if len(head.steps) else X, log_p, loss)
+            self.estimator_, self.strategy_ = Pipeline([*head.steps, (name, inner)]), "pipeline"
+        elif is_net(estimator):
+            from sklearn_uhc.students.skorch import fit_to_teachers
+
+            self.estimator_ = fit_to_teachers(clone(estimator), X, log_p, loss, self.random_state)
+            self.strategy_ = DirectStrategy.name
+        else:
+            raise TypeError(
+                f"Direct backpropagation trains networks: {type(estimator).__name__} is none. Give a skorch net or a "
+                "torch module, or backprop=False."
+            )
+        self.classes_ = loss.classes
+        self.class_prior_ = np.full(len(self.classes_), 1 / len(self.classes_))
+        return self
 
     def _column_classes(self, y: Any, n_columns: int) -> NDArray[Any]:
         """Return the class of every column of y, from `classes`, the names of the columns, or their numbers."""
@@ -375,7 +414,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        wrapped = get_tags(self.estimator)
+        wrapped = get_tags(as_estimator(self.estimator))
         tags.input_tags = copy.copy(wrapped.input_tags)
         if wrapped.classifier_tags is not None:
             tags.classifier_tags = copy.copy(wrapped.classifier_tags)
@@ -395,6 +434,7 @@ def check_routing(fit_params: dict[str, Any]) -> None:
 
 def check_student(estimator: Any, strategy: str | None = None) -> None:
     """Raise if this is no estimator or, with a strategy, if it cannot learn from soft labels by it."""
+    estimator = as_estimator(estimator)
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(f"The student must be an estimator, such as RandomForestClassifier(), got {estimator!r}.")
     if strategy is None:
@@ -404,6 +444,7 @@ def check_student(estimator: Any, strategy: str | None = None) -> None:
             estimator, strategy = estimator.estimator, estimator.strategy
         else:
             estimator = estimator.steps[-1][1]
+    estimator = as_estimator(estimator)
     resolve_strategy(estimator, strategy)
 
 

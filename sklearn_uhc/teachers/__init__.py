@@ -1,5 +1,6 @@
 """Reading teachers: from X to log-probabilities."""
 
 from sklearn_uhc.teachers.teacher_outputs import TeacherOutputs
+from sklearn_uhc.teachers.torch_teacher import TorchTeacher
 
-__all__ = ["TeacherOutputs"]
+__all__ = ["TeacherOutputs", "TorchTeacher"]

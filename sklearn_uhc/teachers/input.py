@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.utils import InputTags, get_tags
 from sklearn.utils.validation import validate_data
 
-from sklearn_uhc._rows import count_rows
+from sklearn_uhc._rows import count_rows, is_dataset
 
 
 def check_input(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -19,6 +19,8 @@ def check_input(estimator: Any, X: Any, *, reset: bool) -> Any:
 
     Missing and infinite values are left to the teachers and the student, who know whether they take them.
     """
+    if is_dataset(getattr(X, "dataset", None)):  # a DataLoader: batches and their order are ours to choose
+        X = X.dataset
     if _is_matrix(X):
         return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
     count_rows(X)

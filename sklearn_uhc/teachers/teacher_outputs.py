@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, check_memory
 from sklearn_uhc._notes import add_note
 from sklearn_uhc._progress import progress
 from sklearn_uhc._response import log_proba
-from sklearn_uhc._rows import chunks, count_rows, row_bytes, take_rows
+from sklearn_uhc._rows import chunks, count_rows, is_dataset, row_bytes, take_rows
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, teacher_name
 from sklearn_uhc.teachers.input import check_input, input_tags
@@ -212,7 +212,7 @@ def read_teacher(teacher: Any, X: Any, n_classes: int, name: str) -> NDArray[np.
     n = count_rows(X)
     out: NDArray[np.floating[Any]] | None = None
     for rows in chunks(n, row_bytes(X) + 16 * n_classes):
-        whole = rows.start == 0 and rows.stop == n
+        whole = rows.start == 0 and rows.stop == n and not is_dataset(X)
         try:
             answer = log_proba(teacher, X if whole else take_rows(X, rows), name)
         except Exception as error:

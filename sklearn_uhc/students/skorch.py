@@ -1,0 +1,209 @@
+"""Networks: skorch nets, and bare torch modules, on soft labels or directly on the teachers' answers.
+
+The soft cross-entropy is taken at the temperature of the soft labels, softmax(logits / T), and predictions are
+softmax(logits): at temperature 1. A net that was written for hard labels is put right on the clone: the criterion, the
+stratified split, the accuracy of hard labels that skorch reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from skorch import NeuralNet, NeuralNetClassifier
+from skorch.dataset import Dataset as SkorchDataset
+from skorch.dataset import ValidSplit
+from skorch.helper import predefined_split
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from sklearn_uhc._device import resolve_device
+from sklearn_uhc.students.soft_data import SoftData
+
+#: Rows of the one batch that tells what the module gives.
+PROBE = 16
+
+
+class SoftTargetLoss(nn.Module):
+    """Mean over the rows of - sum_l target_l log softmax(logits / T)_l; targets may be weighted."""
+
+    def __init__(self, temperature: float = 1.0, probabilities: bool = False) -> None:
+        super().__init__()
+        self.temperature, self.probabilities = temperature, probabilities
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of logits, or of probabilities if the module gives these."""
+        logits = log_of(output) if self.probabilities else output
+        return -(target * torch.log_softmax(logits / self.temperature, dim=-1)).sum(dim=-1).mean()
+
+
+def log_of(probabilities: Tensor) -> Tensor:
+    """Logarithm, finite at 0."""
+    return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
+
+
+class Given:
+    """A criterion that exists already, as skorch wants one: to be made when the net is initialised."""
+
+    def __init__(self, loss: nn.Module) -> None:
+        self.loss = loss
+
+    def __call__(self) -> nn.Module:
+        """Return it."""
+        return self.loss
+
+
+class WithTargets(Dataset):
+    """A dataset of inputs, whatever else it holds, with one target per row."""
+
+    def __init__(self, inputs: Any, targets: NDArray[Any]) -> None:
+        self.inputs, self.targets = inputs, targets
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getitem__(self, i: Any) -> Any:
+        item = self.inputs[i]
+        return (item[0] if isinstance(item, (tuple, list)) else item), self.targets[i]
+
+
+def softmax(output: Tensor, factor: float = 1.0) -> Tensor:
+    """Probabilities at temperature 1; a function with a name, so that nets can be pickled."""
+    return torch.softmax(factor * output, dim=-1)
+
+
+def accepts(estimator: Any) -> bool:
+    """Every skorch net."""
+    return True
+
+
+def wrap(module: Any) -> NeuralNet:
+    """Make a net of a bare module: Adam, 20 epochs, shuffled batches of 128, no validation."""
+    return NeuralNet(
+        module,
+        criterion=SoftTargetLoss,
+        optimizer=torch.optim.Adam,
+        lr=1e-3,
+        max_epochs=20,
+        batch_size=128,
+        iterator_train__shuffle=True,
+        train_split=None,
+        device=resolve_device("auto"),
+        verbose=0,
+    )
+
+
+def fit(net: Any, data: SoftData, **params: Any) -> Any:
+    """Train on w q, the row weights with mean 1."""
+    targets = data.Q * (data.row_weights / data.row_weights.mean())[:, None]
+    probabilities = _prepare(net, data.X, data.classes)
+    net.set_params(criterion=SoftTargetLoss, criterion__temperature=data.temperature)
+    net.set_params(criterion__probabilities=probabilities)
+    if data.eval_set:
+        X, Q = data.eval_set[0]
+        net.set_params(train_split=predefined_split(_as_dataset(X, Q.astype(np.float32))))
+    return _train(net, data.X, targets.astype(np.float32), data.random_state, params)
+
+
+def fit_to_teachers(net: Any, X: Any, log_p: NDArray[Any], loss: Any, random_state: Any) -> Any:
+    """Train by direct backpropagation: `loss` compares logits with the answers of all teachers."""
+    if _prepare(net, X, loss.classes):
+        raise ValueError("Direct backpropagation needs a module that gives logits: leave its softmax out.")
+    net.set_params(criterion=Given(loss))
+    _train(net, X, np.asarray(log_p, dtype=np.float32), random_state, {})
+    if getattr(loss, "scale", "fixed") == "free":
+        # What MF-LU calls u has an accidental scale: the mean of v brings it to that of the teachers.
+        net.set_params(predict_nonlinearity=partial(softmax, factor=_mean_scale(net, X, log_p, loss)))
+    return net
+
+
+def _mean_scale(net: Any, X: Any, log_p: NDArray[Any], loss: Any) -> float:
+    """Return the mean of v over all rows, batch by batch."""
+    total, start = 0.0, 0
+    for logits in net.forward_iter(as_input(X), training=False, device="cpu"):
+        rows = torch.as_tensor(np.asarray(log_p[start : start + len(logits)]))
+        total += float(loss.scales(logits, rows).mean(dim=1).sum())
+        start += len(logits)
+    return total / start
+
+
+def predict_proba(net: Any, X: Any) -> NDArray[np.float64]:
+    """Probabilities at temperature 1."""
+    return np.asarray(net.predict_proba(as_input(X)), dtype=float)
+
+
+def _train(net: Any, X: Any, targets: NDArray[Any], random_state: Any, params: dict[str, Any]) -> Any:
+    with seeded(random_state):
+        if isinstance(X, Dataset):
+            return net.fit(WithTargets(X, targets), None, **params)
+        return net.fit(as_input(X), targets, **params)
+
+
+def _prepare(net: Any, X: Any, classes: NDArray[Any]) -> bool:
+    """Put settings for hard labels right; tell whether the module gives probabilities instead of logits."""
+    by_rule = net.criterion is nn.NLLLoss or isinstance(net.criterion, nn.NLLLoss)
+    split = net.train_split
+    if isinstance(split, ValidSplit) and split.stratified:
+        net.set_params(train_split=ValidSplit(split.cv, stratified=False, random_state=split.random_state))
+    for name in [name for name in net.get_params(deep=False) if name.startswith("criterion__")]:
+        delattr(net, name)
+    if isinstance(net, NeuralNetClassifier):
+        net.set_params(classes=classes, callbacks__valid_acc=None)
+    probabilities = _gives_probabilities(net, X, len(classes)) and by_rule
+    net.set_params(predict_nonlinearity=None if probabilities else softmax)
+    return probabilities
+
+
+def _gives_probabilities(net: Any, X: Any, L: int) -> bool:
+    """Ask a throw-away copy for a few rows: it must give L outputs; tell whether they are probabilities."""
+    few = as_input(X, PROBE)
+    with seeded(0):
+        probe = NeuralNet(**_module_parameters(net)).initialize()
+        output = probe.forward(few, training=False)
+    output = output[0] if isinstance(output, tuple) else output
+    if output.ndim != 2 or output.shape[1] != L:
+        raise ValueError(
+            f"The module gives outputs of shape {tuple(output.shape)} for {len(few)} rows, but there are {L} classes: "
+            f"its last layer needs {L} outputs."
+        )
+    sums = output.sum(dim=1)
+    return bool((output >= 0).all() and torch.allclose(sums, torch.ones_like(sums), atol=1e-3))
+
+
+def _module_parameters(net: Any) -> dict[str, Any]:
+    wanted = {name: value for name, value in net.get_params(deep=False).items() if name.startswith("module")}
+    return wanted | {"criterion": nn.MSELoss, "device": net.device, "verbose": 0}
+
+
+def as_input(X: Any, rows: int | None = None) -> Any:
+    """Return what a module takes: floats in single precision, from arrays, tables or datasets; the first rows only."""
+    if isinstance(X, Dataset):
+        if rows is None:
+            return WithTargets(X, np.zeros(len(X)))  # type: ignore[arg-type]
+        inputs = WithTargets(X, np.zeros(len(X)))  # type: ignore[arg-type]
+        return torch.stack([torch.as_tensor(inputs[i][0]) for i in range(min(rows, len(inputs)))])
+    if not isinstance(X, (dict, Tensor)):
+        X = np.asarray(X)
+        X = X.astype(np.float32) if X.dtype == np.float64 else X
+    return X if rows is None else X[:rows]
+
+
+def _as_dataset(X: Any, targets: NDArray[Any]) -> Any:
+    return WithTargets(X, targets) if isinstance(X, Dataset) else SkorchDataset(as_input(X), targets)
+
+
+@contextmanager
+def seeded(random_state: Any) -> Iterator[None]:
+    """Seed torch for a while; nothing is touched if there is no seed."""
+    if random_state is None:
+        yield
+        return
+    with torch.random.fork_rng():
+        torch.manual_seed(int(check_random_state(random_state).randint(2**31 - 1)))
+        yield

@@ -1,0 +1,189 @@
+"""A bare torch module as a teacher."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from sklearn_uhc._device import resolve_device
+from sklearn_uhc._rows import count_rows, take_rows
+
+__all__ = ["TorchTeacher"]
+
+
+class TorchTeacher(ClassifierMixin, BaseEstimator):
+    """A trained `torch.nn.Module` that gives logits, as a fitted classifier.
+
+    It is read in batches, in evaluation mode and without gradients. The module is moved to the device for the reading
+    only and then back to where it was, so that N large teachers need not fit on the device together.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Trained; gives logits of shape (batch, k).
+    classes : list
+        The k classes, in the order of the logits.
+    batch_size : int, default=256
+        Rows per forward pass.
+    device : str or torch.device, default="auto"
+        Where to compute. "auto": CUDA, then MPS, then the CPU.
+    dtype : torch.dtype, default=None
+        For mixed precision: the type of `torch.autocast`, such as `torch.bfloat16`. None: as the module is.
+    preprocess : callable, default=None
+        Applied to each batch, a tensor on the device, before the module: scaling, resizing.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (k,)
+        `classes`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_uhc import TorchTeacher
+    >>> module = torch.nn.Linear(4, 2)
+    >>> teacher = TorchTeacher(module, ["cat", "dog"], device="cpu")
+    >>> teacher.predict_proba(torch.zeros(3, 4)).shape
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        classes: Sequence[Any],
+        *,
+        batch_size: int = 256,
+        device: Any = "auto",
+        dtype: Any = None,
+        preprocess: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.module = module
+        self.classes = classes
+        self.batch_size = batch_size
+        self.device = device
+        self.dtype = dtype
+        self.preprocess = preprocess
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, in the order of the logits."""
+        return np.asarray(self.classes)
+
+    def fit(self, X: Any, y: Any = None) -> TorchTeacher:
+        """Do nothing: the module is trained already.
+
+        Parameters
+        ----------
+        X : ignored
+            There for the API.
+        y : ignored
+            There for the API.
+
+        Returns
+        -------
+        self
+        """
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float32]:
+        """Return the logits.
+
+        Parameters
+        ----------
+        X : array, tensor or torch Dataset with n rows
+            Images or features, in the shape that the module takes. Floats are brought to single precision.
+
+        Returns
+        -------
+        logits : ndarray of shape (n, k)
+        """
+        import torch
+
+        device = resolve_device(self.device)
+        out = np.empty((count_rows(X), len(self.classes)), dtype=np.float32)
+        mixed = nullcontext() if self.dtype is None else torch.autocast(device.type, dtype=self.dtype)
+        with _borrowed(self.module, device) as module, torch.inference_mode(), mixed:
+            for start in range(0, len(out), self.batch_size):
+                rows = slice(start, min(start + self.batch_size, len(out)))
+                batch = torch.as_tensor(take_rows(X, rows)).to(device)
+                if batch.dtype == torch.float64:
+                    batch = batch.float()
+                logits = module(batch if self.preprocess is None else self.preprocess(batch))
+                self._check_logits(logits, len(batch))
+                out[rows] = logits.float().cpu().numpy()
+        return out
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float32]:
+        """Return log-probabilities, the softmax of the logits.
+
+        Parameters
+        ----------
+        X : array, tensor or torch Dataset with n rows
+            See `decision_function`.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n, k)
+        """
+        logits = self.decision_function(X)
+        top = logits.max(axis=1, keepdims=True)
+        log_p: NDArray[np.float32] = logits - top - np.log(np.exp(logits - top).sum(axis=1, keepdims=True))
+        return log_p
+
+    def predict_proba(self, X: Any) -> NDArray[np.float32]:
+        """Return probabilities.
+
+        Parameters
+        ----------
+        X : array, tensor or torch Dataset with n rows
+            See `decision_function`.
+
+        Returns
+        -------
+        proba : ndarray of shape (n, k)
+        """
+        proba: NDArray[np.float32] = np.exp(self.predict_log_proba(X))
+        return proba
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of every row.
+
+        Parameters
+        ----------
+        X : array, tensor or torch Dataset with n rows
+            See `decision_function`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+        """
+        labels: NDArray[Any] = self.classes_[self.decision_function(X).argmax(axis=1)]
+        return labels
+
+    def _check_logits(self, logits: Any, n_rows: int) -> None:
+        if logits.ndim != 2 or logits.shape != (n_rows, len(self.classes)):
+            raise ValueError(
+                f"{type(self.module).__name__} gave an output of shape {tuple(logits.shape)} for {n_rows} rows and "
+                f"{len(self.classes)} classes: it must give one logit per class."
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+@contextmanager
+def _borrowed(module: Any, device: Any) -> Iterator[Any]:
+    """Have the module on the device, in evaluation mode, and put it back as it was."""
+    home = next((p.device for p in module.parameters()), device)
+    training = [part for part in module.modules() if part.training]
+    try:
+        yield module.to(device).eval()
+    finally:
+        module.to(home)
+        for part in training:
+            part.training = True

@@ -1,0 +1,359 @@
+"""Torch teachers, skorch students, direct backpropagation."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherOutputs, TorchTeacher
+
+torch = pytest.importorskip("torch")
+skorch = pytest.importorskip("skorch")
+from skorch.callbacks import EarlyStopping, EpochScoring, LRScheduler  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.utils.data import DataLoader, Dataset, TensorDataset  # noqa: E402
+
+
+class Small(nn.Module):
+    """A convolution and a linear layer for 8 x 8 images."""
+
+    def __init__(self, n_out=10, probabilities=False):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, n_out))
+        self.probabilities = probabilities
+
+    def forward(self, X):
+        out = self.body(X)
+        return out.softmax(dim=-1) if self.probabilities else out
+
+
+def net(**params):
+    own = {"max_epochs": 8, "lr": 0.1, "iterator_train__shuffle": True, "verbose": 0, "batch_size": 64}
+    return skorch.NeuralNetClassifier(Small, **own | {"optimizer__momentum": 0.9} | params)
+
+
+@pytest.fixture(scope="module")
+def images():
+    X, y = load_digits(return_X_y=True)
+    return (X / 16).reshape(-1, 1, 8, 8).astype(np.float32), y
+
+
+@pytest.fixture(scope="module")
+def flat(images):
+    return images[0].reshape(len(images[0]), -1)
+
+
+@pytest.fixture(scope="module")
+def soft(images, flat):
+    y = images[1]
+    return LogisticRegression(C=0.1, max_iter=500).fit(flat[:400], y[:400]).predict_proba(flat)
+
+
+@pytest.fixture(scope="module")
+def module(images):
+    """A small network that knows the digits 0 to 5."""
+    X, y = images
+    rows = np.flatnonzero(y[:600] < 6)
+    trained = skorch.NeuralNetClassifier(
+        Small(6), criterion=nn.CrossEntropyLoss, max_epochs=15, lr=0.1, train_split=None, verbose=0
+    )
+    torch.manual_seed(0)
+    return trained.fit(X[rows], y[rows]).module_
+
+
+def flattened(model):
+    return make_pipeline(FunctionTransformer(lambda X: np.asarray(X).reshape(len(X), -1)), model)
+
+
+@pytest.fixture(scope="module")
+def teachers(images, module):
+    X, y = images
+    forest, logistic = (
+        flattened(RandomForestClassifier(50, random_state=0)),
+        flattened(LogisticRegression(max_iter=500)),
+    )
+    rows = [np.flatnonzero((y[:600] > 3) & (y[:600] < 9)), np.flatnonzero((y[:600] > 6) | (y[:600] < 2))]
+    return [
+        TorchTeacher(module, list(range(6)), device="cpu"),
+        forest.fit(X[rows[0]], y[rows[0]]),
+        logistic.fit(X[rows[1]], y[rows[1]]),
+    ]
+
+
+# Teachers
+
+
+def test_torch_teacher_gives_the_modules_answers(images, module):
+    X, y = images
+    teacher = TorchTeacher(module, list("abcdef"), batch_size=100, device="cpu")
+    with torch.no_grad():
+        expected = module(torch.as_tensor(X)).softmax(dim=1).numpy()
+    np.testing.assert_allclose(teacher.predict_proba(X), expected, atol=1e-6)
+    np.testing.assert_allclose(np.exp(teacher.predict_log_proba(X)), expected, atol=1e-6)
+    assert set(teacher.predict(X)) <= set("abcdef")
+    known = y < 6
+    assert (teacher.predict(X[known]) == np.array(list("abcdef"))[y[known]]).mean() > 0.8
+
+
+def test_torch_teacher_reads_whatever_holds_images(images, module):
+    X, y = images
+    teacher = TorchTeacher(module, list(range(6)), device="cpu")
+    expected = teacher.predict_proba(X)
+    for other in (torch.as_tensor(X), X.astype(float), TensorDataset(torch.as_tensor(X), torch.as_tensor(y))):
+        np.testing.assert_allclose(teacher.predict_proba(other), expected, atol=1e-6)
+    halved = TorchTeacher(module, list(range(6)), device="cpu", preprocess=lambda batch: batch / 2)
+    np.testing.assert_allclose(halved.predict_proba(2 * X), expected, atol=1e-6)
+    mixed = TorchTeacher(module, list(range(6)), device="cpu", dtype=torch.bfloat16)
+    np.testing.assert_allclose(mixed.predict_proba(X), expected, atol=0.05)
+
+
+def test_torch_teacher_leaves_the_module_as_it_was(images, module):
+    X, _ = images
+    module.train()
+    module.body[1].eval()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    TorchTeacher(module, list(range(6)), device="cpu").predict(X[:10])
+    assert module.training
+    assert not module.body[1].training
+    for name, value in module.state_dict().items():
+        torch.testing.assert_close(value, before[name])
+
+
+def test_torch_teacher_takes_the_module_to_the_device_and_back():
+    """Even if it fails there. The meta device stands for one that this machine may not have."""
+    seen = []
+
+    class Spy(nn.Linear):
+        def to(self, device):
+            seen.append(torch.device(device).type)
+            return self
+
+        def forward(self, X):
+            seen.append(f"a batch on {X.device.type}")
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        TorchTeacher(Spy(3, 2), [0, 1], device="meta").predict(np.zeros((4, 3)))
+    assert seen == ["meta", "a batch on meta", "cpu"]
+
+
+def test_torch_teacher_with_the_wrong_number_of_outputs(images, module):
+    with pytest.raises(ValueError, match=r"Small gave an output of shape \(5, 6\) for 5 rows and 3 classes"):
+        TorchTeacher(module, [0, 1, 2], device="cpu").predict(images[0][:5])
+
+
+def test_auto_finds_a_device(images, module):
+    assert TorchTeacher(module, list(range(6))).predict_proba(images[0][:5]).shape == (5, 6)
+
+
+def test_a_skorch_net_is_a_teacher(images):
+    X, y = images
+    rows = y[:500] < 4
+    torch.manual_seed(0)
+    trained = net(module__n_out=4, criterion=nn.CrossEntropyLoss).fit(X[:500][rows], y[:500][rows])
+    log_p = TeacherOutputs([trained]).fit_transform(X)
+    np.testing.assert_allclose(np.exp(log_p), trained.predict_proba(X), atol=1e-5)
+
+
+# Students
+
+
+def test_a_net_written_for_hard_labels_learns_soft_ones(images, soft):
+    X, y = images
+    plain = skorch.NeuralNet(Small, nn.MSELoss, max_epochs=8, lr=0.1, optimizer__momentum=0.9, verbose=0)
+    plain.set_params(iterator_train__shuffle=True)
+    for student in (net(), net(criterion=nn.CrossEntropyLoss, train_split=None), plain):
+        clf = SoftLabelClassifier(student, random_state=0).fit(X, soft)
+        assert clf.strategy_ == "direct"
+        assert clf.score(X, y) > 0.85
+        np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1, atol=1e-5)
+        assert not hasattr(student, "module_")
+
+
+def test_a_module_that_gives_probabilities(images, soft):
+    """Skorch's default criterion expects these, and the answers are the same network's."""
+    X, _ = images
+    logits = SoftLabelClassifier(net(), random_state=0).fit(X, soft)
+    probabilities = SoftLabelClassifier(net(module__probabilities=True), random_state=0).fit(X, soft)
+    np.testing.assert_allclose(probabilities.predict_proba(X), logits.predict_proba(X), atol=0.02)
+
+
+def test_temperature_is_the_networks_own(images, soft):
+    """Trained on softened labels at T = 3, the answers are at temperature 1."""
+    X, y = images
+    tempered = np.exp(np.log(soft) / 3)
+    tempered /= tempered.sum(axis=1, keepdims=True)
+    losses = {
+        T: log_loss(y, SoftLabelClassifier(net(lr=0.3), temperature=T, random_state=0).fit(X, Q).predict_proba(X))
+        for T, Q in ((1, soft), (3, tempered))
+    }
+    ignored = log_loss(y, SoftLabelClassifier(net(lr=0.3), random_state=0).fit(X, tempered).predict_proba(X))
+    assert losses[3] < ignored - 0.1
+    assert losses[3] < losses[1] + 0.15
+
+
+def test_weights_are_in_the_targets(images):
+    X, y = images
+    weight = np.where(y < 5, 1.0, 1e-6)
+    clf = SoftLabelClassifier(net(), random_state=0).fit(X, np.eye(10)[y], weight)
+    assert clf.score(X[y >= 5], y[y >= 5]) < 0.05
+    assert clf.score(X[y < 5], y[y < 5]) > 0.9
+
+
+def test_seeds_and_the_random_state_of_others(images, soft):
+    X, _ = images
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    clf = SoftLabelClassifier(net(), random_state=0).fit(X, soft)
+    torch.testing.assert_close(torch.rand(3), expected)
+    one = clf.predict_proba(X)
+    np.testing.assert_array_equal(one, SoftLabelClassifier(net(), random_state=0).fit(X, soft).predict_proba(X))
+    assert np.abs(one - SoftLabelClassifier(net(), random_state=1).fit(X, soft).predict_proba(X)).max() > 1e-3
+
+
+def test_callbacks_work_and_validation_is_soft(images, soft):
+    X, _ = images
+    callbacks = [
+        ("schedule", LRScheduler("StepLR", step_size=3, gamma=0.1)),
+        ("own", EpochScoring(lambda net, X, y: 1.0, name="own")),
+        ("stop", EarlyStopping(patience=2, threshold=0.5)),
+    ]
+    clf = SoftLabelClassifier(net(max_epochs=50, callbacks=callbacks), random_state=0).fit(X, soft)
+    history = clf.estimator_.history
+    assert len(history) < 50
+    assert {"train_loss", "valid_loss", "own"} <= set(history[-1])
+    given = SoftLabelClassifier(net(max_epochs=2), random_state=0).fit(
+        X[:900], soft[:900], eval_set=[(X[900:], soft[900:])]
+    )
+    loss = -(soft[900:] * np.log(given.predict_proba(X[900:]))).sum(axis=1).mean()
+    assert given.estimator_.history[-1, "valid_loss"] == pytest.approx(loss, rel=1e-3)
+
+
+def test_bare_modules(images, soft):
+    X, y = images
+    for student in (Small, Small(10)):
+        clf = SoftLabelClassifier(student, random_state=0).fit(X, soft)
+        assert clf.score(X, y) > 0.85
+        clone(clf).fit(X[:50], soft[:50])
+    given = Small(10)
+    before = [p.clone() for p in given.parameters()]
+    SoftLabelClassifier(given, random_state=0).fit(X[:100], soft[:100])
+    for p, q in zip(given.parameters(), before, strict=True):
+        torch.testing.assert_close(p, q)
+
+
+def test_the_wrong_number_of_outputs_is_said_before_training(images, soft):
+    with pytest.raises(ValueError, match="its last layer needs 10 outputs"):
+        SoftLabelClassifier(net(module__n_out=7)).fit(images[0], soft)
+
+
+def test_search_pickle_and_save(images, soft, tmp_path):
+    X, _ = images
+    search = GridSearchCV(SoftLabelClassifier(net(max_epochs=2), random_state=0), {"estimator__lr": [0.1, 0.01]}, cv=2)
+    search.fit(X[:400], soft[:400])
+    assert search.best_params_ == {"estimator__lr": 0.1}
+    clf = search.best_estimator_
+    revived = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(revived.predict_proba(X), clf.predict_proba(X))
+    clf.estimator_.save_params(f_params=tmp_path / "weights.pt")
+    again = Small(10)
+    again.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
+    with torch.no_grad():
+        expected = again(torch.as_tensor(X)).softmax(dim=1).numpy()
+    np.testing.assert_allclose(clf.predict_proba(X), expected, atol=1e-6)
+
+
+def test_another_process_predicts_the_same(images, soft, tmp_path):
+    X, _ = images
+    clf = SoftLabelClassifier(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), random_state=0).fit(X, soft)
+    (tmp_path / "student.pkl").write_bytes(pickle.dumps(clf))
+    np.save(tmp_path / "X.npy", X[:20])
+    code = (
+        "import pickle, sys, numpy as np\n"
+        f"clf = pickle.load(open({str(tmp_path / 'student.pkl')!r}, 'rb'))\n"
+        f"np.save({str(tmp_path / 'P.npy')!r}, clf.predict_proba(np.load({str(tmp_path / 'X.npy')!r})))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    np.testing.assert_allclose(np.load(tmp_path / "P.npy"), clf.predict_proba(X[:20]), atol=1e-6)
+
+
+# Distillation
+
+
+class Images(Dataset):
+    """Images read one by one; counts how many are held at most is left to the caller."""
+
+    def __init__(self, X):
+        self.X = X
+
+    def __len__(self):
+        return len(self.X)
+
+    def __getitem__(self, i):
+        return torch.as_tensor(self.X[i]), 0
+
+
+def test_a_network_distilled_from_a_network_a_forest_and_a_logistic_regression(images, teachers):
+    X, y = images
+    clf = HeterogeneousDistiller(teachers, SoftLabelClassifier(net(max_epochs=20), random_state=0), temperature=1)
+    assert clf.fit(X[600:]).score(X[600:], y[600:]) > 0.8
+    dataset = clone(clf).fit(Images(X[600:]))
+    assert dataset.score(X[600:], y[600:]) > 0.8
+    loader = clone(clf).fit(DataLoader(Images(X[600:]), batch_size=32))
+    np.testing.assert_allclose(loader.predict_proba(X), dataset.predict_proba(X), atol=1e-5)
+    np.testing.assert_allclose(loader.predict_proba(Images(X)), loader.predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["ce", "mf_p", "mf_lu", "mf_lf"])
+def test_direct_backpropagation(images, teachers, method):
+    X, y = images
+    student = SoftLabelClassifier(net(max_epochs=20), random_state=0)
+    clf = HeterogeneousDistiller(teachers, student, method=method, backprop=True).fit(X[600:])
+    assert clf.score(X[600:], y[600:]) > 0.75
+    assert clf.class_weight_ is None
+    assert np.isfinite(clf.score(X[:100]))
+    revived = pickle.loads(pickle.dumps(clf.student_))
+    np.testing.assert_array_equal(revived.predict_proba(X), clf.predict_proba(X))
+    np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1, atol=1e-5)
+
+
+def test_backpropagation_through_a_pipeline_a_bare_module_and_a_search(flat, images, teachers):
+    _, y = images
+    models = [
+        LogisticRegression(max_iter=300).fit(flat[:600][y[:600] < 6], y[:600][y[:600] < 6]),
+        LogisticRegression(max_iter=300).fit(flat[:600][y[:600] > 3], y[:600][y[:600] > 3]),
+    ]
+    student = make_pipeline(StandardScaler(), nn.Linear(64, 10))
+    clf = HeterogeneousDistiller(models, SoftLabelClassifier(student, random_state=0), backprop=True, method="ce")
+    assert clf.fit(flat[600:]).score(flat, y) > 0.7
+    bare = HeterogeneousDistiller(models, nn.Linear(64, 10), backprop=True)
+    search = GridSearchCV(bare, {"temperature": [1, 3], "backprop": [True, False]}, cv=2).fit(flat[600:], y[600:])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"balance": True}, ValueError, "balance=True weighs soft labels by their mean"),
+        ({"method": "sd"}, ValueError, "StandardDistillation has no form by backpropagation"),
+        ({"student": RandomForestClassifier()}, TypeError, "RandomForestClassifier is none"),
+        ({"student": net(module__probabilities=True)}, ValueError, "leave its softmax out"),
+    ],
+)
+def test_what_backpropagation_cannot_do(images, teachers, params, error, message):
+    given = {"student": net(), "backprop": True} | params
+    with pytest.raises(error, match=message):
+        HeterogeneousDistiller(teachers, **given).fit(images[0][:200])
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+        HeterogeneousDistiller(teachers, net(), backprop=True).fit(images[0][:50], sample_weight=np.ones(50))
