@@ -1,6 +1,6 @@
 """Every kind of student on soft labels: what that costs and what it is worth.
 
-    python -m benchmarks.students [--data FOLDER] [--only NAME ...] [--out docs/students]
+    python -m benchmarks.students [--data FOLDER] [--only NAME ...] [--temperatures T ...] [--out docs/students]
 
 Teachers that know some of the classes are merged by MF-LF, balanced. Then each student is trained, every time in a
 process of its own, on
@@ -12,7 +12,8 @@ true        the true labels of the same rows: the supervised ceiling
 
 Reported are the shortest time of two fits (one if it takes longer than ten seconds), the memory that the fit needed at
 its peak, accuracy and log-loss on other rows. Digits ship with scikit-learn; with `--data` the Tiny-ImageNet features
-are measured too (35 classes, 10,000 rows of 256 values, or 2,000 for learners that are slow by nature).
+are measured instead (35 classes, 10,000 rows of 256 values, or 2,000 for learners that are slow by nature). Results are
+saved after every student; what is measured again replaces what stood there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ from sklearn_uhc.students.temperature import sharpen
 Array = NDArray[Any]
 WAYS = ("argmax", "soft", "naive", "true")
 #: Seconds after which a run is given up.
-LIMIT = 100
+LIMIT = 60
 
 
 def lightgbm() -> Any:
@@ -79,13 +80,13 @@ def catboost() -> Any:
 
 #: Name: how to make it, whether 2,000 rows are enough for it, the strategy if not "auto".
 STUDENTS: dict[str, tuple[Callable[[], Any], bool, str]] = {
-    "random forest": (lambda: RandomForestClassifier(100, random_state=0), False, "auto"),
+    "random forest": (lambda: RandomForestClassifier(50, n_jobs=2, random_state=0), False, "auto"),
     "random forest, leaves of 5": (
-        lambda: RandomForestClassifier(100, min_samples_leaf=5, random_state=0),
+        lambda: RandomForestClassifier(50, min_samples_leaf=5, n_jobs=2, random_state=0),
         False,
         "auto",
     ),
-    "extra trees": (lambda: ExtraTreesClassifier(100, random_state=0), False, "auto"),
+    "extra trees": (lambda: ExtraTreesClassifier(50, n_jobs=2, random_state=0), False, "auto"),
     "decision tree": (lambda: DecisionTreeClassifier(min_samples_leaf=5, random_state=0), False, "auto"),
     "10 nearest neighbours": (lambda: KNeighborsClassifier(10), False, "auto"),
     "LightGBM": (lightgbm, False, "auto"),
@@ -203,9 +204,9 @@ def in_its_own_process(name: str, way: str, path: Path) -> dict[str, Any]:
     return answer
 
 
-def measure(dataset: str, problem: Any, temperature: float, names: list[str], folder: Path) -> list[dict[str, Any]]:
+def measure(dataset: str, problem: Any, temperature: float, names: list[str], folder: Path) -> Iterator[dict[str, Any]]:
     """Train all students in all ways."""
-    path, rows = folder / "data.npz", []
+    path = folder / "data.npz"
     prepare(problem, temperature, path)
     print(f"\n{HEAD}", flush=True)
     for name in names:
@@ -213,9 +214,8 @@ def measure(dataset: str, problem: Any, temperature: float, names: list[str], fo
         weighs = has_fit_parameter(STUDENTS[name][0](), "sample_weight")
         row |= {way: in_its_own_process(name, way, path) for way in WAYS if way != "naive" or weighs}
         row.setdefault("naive", {"failed": "no weights"})
-        rows.append(row)
         print(describe(row), flush=True)
-    return rows
+        yield row
 
 
 HEAD = (
@@ -245,6 +245,11 @@ def describe(row: dict[str, Any]) -> str:
         ratio("naive", "MiB"),
     ]
     return "| " + " | ".join([*cells, values("accuracy", 3), values("log-loss", 2)]) + " |"
+
+
+def key(row: dict[str, Any]) -> tuple[str, float, str]:
+    """Return what a measurement is of."""
+    return row["dataset"], row["T"], row["student"]
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
@@ -295,25 +300,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with tinyimagenet_lite0_pca256.npz")
     parser.add_argument("--only", nargs="+", choices=list(STUDENTS), default=list(STUDENTS), metavar="NAME")
-    parser.add_argument("--temperatures", nargs="+", type=float, default=[1.0, 3.0])
+    parser.add_argument("--temperatures", metavar="T", nargs="+", type=float, default=[1.0, 3.0])
     parser.add_argument("--out", type=Path, default=Path("students"), help="JSON and figure, without suffix")
     parser.add_argument("--one", nargs=3, metavar=("NAME", "WAY", "FILE"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         print(json.dumps(train(args.one[0], args.one[1], Path(args.one[2]))))
         return
-    problems = {"digits": digits_problem()}
-    if args.data:
-        problems["Tiny-ImageNet features"] = features_problem(args.data)
-    rows = []
+    problems = {"Tiny-ImageNet features": features_problem(args.data)} if args.data else {"digits": digits_problem()}
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    file = args.out.with_suffix(".json")
+    rows = {key(row): row for row in (json.loads(file.read_text()) if file.exists() else [])}
     with tempfile.TemporaryDirectory() as folder:
         for dataset, problem in problems.items():
             for temperature in args.temperatures:
                 print(f"\n{dataset}, T = {temperature:g}")
-                rows += measure(dataset, problem, temperature, args.only, Path(folder))
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.with_suffix(".json").write_text(json.dumps(rows, indent=1))
-    draw(rows, args.out.with_suffix(".png"))
+                for row in measure(dataset, problem, temperature, args.only, Path(folder)):
+                    rows[key(row)] = row
+                    file.write_text(json.dumps(list(rows.values()), indent=1))
+    draw(sorted(rows.values(), key=lambda row: (row["dataset"], row["T"])), args.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,6 +61,8 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         Smallest probability a teacher may give, see `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
         Where to keep the teachers' answers, so that a search reads each teacher once per X.
+    store : str or path, default=None
+        Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
     store_soft_labels : bool, default=False
         Whether to keep the soft labels of the transfer set in `soft_labels_`.
     n_jobs : int, default=None
@@ -127,6 +130,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         class_lists: Sequence[Any] | None = None,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
+        store: str | os.PathLike[str] | None = None,
         store_soft_labels: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -140,6 +144,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         self.class_lists = class_lists
         self.floor = floor
         self.memory = memory
+        self.store = store
         self.store_soft_labels = store_soft_labels
         self.n_jobs = n_jobs
         self.verbose = verbose

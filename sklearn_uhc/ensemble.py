@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,6 +47,8 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         Smallest probability a teacher may give, see `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
         Where to keep the teachers' answers.
+    store : str or path, default=None
+        Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
     n_jobs : int, default=None
         Number of teachers that answer at the same time.
     verbose : int, default=0
@@ -92,6 +95,7 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         class_lists: Sequence[Any] | None = None,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
+        store: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -102,6 +106,7 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         self.class_lists = class_lists
         self.floor = floor
         self.memory = memory
+        self.store = store
         self.n_jobs = n_jobs
         self.verbose = verbose
 

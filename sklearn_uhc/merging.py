@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -30,6 +31,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
     temperature: float | None
     floor: float | str
     memory: str | Memory | None
+    store: str | os.PathLike[str] | None
     n_jobs: int | None
     verbose: int
     label_space_: LabelSpace
@@ -51,6 +53,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
                 class_lists=self.class_lists,
                 floor=self.floor,
                 memory=self.memory,
+                store=self.store,
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
             ).set_output(transform="default")

@@ -74,3 +74,30 @@ def test_import_brings_no_optional_package_in():
 def test_public_names_exist_and_are_documented():
     for name in sklearn_uhc.__all__:
         assert getattr(sklearn_uhc, name).__doc__
+
+
+def test_everything_else_works_without_torch():
+    code = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("torch", "skorch", "lightgbm", "xgboost", "catboost", "matplotlib", "tqdm", "numba"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Hidden())
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, UnifiedEnsemble
+X, y = load_iris(return_X_y=True)
+teachers = [LogisticRegression(max_iter=500).fit(X[y != k], y[y != k]) for k in (0, 2)]
+for method in ("sd", "ce", "mf_p", "mf_lu", "mf_lf"):
+    HeterogeneousDistiller(teachers, RandomForestClassifier(5), method=method).fit(X).predict(X)
+    UnifiedEnsemble(teachers, method=method).fit(X).predict_proba(X)
+HeterogeneousDistiller(teachers, LogisticRegression(max_iter=500)).fit(X)
+try:
+    HeterogeneousDistiller(teachers, LogisticRegression(), backprop=True).fit(X)
+except ImportError as error:
+    print(error)
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "pip install 'sklearn-uhc[torch]'" in shown

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any
 
@@ -20,8 +21,12 @@ from sklearn_uhc._rows import chunks, count_rows, is_dataset, row_bytes, take_ro
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, teacher_name
 from sklearn_uhc.teachers.input import check_input, input_tags
+from sklearn_uhc.teachers.store import AnswerStore
 
 __all__ = ["TeacherOutputs"]
+
+#: Rows between two commits to a store: what an interruption costs at most.
+STORED_ROWS = 4096
 
 
 class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
@@ -46,6 +51,9 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Where to keep the answers, so that a search reads each teacher once per X. Pays for teachers that are slow on
         many rows: every look-up hashes the teacher and X. Teachers must be picklable; clear it when the code of a
         teacher's class changes.
+    store : str or path, default=None
+        Folder in which the answers are kept, memory-mapped, chunk by chunk: a reading that was interrupted goes on
+        where it stopped, and the same teacher and X are never read twice. For many rows and slow teachers; see Notes.
     n_jobs : int, default=None
         Number of teachers that answer at the same time, in threads.
     verbose : int, default=0
@@ -61,6 +69,11 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         The floor of every teacher.
     n_features_in_ : int
         Number of features, if X is two-dimensional.
+
+    Notes
+    -----
+    `store` finds answers again by a key of the teacher (its parameters and weights) and of X; of a torch Dataset its
+    length and 64 of its rows count. Files of teachers or data that are gone can be deleted at any time.
 
     Examples
     --------
@@ -85,6 +98,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         class_lists: Sequence[Any] | None = None,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
+        store: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -92,6 +106,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         self.class_lists = class_lists
         self.floor = floor
         self.memory = memory
+        self.store = store
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -190,9 +205,9 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
 
     def _read(self, X: Any) -> list[NDArray[np.floating[Any]]]:
         """Ask every teacher, in threads: predictions release the GIL and nothing has to be copied."""
-        read = check_memory(self.memory).cache(read_teacher, ignore=["name"])
+        read = check_memory(self.memory).cache(read_teacher, ignore=["name", "store", "verbose"])
         asked = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")(
-            delayed(read)(teacher, X, len(labels), name=teacher_name(i, teacher))
+            delayed(read)(teacher, X, len(labels), teacher_name(i, teacher), self.store, self.verbose)
             for i, (teacher, labels) in enumerate(zip(self.teachers, self.class_lists_, strict=True))
         )
         return list(progress(asked, total=len(self.teachers), desc="Reading teachers", verbose=self.verbose))
@@ -207,11 +222,44 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         return tags
 
 
-def read_teacher(teacher: Any, X: Any, n_classes: int, name: str) -> NDArray[np.floating[Any]]:
+def read_teacher(
+    teacher: Any, X: Any, n_classes: int, name: str, store: Any = None, verbose: int = 0
+) -> NDArray[np.floating[Any]]:
     """Return one teacher's log-probabilities for all rows, read in chunks of bounded memory."""
-    n = count_rows(X)
+    if store is not None:
+        return _read_into_store(teacher, X, n_classes, name, AnswerStore(store, teacher, X, n_classes), verbose)
     out: NDArray[np.floating[Any]] | None = None
-    for rows in chunks(n, row_bytes(X) + 16 * n_classes):
+    for rows, answer in _answers(teacher, X, n_classes, name):
+        if out is None:
+            out = np.empty((count_rows(X), n_classes), dtype=answer.dtype)
+        out[rows] = answer
+    assert out is not None
+    return out
+
+
+def _read_into_store(
+    teacher: Any, X: Any, n_classes: int, name: str, store: AnswerStore, verbose: int
+) -> NDArray[np.floating[Any]]:
+    """Read what the store has not got yet; a chunk is lost at most."""
+    out: NDArray[np.floating[Any]] | None = None
+    n, done = count_rows(X), store.done
+    parts = _answers(teacher, X, n_classes, name, first=done, most=STORED_ROWS)
+    total = -(-(n - done) // STORED_ROWS)
+    for rows, answer in progress(parts, total=total, desc=f"Reading {name}", verbose=verbose):
+        if out is None:
+            out = store.open(answer.dtype)
+        out[rows] = answer
+        store.commit(out, rows.stop)
+    return store.load()
+
+
+def _answers(
+    teacher: Any, X: Any, n_classes: int, name: str, first: int = 0, most: int | None = None
+) -> Iterator[tuple[slice, NDArray[np.floating[Any]]]]:
+    """Ask for chunk after chunk, from row `first` on, and check every answer."""
+    n = count_rows(X)
+    for part in chunks(n - first, row_bytes(X) + 16 * n_classes, most) if first < n else ():
+        rows = slice(first + part.start, first + part.stop)
         whole = rows.start == 0 and rows.stop == n and not is_dataset(X)
         try:
             answer = log_proba(teacher, X if whole else take_rows(X, rows), name)
@@ -219,11 +267,7 @@ def read_teacher(teacher: Any, X: Any, n_classes: int, name: str) -> NDArray[np.
             add_note(error, f"This came from {name}.")
             raise
         _check_shape(answer.shape, rows.stop - rows.start, n_classes, name)
-        if out is None:
-            out = np.empty((n, n_classes), dtype=answer.dtype)
-        out[rows] = answer
-    assert out is not None
-    return out
+        yield rows, answer
 
 
 def _check_shape(shape: tuple[int, ...], n_rows: int, n_classes: int, name: str) -> None:
