@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test slow check format clean
+.PHONY: demo test slow gpu check format clean
 
 demo: $(VENV)/.plots  ## merge digits classifiers, print the scores, save demo.png
 	$(BIN)/python -m benchmarks.demo
@@ -14,6 +14,9 @@ test: $(VENV)/.dev  ## every test but the slow ones, doctests and README include
 
 slow: $(VENV)/.dev  ## the tests that take minutes
 	$(BIN)/python -m pytest -q -m slow tests
+
+gpu: $(VENV)/.dev  ## the tests for a machine with a GPU
+	$(BIN)/python -m pytest -q -m gpu tests
 
 check: $(VENV)/.dev  ## lint, format, types
 	$(BIN)/ruff check .

@@ -16,6 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherOutputs, TorchTeacher
+from sklearn_uhc._device import resolve_device
+from sklearn_uhc.soft_labels import resolve_method
 
 torch = pytest.importorskip("torch")
 skorch = pytest.importorskip("skorch")
@@ -357,3 +359,68 @@ def test_what_backpropagation_cannot_do(images, teachers, params, error, message
         HeterogeneousDistiller(teachers, **given).fit(images[0][:200])
     with pytest.raises(ValueError, match="takes no sample_weight"):
         HeterogeneousDistiller(teachers, net(), backprop=True).fit(images[0][:50], sample_weight=np.ones(50))
+
+
+# On a GPU: `make gpu`. These could not be run where they were written.
+
+needs_gpu = pytest.mark.skipif(
+    not (torch.cuda.is_available() or torch.backends.mps.is_available()), reason="there is no GPU"
+)
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_gpu_teacher_answers_as_on_the_cpu(images, module):
+    X, _ = images
+    on_gpu, on_cpu = (TorchTeacher(module, list(range(6)), device=d).predict_proba(X) for d in ("auto", "cpu"))
+    np.testing.assert_allclose(on_gpu, on_cpu, atol=1e-4)
+    assert next(module.parameters()).device.type == "cpu"
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("backprop", [False, True])
+def test_gpu_student(images, teachers, backprop):
+    X, y = images
+    student = SoftLabelClassifier(net(max_epochs=20, device=resolve_device("auto")), random_state=0)
+    clf = HeterogeneousDistiller(teachers, student, backprop=backprop).fit(X[600:])
+    assert clf.score(X[600:], y[600:]) > 0.7
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("method", ["sd", "ce", "mf_p", "mf_lu", "mf_lf"])
+def test_gpu_solvers_answer_as_on_the_cpu(method):
+    lists = [[0, 1, 2], [2, 3], [3, 4, 0]]
+    Z = torch.randn(50, 8)
+    transformer = resolve_method(method).set_params(class_lists=lists).fit(Z)
+    on_gpu = transformer.transform(Z.to(resolve_device("auto")))
+    assert on_gpu.device.type != "cpu"
+    torch.testing.assert_close(on_gpu.cpu(), transformer.transform(Z), atol=1e-3, rtol=0)
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_images_in_flat_memory():
+    """Images are made when they are asked for; what is held of them does not grow with their number."""
+    code = """
+import resource, sys, numpy as np, torch
+from torch import nn
+from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TorchTeacher
+class Synthetic(torch.utils.data.Dataset):
+    def __init__(self, n): self.n = n
+    def __len__(self): return self.n
+    def __getitem__(self, i): return torch.full((3, 32, 32), (i % 97) / 97.0)
+torch.manual_seed(0)
+small = lambda k: nn.Sequential(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(48, k))
+teachers = [TorchTeacher(small(3), [0, 1, 2]), TorchTeacher(small(3), [2, 3, 4])]
+import skorch, sklearn
+sklearn.set_config(working_memory=64)
+student = skorch.NeuralNet(small(5), nn.MSELoss, max_epochs=1, batch_size=256, train_split=None, verbose=0)
+peaks = []
+for n in (2_000, 100_000):
+    HeterogeneousDistiller(teachers, SoftLabelClassifier(student)).fit(Synthetic(n))
+    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(peaks[1] - peaks[0])
+"""
+    grown = float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    assert grown < 300, "all images together are 1,200 MiB"
