@@ -5,7 +5,7 @@
 The random-classes protocol on the Tiny-ImageNet features: 20 to 50 classes, 10 to 20 teachers that know 5 to 15 of
 them, 50 to 200 images per class and teacher (as many as there are, none shared), 10,000 unlabelled images of all 200
 classes. A head is linear 256, batch norm, ReLU, linear; SGD with momentum .9, ten epochs at .1 and ten at .01; T = 3.
-Within a trial all students start from the same weights and see the same batches. Every finished trial is saved; a second
+Within a trial all students start from the same weights and see the same batches. Finished trials are saved; a second
 run adds to it.
 """
 

@@ -22,6 +22,7 @@ from sklearn_uhc.soft_labels import (
     ProbabilityFactorization,
     SoftLabelMethod,
 )
+from sklearn_uhc.soft_labels.base import warn_if_disconnected
 from sklearn_uhc.students import SoftLabelClassifier, check_routing, check_student
 from sklearn_uhc.teachers.input import check_input, input_tags
 
@@ -179,6 +180,8 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         self._set_label_space()
         self._check_labels(X, y)
         if self.backprop:
+            if fit_params:
+                raise ValueError(f"Direct backpropagation takes no fit parameters, got {sorted(fit_params)}.")
             return self._fit_by_backprop(X, log_p, student, sample_weight)
         Q = self._merge_teachers(X, log_p)
         targets, sample_weight = self._targets(Q, sample_weight)
@@ -225,6 +228,8 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
                 "balance=True weighs soft labels by their mean over the transfer set, and direct backpropagation makes "
                 "none. Use balance='auto' or False with backprop=True, or backprop=False."
             )
+        if self.store_soft_labels:
+            raise ValueError("Direct backpropagation makes no soft labels: leave store_soft_labels at False.")
         if sample_weight is not None:
             raise ValueError("Direct backpropagation takes no sample_weight: leave it out, or use backprop=False.")
         self.method_ = self._make_method(self.label_space_.class_lists)
@@ -232,6 +237,8 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         answers = np.asarray(self._read_teachers(X, log_p))
         if self.verbose:
             print(f"Training {type(self.student).__name__} by backpropagation, {len(self.classes_)} classes")
+        warn_if_disconnected(self.label_space_, stacklevel=4)
+        self._forget_soft_labels()
         self.class_weight_ = None
         self.student_ = student.set_params(temperature=self.method_.temperature, classes=self.classes_)
         self.student_.fit_to_teachers(X, answers, loss)
@@ -258,14 +265,18 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
 
     def _targets(self, Q: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Balance the soft labels if that is wanted; keep what the user asked to keep."""
-        if hasattr(self, "soft_labels_"):
-            del self.soft_labels_  # of an earlier fit
+        self._forget_soft_labels()
         if self.store_soft_labels:
             self.soft_labels_ = Q
         self.class_weight_ = class_weights(Q, sample_weight) if self._balances(len(Q)) else None
         if self.class_weight_ is None:
             return Q, sample_weight
         return balanced_targets(Q, self.class_weight_, sample_weight)
+
+    def _forget_soft_labels(self) -> None:
+        """Drop what an earlier fit has kept."""
+        if hasattr(self, "soft_labels_"):
+            del self.soft_labels_
 
     def _make_student(self) -> SoftLabelClassifier:
         student: SoftLabelClassifier

@@ -274,6 +274,61 @@ def test_settings_that_mean_nothing_on_soft_labels(data, student, message):
         SoftLabelClassifier(student).fit(X, Q)
 
 
+@pytest.mark.parametrize("params", [{"application": "multiclass"}, {"unbalance": True}, {"pos_bagging_fraction": 0.5}])
+def test_other_names_of_lightgbms_parameters(data, params):
+    X, _, Q = data
+    with pytest.raises(ValueError, match=f"{next(iter(params))}=.* of LGBMClassifier cannot be kept"):
+        SoftLabelClassifier(lgbm(**params)).fit(X, Q)
+    with pytest.raises(ValueError, match="random forests take no objective"):
+        SoftLabelClassifier(lgbm(boosting_type="rf", subsample=0.5, subsample_freq=1)).fit(X, Q)
+
+
+@pytest.mark.parametrize("params", [{"linear_tree": True}, {"linear_trees": True}, {"boosting_type": "dart"}], ids=str)
+def test_lightgbm_predicts_what_it_trained(data, params):
+    """The start of the scores is neither lost nor counted twice."""
+    X, _, Q = data
+    clf = SoftLabelClassifier(lgbm(**params)).fit(X[:300], Q[:300], eval_set=[(X[300:], Q[300:])])
+    reported = next(iter(clf.estimator_.evals_result_["valid_0"].values()))[-1]
+    assert -(Q[300:] * np.log(clf.predict_proba(X[300:]))).sum(axis=1).mean() == pytest.approx(reported, rel=1e-4)
+
+
+def test_xgboost_random_forests(data):
+    X, y, _ = data
+    student = xgboost.XGBRFClassifier(n_estimators=5, random_state=0, n_jobs=1)
+    soft = SoftLabelClassifier(student, classes=list("abcd")[: y.max() + 1]).fit(X, np.eye(y.max() + 1)[y])
+    np.testing.assert_allclose(soft.predict_proba(X), student.fit(X, y).predict_proba(X), atol=2e-6)
+
+
+@pytest.mark.parametrize("learning_rate", [None, 0.1])
+def test_catboost_is_its_own_classifier_with_an_eval_set_too(data, learning_rate):
+    X, y, _ = data
+    H = np.eye(y.max() + 1)[y]
+    student = cat(**{} if learning_rate is None else {"learning_rate": learning_rate})
+    soft = SoftLabelClassifier(student).fit(X[:300], H[:300], eval_set=[(X[300:], H[300:])])
+    plain = student.copy().fit(X[:300], y[:300], eval_set=(X[300:], y[300:]))
+    np.testing.assert_allclose(soft.predict_proba(X), plain.predict_proba(X), atol=1e-6)
+    np.testing.assert_array_equal(np.ravel(soft.estimator_.predict(X)), np.ravel(plain.predict(X)))
+    np.testing.assert_array_equal(soft.estimator_.classes_, plain.classes_)
+
+
+def test_catboost_parameters_that_are_lists(data):
+    X, y, Q = data
+    student = SoftLabelClassifier(cat(ignored_features=[0], eta=0.1))
+    assert np.isfinite(clone(student).fit(X, Q).predict_proba(X)).all()
+    assert clone(student).fit(X, y).score(X, y) > 0.5
+    with pytest.raises(ValueError, match="objective='MultiClass'"):
+        SoftLabelClassifier(cat(objective="MultiClass")).fit(X, Q)
+
+
+@every_booster
+def test_a_pipeline_of_one_step_passes_the_eval_set_on(data, make):
+    X, _, Q = data
+    few = STOPPING[make.__name__] | {"iterations" if make is cat else "n_estimators": 300, "learning_rate": 0.3}
+    alone = SoftLabelClassifier(make(**few)).fit(X[:300], Q[:300], eval_set=[(X[300:], Q[300:])])
+    piped = SoftLabelClassifier(make_pipeline(make(**few))).fit(X[:300], Q[:300], eval_set=[(X[300:], Q[300:])])
+    np.testing.assert_allclose(piped.predict_proba(X), alone.predict_proba(X), atol=1e-12)
+
+
 def test_fewer_rows_than_classes():
     for make in (lgbm, xgb):
         with pytest.raises(ValueError, match="as many rows as classes"):

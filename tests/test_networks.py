@@ -5,7 +5,9 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
@@ -149,6 +151,11 @@ def test_torch_teacher_takes_the_module_to_the_device_and_back():
     assert seen == ["meta", "a batch on meta", "cpu"]
 
 
+def test_torch_teacher_refuses_probabilities(images):
+    with pytest.raises(ValueError, match="Small gives probabilities where TorchTeacher expects logits"):
+        TorchTeacher(Small(6, probabilities=True), list(range(6)), device="cpu").predict(images[0][:5])
+
+
 def test_torch_teacher_with_the_wrong_number_of_outputs(images, module):
     with pytest.raises(ValueError, match=r"Small gave an output of shape \(5, 6\) for 5 rows and 3 classes"):
         TorchTeacher(module, [0, 1, 2], device="cpu").predict(images[0][:5])
@@ -172,7 +179,7 @@ def test_a_skorch_net_is_a_teacher(images):
 
 def test_a_net_written_for_hard_labels_learns_soft_ones(images, soft):
     X, y = images
-    plain = skorch.NeuralNet(Small, nn.MSELoss, max_epochs=8, lr=0.1, optimizer__momentum=0.9, verbose=0)
+    plain = skorch.NeuralNet(Small, nn.CrossEntropyLoss, max_epochs=8, lr=0.1, optimizer__momentum=0.9, verbose=0)
     plain.set_params(iterator_train__shuffle=True)
     for student in (net(), net(criterion=nn.CrossEntropyLoss, train_split=None), plain):
         clf = SoftLabelClassifier(student, random_state=0).fit(X, soft)
@@ -188,6 +195,53 @@ def test_a_module_that_gives_probabilities(images, soft):
     logits = SoftLabelClassifier(net(), random_state=0).fit(X, soft)
     probabilities = SoftLabelClassifier(net(module__probabilities=True), random_state=0).fit(X, soft)
     np.testing.assert_allclose(probabilities.predict_proba(X), logits.predict_proba(X), atol=0.02)
+    other = net(module__probabilities=True, criterion=nn.CrossEntropyLoss)
+    same = SoftLabelClassifier(other, random_state=0).fit(X, soft)
+    np.testing.assert_allclose(same.predict_proba(X), probabilities.predict_proba(X), atol=1e-6)
+
+
+def test_a_replaced_criterion_is_warned_of(images, soft):
+    X, _ = images
+    for params in (
+        {"criterion": nn.MultiMarginLoss},
+        {"criterion__label_smoothing": 0.5, "criterion": nn.CrossEntropyLoss},
+    ):
+        with pytest.warns(UserWarning, match="criterion of NeuralNetClassifier is replaced"):
+            SoftLabelClassifier(net(max_epochs=1, **params)).fit(X[:100], soft[:100])
+
+
+def test_kinds_of_rows(flat, soft):
+    student = SoftLabelClassifier(nn.Linear(64, 10), random_state=0)
+    expected = student.fit(flat, soft).predict_proba(flat)
+    for convert in (
+        csr_matrix,
+        pd.DataFrame,
+        lambda X: torch.as_tensor(X, dtype=torch.float64),
+        lambda X: X.astype(float),
+    ):
+        X = convert(flat)
+        np.testing.assert_allclose(clone(student).fit(X, soft).predict_proba(X), expected, atol=1e-5)
+        teacher = TorchTeacher(student.estimator_.module_, list(range(10)), device="cpu")
+        np.testing.assert_allclose(teacher.predict_proba(X), expected, atol=1e-5)
+
+
+def test_ordinary_labels_for_a_bare_module(flat, images):
+    y = np.array(list("abcdefghij"))[images[1]]
+    clf = SoftLabelClassifier(nn.Linear(64, 10), random_state=0).fit(flat, y)
+    assert clf.score(flat, y) > 0.7
+
+
+def test_nan_and_divergence_are_errors(flat, images, soft):
+    broken = flat.copy()
+    broken[0, 0] = np.nan
+    with pytest.raises(ValueError, match="The student gives NaN"):
+        SoftLabelClassifier(nn.Linear(64, 10), random_state=0).fit(broken, soft).predict(flat)
+
+
+def test_validation_rows_are_not_carried_along(flat, soft):
+    clf = SoftLabelClassifier(nn.Linear(64, 10), random_state=0).fit(flat, soft, eval_set=[(flat, soft)])
+    assert clf.estimator_.history[-1, "valid_loss"] > 0
+    assert len(pickle.dumps(clf)) < 100_000
 
 
 def test_temperature_is_the_networks_own(images, soft):
@@ -339,6 +393,12 @@ def test_backpropagation_through_a_pipeline_a_bare_module_and_a_search(flat, ima
     student = make_pipeline(StandardScaler(), nn.Linear(64, 10))
     clf = HeterogeneousDistiller(models, SoftLabelClassifier(student, random_state=0), backprop=True, method="ce")
     assert clf.fit(flat[600:]).score(flat, y) > 0.7
+    inner = make_pipeline(StandardScaler(), SoftLabelClassifier(nn.Linear(64, 10), random_state=0))
+    same = HeterogeneousDistiller(models, inner, backprop=True, method="ce").fit(flat[600:])
+    np.testing.assert_allclose(same.predict_proba(flat), clf.predict_proba(flat), atol=1e-5)
+    apart = [LogisticRegression().fit(flat, images[1] > 4), LogisticRegression().fit(flat, 2 + (images[1] > 2))]
+    with pytest.warns(UserWarning, match="do not connect"):
+        HeterogeneousDistiller(apart, nn.Linear(64, 4), class_lists=[[0, 1], None], backprop=True).fit(flat)
     bare = HeterogeneousDistiller(models, nn.Linear(64, 10), backprop=True)
     search = GridSearchCV(bare, {"temperature": [1, 3], "backprop": [True, False]}, cv=2).fit(flat[600:], y[600:])
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
@@ -349,6 +409,7 @@ def test_backpropagation_through_a_pipeline_a_bare_module_and_a_search(flat, ima
     [
         ({"balance": True}, ValueError, "balance=True weighs soft labels by their mean"),
         ({"method": "sd"}, ValueError, "StandardDistillation has no form by backpropagation"),
+        ({"store_soft_labels": True}, ValueError, "makes no soft labels"),
         ({"student": RandomForestClassifier()}, TypeError, "RandomForestClassifier is none"),
         ({"student": net(module__probabilities=True)}, ValueError, "leave its softmax out"),
     ],

@@ -23,7 +23,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier, SGDClassifier
 from sklearn.metrics import log_loss
@@ -278,6 +278,70 @@ def test_monotonic_constraints_of_two_classes(data, make):
     assert (P[1::2, 1] >= P[::2, 1] - 1e-12).all()
 
 
+def test_names_of_validation_columns_are_those_of_the_training(data, soft):
+    X, _ = data
+    frame = pd.DataFrame(soft, columns=list("dacb"))
+    student = HistGradientBoostingClassifier(max_iter=3, early_stopping=True)
+    clf = SoftLabelClassifier(student)
+    fitted = [
+        clf.fit(X, frame, eval_set=[(X[:50], rows)]).estimator_.validation_score_[-1]
+        for rows in (frame[:50], frame.loc[:49, list("abcd")], soft[:50])
+    ]
+    assert fitted[0] == fitted[1] == fitted[2]
+    assert clf.classes_.tolist() == list("abcd")
+    assert clf.score(X, soft) == clf.score(X, frame) == clf.score(X, frame[list("abcd")])
+    for wrong in (frame[:50].set_axis(list("wxyz"), axis=1), soft[:50, :3]):
+        with pytest.raises(ValueError, match="must have the classes that fit was given"):
+            clf.fit(X, frame, eval_set=[(X[:50], wrong)])
+    with pytest.raises(ValueError, match="stops early by one set of rows, got 2"):
+        clf.fit(X, frame, eval_set=[(X[:50], frame[:50])] * 2)
+
+
+def test_validation_rows_keep_their_weights(data, soft):
+    X, _ = data
+    weight = np.where(X[:, 0] > 0, 50.0, 1.0)
+    student = HistGradientBoostingClassifier(max_iter=5, early_stopping=True, random_state=0)
+    clf = SoftLabelClassifier(student, random_state=0, validation_fraction=0.3).fit(X, soft, weight)
+    rows = np.random.RandomState(0).permutation(len(X))[:90]
+    losses = -(soft[rows] * np.log(clf.predict_proba(X[rows]))).sum(axis=1)
+    assert -clf.estimator_.validation_score_[-1] == pytest.approx(np.average(losses, weights=weight[rows]), rel=0.01)
+
+
+def test_leaves_count_rows_not_copies(data):
+    X, y = data
+    student = HistGradientBoostingClassifier(max_iter=1, min_samples_leaf=160)
+    for Q in (np.eye(4)[y], 0.96 * np.eye(4)[y] + 0.01):
+        clf = SoftLabelClassifier(student).fit(X, Q)
+        assert clf.estimator_._predictors[0][0].get_n_leaf_nodes() == 1
+
+
+def test_nan_from_a_student_is_an_error(data, soft):
+    class Broken(LinearRegression):
+        def predict(self, X):
+            return np.full((len(X), 4), np.nan)
+
+    X, _ = data
+    with pytest.raises(ValueError, match="The student gives NaN, first for row 0"):
+        SoftLabelClassifier(Broken()).fit(X, soft).predict(X)
+
+
+def test_a_failed_fit_is_no_fit(data, soft):
+    X, _ = data
+    clf = SoftLabelClassifier(LogisticRegression(C=-1))
+    with pytest.raises(ValueError, match="'C' parameter"):
+        clf.fit(X, soft)
+    with pytest.raises(NotFittedError):
+        clf.predict(X)
+
+
+def test_hard_labels_and_weights_in_a_pipeline(data):
+    X, y = data
+    pipe = make_pipeline(StandardScaler(), LogisticRegression())
+    clf = SoftLabelClassifier(pipe).fit(X, y, sample_weight=y + 1.0)
+    expected = pipe.fit(X, y, logisticregression__sample_weight=y + 1.0)
+    np.testing.assert_allclose(clf.predict_proba(X), expected.predict_proba(X))
+
+
 def test_labels_drawn_from_soft_labels(data, soft):
     X, y = data
     student = SoftLabelClassifier(LinearDiscriminantAnalysis(), strategy="sample", random_state=0)
@@ -503,6 +567,9 @@ def test_routing_of_fit_parameters(data, soft):
         ({"estimator": MLPClassifier(early_stopping=True)}, None, ValueError, "Early stopping"),
         ({"estimator": GradientBoostingClassifier(n_iter_no_change=3)}, None, ValueError, "Early stopping"),
         ({"estimator": BaggingClassifier(oob_score=True)}, None, ValueError, "copies of themselves"),
+        ({"estimator": BaggingClassifier(MLPClassifier(early_stopping=True))}, None, ValueError, "Early stopping"),
+        ({"estimator": SVC(probability=True)}, None, ValueError, "probability=True of SVC cross-validates"),
+        ({"estimator": LogisticRegression(C=-1)}, None, ValueError, "'C' parameter"),
         ({"estimator": RandomForestClassifier(warm_start=True)}, None, ValueError, "warm_start .* has no effect"),
         ({"estimator": RandomForestClassifier(oob_score=len)}, None, ValueError, "True or False"),
         ({"estimator": LogisticRegression(class_weight={9: 2})}, None, ValueError, r"names \[9\], which are not"),

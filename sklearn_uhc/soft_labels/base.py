@@ -153,7 +153,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         self._refuse_probabilities(X)
         self.classes_ = self.label_space_.classes
         self._blocks = Blocks.from_label_space(self.label_space_)
-        self._warn_if_disconnected()
+        warn_if_disconnected(self.label_space_, stacklevel=5)
         return X
 
     def _refuse_probabilities(self, X: Any) -> None:
@@ -185,16 +185,6 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_}."
             )
         return X.detach()
-
-    def _warn_if_disconnected(self) -> None:
-        if not self.label_space_.is_connected:
-            warnings.warn(
-                f"The class lists do not connect: {self.label_space_.describe()}. How probable one group is beside "
-                "another is not determined; every group gets mean logit 0. A teacher that knows classes of two "
-                "groups would link them.",
-                UserWarning,
-                stacklevel=4,
-            )
 
     def _solve(self, X: Any, out: Any = None) -> Merged:
         """Merge chunk by chunk into `out`; memory beyond X and Q stays within scikit-learn's `working_memory`."""
@@ -249,6 +239,17 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def warn_if_disconnected(space: LabelSpace, stacklevel: int) -> None:
+    """Warn of groups of classes that no teacher links."""
+    if not space.is_connected:
+        warnings.warn(
+            f"The class lists do not connect: {space.describe()}. How probable one group is beside another is not "
+            "determined; every group gets mean logit 0. A teacher that knows classes of two groups would link them.",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def _check_logs(X: Array, first_row: int) -> None:

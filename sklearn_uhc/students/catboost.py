@@ -5,6 +5,7 @@ CatBoost asks a custom objective for the derivatives row by row; numba, where in
 
 from __future__ import annotations
 
+import json
 import warnings
 from importlib.util import find_spec
 from typing import Any
@@ -81,17 +82,18 @@ class SoftLogLoss(catboost.MultiTargetCustomMetric):
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     """Fit on the soft cross-entropy, from score 0 on, as CatBoost itself starts."""
     given = estimator.get_params(deep=False)
-    if given.get("loss_function") not in LOSSES:
-        raise ValueError(
-            f"loss_function={given['loss_function']!r} of CatBoostClassifier: leave it out on soft labels."
-        )
+    for name in ("loss_function", "objective"):
+        if given.get(name) not in (LOSSES if name == "loss_function" else (None,)):
+            raise ValueError(f"{name}={given[name]!r} of CatBoostClassifier: leave it out on soft labels.")
+    refuse(estimator, {"custom_metric": "it would be computed from hard labels"})
     weighing = "weigh the rows with sample_weight, or the soft labels themselves"
     refuse(estimator, dict.fromkeys(("class_weights", "auto_class_weights", "scale_pos_weight"), weighing))
     if any(given.get(name) for name in EARLY_STOPPING):
         data = data.with_validation()
     two = data.Q.shape[1] == 2
-    targets, sets = (data.Q[:, 1] if two else data.Q), [(X, Q[:, 1] if two else Q) for X, Q in data.eval_set]
-    if given.get("learning_rate") is None:
+    targets = data.Q[:, 1] if two else data.Q
+    sets = [_pool(estimator, rows.X, rows.Q[:, 1] if two else rows.Q, rows.weight) for rows in data.eval_set]
+    if given.get("learning_rate") is None and given.get("eta") is None:
         estimator.set_params(learning_rate=_learning_rate(estimator, data))
     estimator.set_params(allow_const_label=True)
     if two:
@@ -101,7 +103,25 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
         _warn_without_numba()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Failed to import numba")
-        return estimator.fit(data.X, targets, sample_weight=data.weight, eval_set=sets or None, **params)
+        estimator.fit(data.X, targets, sample_weight=data.weight, eval_set=sets or None, **params)
+    if not two:
+        # What CatBoost writes into a model of its own loss: without it `predict` knows no classes.
+        estimator.get_metadata()["class_params"] = json.dumps(
+            {
+                "class_label_type": "Integer",
+                "class_names": list(range(data.Q.shape[1])),
+                "class_to_label": list(range(data.Q.shape[1])),
+                "classes_count": 0,
+            }
+        )
+    return estimator
+
+
+def _pool(estimator: Any, X: Any, y: Any, weight: Any = None) -> Any:
+    """Rows as CatBoost wants them, with the kinds of features that the estimator was told of."""
+    given = estimator.get_params(deep=False)
+    kinds = {name: given[name] for name in ("cat_features", "text_features", "embedding_features") if given.get(name)}
+    return catboost.Pool(X, y, weight=weight, **{name: list(value) for name, value in kinds.items()})
 
 
 class _Stop:
@@ -111,9 +131,12 @@ class _Stop:
 
 def _learning_rate(estimator: Any, data: SoftData) -> float:
     """Return the rate that CatBoost chooses by itself for its own loss: the first iteration tells."""
-    n, L = data.Q.shape
-    probe = catboost.CatBoostClassifier(**estimator.get_params(deep=False) | {"logging_level": None, "verbose": 0})
-    probe.fit(data.X, np.arange(n) % L, callbacks=[_Stop()])
+    L = data.Q.shape[1]
+    own = {name: value for name, value in estimator.get_params(deep=False).items() if "snapshot" not in name}
+    probe = catboost.CatBoostClassifier(**own | {"logging_level": None, "verbose": 0})
+    # Its rule looks at the number of rows, and at whether there are some to stop early by.
+    sets = [_pool(estimator, rows.X, np.arange(len(rows.Q)) % L) for rows in data.eval_set]
+    probe.fit(data.X, np.arange(len(data.Q)) % L, eval_set=sets or None, callbacks=[_Stop()])
     return float(probe.get_all_params()["learning_rate"])
 
 

@@ -25,6 +25,7 @@ from sklearn_uhc.students.soft_data import SoftData
 MODULES = {
     ("lightgbm", "LGBMClassifier"): "lightgbm",
     ("xgboost", "XGBClassifier"): "xgboost",
+    ("xgboost", "XGBRFClassifier"): "xgboost",
     ("catboost", "CatBoostClassifier"): "catboost",
     ("sklearn", "LogisticRegression"): "logistic",
     ("skorch", "NeuralNet"): "skorch",
@@ -65,7 +66,7 @@ class DirectStrategy:
 
 def fresh(estimator: Any) -> Any:
     """Clone the estimator; CatBoost's own way, as scikit-learn's refuses it when a parameter is a list."""
-    return estimator.copy() if type(estimator).__module__.split(".")[0] == "catboost" else clone(estimator)
+    return estimator.copy() if type(estimator).__module__.split(".")[0] == "catboost" else clone(estimator, safe=False)
 
 
 def is_net(estimator: Any) -> bool:
@@ -128,19 +129,26 @@ class SoftCrossEntropy:
         return (gradient[:, 0], hessian[:, 0]) if F.ndim == 1 else (gradient, hessian)
 
 
-def soft_log_loss(Q: NDArray[Any], F: NDArray[Any]) -> float:
+def soft_log_loss(Q: NDArray[Any], F: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
     """Mean soft cross-entropy of scores (n, L), or (n,) for the second of two classes."""
     if F.ndim == 1:
-        return float(-np.mean(Q[:, 1] * log_expit(F) + Q[:, 0] * log_expit(-F)))
-    return float(-np.mean(np.sum(Q * log_softmax(F, axis=1), axis=1)))
+        losses = -(Q[:, 1] * log_expit(F) + Q[:, 0] * log_expit(-F))
+    else:
+        losses = -np.sum(Q * log_softmax(F, axis=1), axis=1)
+    return float(np.average(losses, weights=weight))
 
 
 def evaluation(data: SoftData) -> tuple[list[tuple[Any, NDArray[np.int_]]], Callable[[Any, NDArray[Any]], float]]:
     """Return evaluation sets with labels that say only which set it is, and the loss that reads them so."""
-    sets = [(X, np.full(len(Q), k)) for k, (X, Q) in enumerate(data.eval_set)]
+    if len(data.eval_set) > data.Q.shape[1]:
+        raise ValueError(
+            f"eval_set holds {len(data.eval_set)} sets: boosters take as many as there are classes at most."
+        )
+    sets = [(rows.X, np.full(len(rows.Q), k)) for k, rows in enumerate(data.eval_set)]
 
     def soft_logloss(y_true: NDArray[Any], F: NDArray[Any]) -> float:
-        return soft_log_loss(data.eval_set[int(y_true[0])][1], F)
+        _, Q, weight = data.eval_set[int(y_true[0])]
+        return soft_log_loss(Q, F, weight)
 
     return sets, soft_logloss
 
@@ -148,7 +156,7 @@ def evaluation(data: SoftData) -> tuple[list[tuple[Any, NDArray[np.int_]]], Call
 def stand_in_labels(data: SoftData, name: str) -> NDArray[np.int_]:
     """Return labels in which every class occurs: they tell a booster how many there are, and nothing else."""
     n, L = data.Q.shape
-    if n < L or len(data.eval_set) > L:
+    if n < L:
         raise ValueError(f"{name} needs as many rows as classes at least, got {n} rows for training and {L} classes.")
     return np.arange(n) % L
 

@@ -12,8 +12,16 @@ from sklearn.utils.validation import has_fit_parameter
 from sklearn_uhc.students.direct import SoftCrossEntropy, evaluation, refuse, stand_in_labels
 from sklearn_uhc.students.soft_data import SoftData
 
-EARLY_STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 OBJECTIVES = (None, "multiclass", "softmax", "binary")
+#: LightGBM knows its parameters by many names.
+EARLY_STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
+OBJECTIVE = ("objective_type", "app", "application", "loss")
+BOOSTING = ("boosting_type", "boosting", "boost")
+LINEAR = ("linear_tree", "linear_trees")
+BALANCE = ("is_unbalance", "unbalance", "unbalanced_sets", "scale_pos_weight")
+CLASS_BAGGING = tuple(
+    f"{sign}_{name}" for sign in ("pos", "neg") for name in ("bagging_fraction", "sub_row", "subsample", "bagging")
+)
 
 
 def accepts(estimator: Any) -> bool:
@@ -26,7 +34,12 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     given = estimator.get_params(deep=False)
     if given.get("objective") not in OBJECTIVES:
         raise ValueError(f"objective={given['objective']!r} of LGBMClassifier: soft labels need its default, None.")
-    refuse(estimator, {"is_unbalance": "give class_weight='balanced'", "scale_pos_weight": "give class_weight"})
+    refuse(estimator, dict.fromkeys(OBJECTIVE, "soft labels have their own objective"))
+    refuse(estimator, dict.fromkeys((*BALANCE, *CLASS_BAGGING), "give class_weight instead"))
+    if any(given.get(name) in ("rf", "random_forest") for name in BOOSTING):
+        raise ValueError(
+            "LightGBM's random forests take no objective of soft labels. Use RandomForestClassifier, or boosting."
+        )
     if any(given.get(name) for name in EARLY_STOPPING):
         data = data.with_validation()
     L = data.Q.shape[1]
@@ -58,7 +71,7 @@ def _start(estimator: Any, data: SoftData) -> NDArray[np.float64]:
     """Return the scores that boosting starts from: (L,), or (1,) for two classes."""
     given = estimator.get_params(deep=False)
     # A linear tree has no single value per leaf that the start could be added to afterwards.
-    if given.get("boost_from_average") is False or given.get("linear_tree"):
+    if given.get("boost_from_average") is False or any(given.get(name) for name in LINEAR):
         return np.zeros(1 if data.Q.shape[1] == 2 else data.Q.shape[1])
     log_mean = np.log(data.mean)
     return log_mean[1:] - log_mean[:1] if len(log_mean) == 2 else log_mean

@@ -33,6 +33,7 @@ def accepts(estimator: Any) -> bool:
 
 def fit(estimator: Any, data: SoftData) -> Any:
     """Set `coef_` and `intercept_` to the optimum; whatever the solver, there is one."""
+    estimator._validate_params()
     if data.eval_set:
         raise ValueError("LogisticRegression does not stop early: it takes no eval_set.")
     X = validate_data(estimator, data.X, accept_sparse="csr", dtype=[np.float64, np.float32])

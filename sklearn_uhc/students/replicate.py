@@ -10,6 +10,7 @@ expected loss as it is.
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,11 @@ class ReplicateStrategy:
     @staticmethod
     def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
         """Fit the classifier itself, on the class names."""
-        if _keep_copies_together(estimator):
+        if _keep_copies_together(estimator, bool(data.eval_set)):
             data = data.with_validation()
         rng = check_random_state(data.random_state)
         rows, labels, weights = replicate(data.Q, data.weight, _most_copies(data.X, len(data.Q)), rng)
+        _count_rows_not_copies(estimator, len(rows) / len(data.Q))
         if data.eval_set:
             params |= _validation(estimator, data, labels)
         X = take_rows(data.X, rows)
@@ -75,33 +77,50 @@ def probabilities_of(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.f
     return out
 
 
-def _keep_copies_together(estimator: Any) -> bool:
+def _keep_copies_together(estimator: Any, eval_set: bool) -> bool:
     """Switch off, or refuse, what would tear the copies of a row apart; tell whether validation rows are wanted."""
-    params, name = estimator.get_params(deep=False), type(estimator).__name__
-    if params.get("early_stopping") == "auto":
-        estimator.set_params(early_stopping=False)
-    if params.get("early_stopping") is True and has_fit_parameter(estimator, "X_val"):
-        return True
-    boosting_stops = "subsample" in params and params.get("n_iter_no_change") is not None
-    if params.get("early_stopping") is True or boosting_stops:
-        raise ValueError(
-            f"Early stopping of {name} would validate on copies of its training rows. Switch it off and set the number "
-            "of iterations, for instance by a search."
-        )
-    if params.get("oob_score"):
-        raise ValueError(
-            f"oob_score of {name} would score rows by copies of themselves. Leave it out; score on other rows."
-        )
-    return False
+    params, name = estimator.get_params(), type(estimator).__name__
+    takes_rows = has_fit_parameter(estimator, "X_val")
+    if takes_rows and params.get("early_stopping") == "auto" and eval_set:
+        estimator.set_params(early_stopping=True)
+    wanted = takes_rows and estimator.early_stopping is True
+    for key, value in params.items():  # those of inner estimators as well
+        inner, _, last = key.rpartition("__")
+        if last == "early_stopping" and value == "auto" and not (wanted and not inner):
+            estimator.set_params(**{key: False})
+        boosting_stops = last == "n_iter_no_change" and value is not None and f"{key[: -len(last)]}subsample" in params
+        if (last == "early_stopping" and value is True and not (wanted and not inner)) or boosting_stops:
+            raise ValueError(
+                f"Early stopping of {name} would validate on copies of its training rows. Switch it off and set the "
+                "number of iterations, for instance by a search."
+            )
+        if last == "oob_score" and value:
+            raise ValueError(
+                f"oob_score of {name} would score rows by copies of themselves. Leave it out; score on other rows."
+            )
+        if last == "probability" and value is True:
+            raise ValueError(
+                f"probability=True of {name} cross-validates inside and would split copies of a row. Leave it at "
+                "False: its decision_function is read as scores."
+            )
+    return wanted
+
+
+def _count_rows_not_copies(estimator: Any, copies_per_row: float) -> None:
+    """Let leaves be as small as the user allowed in rows, which copies would have made smaller."""
+    for name in ("min_samples_leaf", "min_samples_split"):
+        value = estimator.get_params(deep=False).get(name)
+        if isinstance(value, Integral) and copies_per_row > 1:
+            estimator.set_params(**{name: max(int(value), round(int(value) * copies_per_row))})
 
 
 def _validation(estimator: Any, data: SoftData, trained: NDArray[np.int_]) -> dict[str, Any]:
     """Return the validation rows as copies, for estimators that take some."""
     if not has_fit_parameter(estimator, "X_val"):
         raise ValueError(f"{type(estimator).__name__} takes no eval_set.")
-    X, Q = data.eval_set[0]
+    X, Q, weight = data.one_eval_set(type(estimator).__name__)
     known = np.isin(np.arange(Q.shape[1]), trained)
-    rows, labels, weights = replicate(np.where(known, Q, 0.0))
+    rows, labels, weights = replicate(np.where(known, Q, 0.0), weight)
     return {"X_val": take_rows(X, rows), "y_val": data.classes[labels], "sample_weight_val": weights}
 
 

@@ -7,6 +7,7 @@ stratified split, the accuracy of hard labels that skorch reports.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from skorch import NeuralNet, NeuralNetClassifier
 from skorch.dataset import Dataset as SkorchDataset
@@ -105,10 +107,13 @@ def fit(net: Any, data: SoftData, **params: Any) -> Any:
     probabilities = _prepare(net, data.X, data.classes)
     net.set_params(criterion=SoftTargetLoss, criterion__temperature=data.temperature)
     net.set_params(criterion__probabilities=probabilities)
+    split = net.train_split
     if data.eval_set:
-        X, Q = data.eval_set[0]
+        X, Q, _ = data.one_eval_set(type(net).__name__)
         net.set_params(train_split=predefined_split(_as_dataset(X, Q.astype(np.float32))))
-    return _train(net, data.X, targets.astype(np.float32), data.random_state, params)
+    _train(net, data.X, targets.astype(np.float32), data.random_state, params)
+    net.train_split = split  # those rows are nothing that the net should carry along
+    return net
 
 
 def fit_to_teachers(net: Any, X: Any, log_p: NDArray[Any], loss: Any, random_state: Any) -> Any:
@@ -147,15 +152,22 @@ def _train(net: Any, X: Any, targets: NDArray[Any], random_state: Any, params: d
 
 def _prepare(net: Any, X: Any, classes: NDArray[Any]) -> bool:
     """Put settings for hard labels right; tell whether the module gives probabilities instead of logits."""
-    by_rule = net.criterion is nn.NLLLoss or isinstance(net.criterion, nn.NLLLoss)
+    set_by_user = [name for name in net.get_params(deep=False) if name.startswith("criterion__")]
+    if net.criterion not in (nn.NLLLoss, nn.CrossEntropyLoss, SoftTargetLoss) or set_by_user:
+        warnings.warn(
+            f"The criterion of {type(net).__name__} is replaced by the loss on soft labels, together with "
+            f"{set_by_user or 'its settings'}. Weigh classes or rows in the soft labels or with sample_weight.",
+            UserWarning,
+            stacklevel=6,
+        )
     split = net.train_split
     if isinstance(split, ValidSplit) and split.stratified:
         net.set_params(train_split=ValidSplit(split.cv, stratified=False, random_state=split.random_state))
-    for name in [name for name in net.get_params(deep=False) if name.startswith("criterion__")]:
+    for name in set_by_user:
         delattr(net, name)
     if isinstance(net, NeuralNetClassifier):
         net.set_params(classes=classes, callbacks__valid_acc=None)
-    probabilities = _gives_probabilities(net, X, len(classes)) and by_rule
+    probabilities = _gives_probabilities(net, X, len(classes))
     net.set_params(predict_nonlinearity=None if probabilities else softmax)
     return probabilities
 
@@ -188,8 +200,10 @@ def as_input(X: Any, rows: int | None = None) -> Any:
             return WithTargets(X, np.zeros(len(X)))  # type: ignore[arg-type]
         inputs = WithTargets(X, np.zeros(len(X)))  # type: ignore[arg-type]
         return torch.stack([torch.as_tensor(inputs[i][0]) for i in range(min(rows, len(inputs)))])
-    if not isinstance(X, (dict, Tensor)):
-        X = np.asarray(X)
+    if isinstance(X, Tensor):
+        X = X.float() if X.dtype == torch.float64 else X
+    elif not isinstance(X, dict):
+        X = X.toarray() if issparse(X) else np.asarray(X)
         X = X.astype(np.float32) if X.dtype == np.float64 else X
     return X if rows is None else X[:rows]
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from sklearn_uhc._rows import take_rows
+
+
+class EvalRows(NamedTuple):
+    """Rows to stop early by."""
+
+    X: Any
+    Q: NDArray[np.float64]  #: (m, L), rows on the simplex
+    weight: NDArray[np.float64] | None = None  #: (m,)
 
 
 @dataclass(frozen=True)
@@ -20,7 +28,7 @@ class SoftData:
     Q: NDArray[np.float64]  #: (n, L), rows on the simplex
     weight: NDArray[np.float64] | None  #: (n,)
     classes: NDArray[Any]  #: (L,), sorted
-    eval_set: tuple[tuple[Any, NDArray[np.float64]], ...] = ()  #: rows to stop early by, with their soft labels
+    eval_set: tuple[EvalRows, ...] = ()  #: rows to stop early by
     validation_fraction: float = 0.1
     random_state: Any = None
     temperature: float = 1.0  #: of the soft labels, for students that handle it themselves
@@ -53,7 +61,13 @@ class SoftData:
             )
         order = check_random_state(self.random_state).permutation(n)
         held_out = self.rows(order[:aside])
-        return replace(self.rows(np.sort(order[aside:])), eval_set=((held_out.X, held_out.Q),))
+        return replace(self.rows(np.sort(order[aside:])), eval_set=(EvalRows(held_out.X, held_out.Q, held_out.weight),))
+
+    def one_eval_set(self, name: str) -> EvalRows:
+        """Return the rows to stop early by, for an estimator that takes one such set."""
+        if len(self.eval_set) > 1:
+            raise ValueError(f"{name} stops early by one set of rows, got {len(self.eval_set)} in eval_set.")
+        return self.eval_set[0]
 
     def with_class_weight(self, class_weight: Any) -> SoftData:
         """Put class weights into the soft labels: targets w q / sum(w q), row weights times sum(w q)."""

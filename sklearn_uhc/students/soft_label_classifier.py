@@ -23,7 +23,7 @@ from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.students.direct import DirectStrategy, as_estimator, fresh, is_net
 from sklearn_uhc.students.replicate import ReplicateStrategy
 from sklearn_uhc.students.sample import SampleStrategy
-from sklearn_uhc.students.soft_data import SoftData
+from sklearn_uhc.students.soft_data import EvalRows, SoftData
 from sklearn_uhc.students.temperature import on_simplex, sharpen, student_temperature
 from sklearn_uhc.students.twins import TwinStrategy
 
@@ -87,7 +87,13 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     `class_weight` of the estimator is put into the soft labels: a class of weight 2 counts twice in every row.
 
     A fitted booster is an ordinary one: `estimator_.booster_.save_model`, `estimator_.save_model` and feature
-    importances work, and the saved model gives probabilities by itself, at the temperature of the soft labels.
+    importances work, and the saved model gives probabilities by itself, at the temperature of the soft labels. Its
+    classes are the numbers of `classes_`. CatBoost wants lists as tuples where scikit-learn has to clone it
+    (`cat_features=("colour",)`), and numba for speed.
+
+    A bare torch module becomes a skorch net with Adam at 0.001, batches of 128 and 20 epochs: a start, to be replaced
+    by a net of your own. A module may give logits or probabilities; in a net, the criterion is replaced by the soft
+    cross-entropy.
 
     Replication leaves out entries below 0.001 / L: at most 0.1 % of a row's mass, which its other classes take over. It
     costs up to L copies of a row; where scikit-learn's `working_memory` holds fewer, small entries are drawn at random,
@@ -182,7 +188,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         -------
         labels : ndarray of shape (n,)
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "estimator_")
         if self.strategy_ == "hard":
             return self.estimator_.predict(X)
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
@@ -200,7 +206,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         proba : ndarray of shape (n, L)
             Columns follow `classes_`. An estimator with `decision_function` only gives the softmax of its scores.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "estimator_")
         if self.strategy_ in ("hard", "pipeline"):
             return np.exp(log_proba(self.estimator_, X, type(self.estimator_).__name__))
         strategy = next(s for s in STRATEGIES if s.name == self.strategy_)
@@ -240,8 +246,8 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         accuracy : float
         """
         if self._is_soft(y):
-            columns = self._column_classes(y, np.shape(y)[1])
-            y = columns[np.asarray(y).argmax(axis=1)]
+            check_is_fitted(self, "estimator_")
+            y = self._columns_like_fit(y)[np.asarray(y).argmax(axis=1)]
         return float(super().score(X, y, sample_weight))
 
     @property
@@ -279,20 +285,38 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _fit_hard(self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]) -> SoftLabelClassifier:
         if self.classes is not None:
             raise ValueError("classes names the columns of soft labels, but y holds ordinary labels: leave it at None.")
-        if sample_weight is not None and has_fit_parameter(self.estimator, "sample_weight"):
-            params["sample_weight"] = sample_weight
-        elif sample_weight is not None:
-            raise TypeError(f"{type(self.estimator).__name__}.fit takes no sample_weight.")
-        self.estimator_ = clone(self.estimator).fit(X, y, **params)
-        self.classes_ = self.estimator_.classes_
+        estimator = as_estimator(self.estimator)
+        if estimator is not self.estimator:  # a bare module has no criterion for hard labels
+            return self._fit_one_hot(X, y, sample_weight, params)
+        last = estimator.steps[-1] if isinstance(estimator, Pipeline) else ("", estimator)
+        if sample_weight is not None and not has_fit_parameter(last[1], "sample_weight"):
+            raise TypeError(f"{type(last[1]).__name__}.fit takes no sample_weight.")
+        if sample_weight is not None:
+            params[f"{last[0]}__sample_weight" if last[0] else "sample_weight"] = sample_weight
+        self.estimator_ = fresh(estimator).fit(X, y, **params)
+        self.classes_ = self._columns = self.estimator_.classes_
         self.strategy_ = "hard"
+        return self
+
+    def _fit_one_hot(self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]) -> SoftLabelClassifier:
+        self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
+        self._columns = self.classes_
+        weights = self.validation_fraction, self.random_state, float(self.temperature)
+        data = SoftData(X, np.eye(len(self.classes_))[codes], sample_weight, self.classes_, (), *weights)
+        self.class_prior_ = data.mean
+        self._fit_soft(data, params)
         return self
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> SoftData:
         """Validate soft labels, those to stop early by as well, and drop rows of no weight."""
-        Q = self._check_soft_labels(X, y)
+        self._columns = self._column_classes(y, np.shape(y)[1])
+        self.classes_ = np.sort(self._columns)
+        Q = self._check_soft_labels(X, y, self._columns)
         pairs = [eval_set] if isinstance(eval_set, tuple) and len(eval_set) == 2 else list(eval_set or [])
-        sets = tuple((X_val, self._check_soft_labels(X_val, y_val)) for X_val, y_val in pairs)
+        sets = tuple(
+            EvalRows(X_val, self._check_soft_labels(X_val, y_val, self._columns_like_fit(y_val)))
+            for X_val, y_val in pairs
+        )
         own = self.validation_fraction, self.random_state, float(self.temperature)
         data = SoftData(X, Q, sample_weight, self.classes_, sets, *own)
         if sample_weight is not None and not sample_weight.all():  # rows of no weight are no neighbours either
@@ -323,10 +347,12 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _fit_pipeline(self, data: SoftData, params: dict[str, Any]) -> None:
         """Fit the transformers on X as it is, then the last step on soft labels."""
         name, last = self.estimator.steps[-1]
-        head, X = clone(self.estimator[:-1]), data.X
+        head, X, sets = clone(self.estimator[:-1]), data.X, [(rows.X, rows.Q) for rows in data.eval_set]
         if len(head.steps):
             X = head.fit_transform(X, self.classes_[data.Q.argmax(axis=1)])
-            params = params | {"eval_set": [(head.transform(X_val), Q_val) for X_val, Q_val in data.eval_set]}
+            sets = [(head.transform(X_val), Q_val) for X_val, Q_val in sets]
+        if sets:
+            params = params | {"eval_set": sets}
         own: dict[str, Any] = {"strategy": self.strategy, "validation_fraction": self.validation_fraction}
         student = clone(last) if isinstance(last, SoftLabelClassifier) else SoftLabelClassifier(last, **own)
         if student.random_state is None:
@@ -356,7 +382,10 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if isinstance(estimator, Pipeline):
             name, last = estimator.steps[-1]
             head = clone(estimator[:-1])
-            inner = SoftLabelClassifier(last, temperature=self.temperature, random_state=self.random_state)
+            inner = clone(last) if isinstance(last, SoftLabelClassifier) else SoftLabelClassifier(last)
+            if inner.random_state is None:
+                inner.set_params(random_state=self.random_state)
+            inner.set_params(temperature=self.temperature)
             inner.fit_to_teachers(head.fit_transform(X) if len(head.steps) else X, log_p, loss)
             self.estimator_, self.strategy_ = Pipeline([*head.steps, (name, inner)]), "pipeline"
         elif is_net(estimator):
@@ -369,7 +398,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"Direct backpropagation trains networks: {type(estimator).__name__} is none. Give a skorch net or a "
                 "torch module, or backprop=False."
             )
-        self.classes_ = loss.classes
+        self.classes_ = self._columns = loss.classes
         self.class_prior_ = np.full(len(self.classes_), 1 / len(self.classes_))
         return self
 
@@ -385,9 +414,18 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(f"classes must name each of the {n_columns} columns of y once, got {given}.")
         return LabelSpace([names]).class_lists[0]
 
-    def _check_soft_labels(self, X: Any, y: Any) -> NDArray[np.float64]:
+    def _columns_like_fit(self, y: Any) -> NDArray[Any]:
+        """Return the class of every column of y: by name if they have names, else as in `fit`."""
+        n, own = np.shape(y)[1], self._columns
+        names = list(getattr(y, "columns", range(n)))
+        named = names != list(range(n))
+        if (named and set(names) != set(own.tolist())) or n != len(own):
+            what = names if named else f"{n} columns"
+            raise ValueError(f"Soft labels must have the classes that fit was given, {own.tolist()}, got {what}.")
+        return np.asarray(names, dtype=own.dtype) if named else own
+
+    def _check_soft_labels(self, X: Any, y: Any, columns: NDArray[Any]) -> NDArray[np.float64]:
         """Validate soft labels and return them with their columns in the order of `classes_`."""
-        columns = self._column_classes(y, np.shape(y)[1])
         Q = check_array(y, dtype=np.float64, input_name="y")
         if len(Q) != count_rows(X):
             raise ValueError(
@@ -408,9 +446,14 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"Soft labels must be probabilities: row {row} of y sums to {total[row]:.6g}. Normalise the rows, and "
                 "give row weights as sample_weight."
             )
-        order = np.argsort(columns)
-        self.classes_ = columns[order]
-        return Q[:, order] / total[:, None]
+        return Q[:, np.argsort(columns)] / total[:, None]
+
+    def __sklearn_clone__(self) -> Any:
+        without = copy.copy(self)
+        without.estimator = None
+        new = super(SoftLabelClassifier, without).__sklearn_clone__()
+        new.estimator = fresh(self.estimator)
+        return new
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -15,6 +15,11 @@ GENERATIVE = (BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialN
 
 def on_simplex(S: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
     """Normalise rows that are not negative; a row of zeros becomes the prior."""
+    if np.isnan(S).any():
+        raise ValueError(
+            f"The student gives NaN, first for row {int(np.argmax(np.isnan(S).any(axis=1)))}: missing values in X, or "
+            "a training that diverged (try a lower learning rate)."
+        )
     total = S.sum(axis=1, keepdims=True)
     return np.where(total > 0, S / np.where(total > 0, total, 1.0), prior)
 

@@ -80,13 +80,13 @@ class TwinStrategy:
         if isinstance(fitted, RadiusNeighborsRegressor):
             with warnings.catch_warnings():  # it says that it predicts NaN there, which nobody gets to see
                 warnings.filterwarnings("ignore", message="One or more samples have no neighbors")
-                S = fitted.predict(X)
+                S = np.nan_to_num(fitted.predict(X), nan=0.0)
         else:
             S = fitted.predict(X)
         S = np.asarray(S, dtype=float)
         if S.ndim == 1:
             S = S[:, None] if len(classes) == 1 else np.column_stack([1 - S, S])
-        return np.maximum(np.nan_to_num(S, nan=0.0), 0.0)
+        return np.maximum(S, 0.0)
 
 
 def regressor_twin(classifier: Any, n_classes: int) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from sklearn_uhc._device import resolve_device
@@ -110,11 +111,11 @@ class TorchTeacher(ClassifierMixin, BaseEstimator):
         with _borrowed(self.module, device) as module, torch.inference_mode(), mixed:
             for start in range(0, len(out), self.batch_size):
                 rows = slice(start, min(start + self.batch_size, len(out)))
-                batch = torch.as_tensor(take_rows(X, rows)).to(device)
-                if batch.dtype == torch.float64:
-                    batch = batch.float()
+                batch = _as_tensor(take_rows(X, rows)).to(device)
                 logits = module(batch if self.preprocess is None else self.preprocess(batch))
                 self._check_logits(logits, len(batch))
+                if start == 0:
+                    self._check_no_probabilities(logits)
                 out[rows] = logits.float().cpu().numpy()
         return out
 
@@ -172,8 +173,24 @@ class TorchTeacher(ClassifierMixin, BaseEstimator):
                 f"{len(self.classes)} classes: it must give one logit per class."
             )
 
+    def _check_no_probabilities(self, logits: Any) -> None:
+        if logits.shape[1] > 1 and bool((logits >= 0).all()) and bool(((logits.sum(dim=1) - 1).abs() < 1e-3).all()):
+            raise ValueError(
+                f"{type(self.module).__name__} gives probabilities where TorchTeacher expects logits: leave its last "
+                "softmax out, or wrap it in a module that returns their logarithm."
+            )
+
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+
+def _as_tensor(batch: Any) -> Any:
+    """Bring rows of anything to a tensor, floats to single precision."""
+    import torch
+
+    if not isinstance(batch, torch.Tensor):
+        batch = torch.as_tensor(batch.toarray() if issparse(batch) else np.asarray(batch))
+    return batch.float() if batch.dtype == torch.float64 else batch
 
 
 @contextmanager
