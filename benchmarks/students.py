@@ -52,12 +52,11 @@ from sklearn.utils.validation import has_fit_parameter
 from benchmarks.digits import make_trial
 from sklearn_uhc import LabelSpace, LogitFactorization, SoftLabelClassifier, TeacherOutputs
 from sklearn_uhc.balance import balanced_targets, class_weights
+from sklearn_uhc.students.soft_label_classifier import resolve_strategy
 from sklearn_uhc.students.temperature import sharpen
 
 Array = NDArray[Any]
 WAYS = ("argmax", "soft", "naive", "true")
-#: Seconds after which a run is given up.
-LIMIT = 100
 
 
 def lightgbm() -> Any:
@@ -104,7 +103,7 @@ STUDENTS: dict[str, tuple[Callable[[], Any], int, str]] = {
         1_000,
         "auto",
     ),
-    "SGD, log loss": (lambda: SGDClassifier(loss="log_loss", alpha=1e-2, random_state=0), 10_000, "auto"),
+    "SGD, log loss": (lambda: SGDClassifier(loss="log_loss", alpha=1e-2, random_state=0), 1_000, "auto"),
     "naive Bayes": (GaussianNB, 10_000, "auto"),
     "SVC": (SVC, 500, "auto"),
     "multilayer perceptron": (lambda: MLPClassifier((64,), max_iter=20, random_state=0), 1_000, "auto"),
@@ -194,13 +193,13 @@ def train(name: str, way: str, path: Path) -> dict[str, Any]:
     return found
 
 
-def in_its_own_process(name: str, way: str, path: Path) -> dict[str, Any]:
+def in_its_own_process(name: str, way: str, path: Path, limit: float) -> dict[str, Any]:
     """Train in a new process; one that takes too long or fails is recorded as such."""
     command = [sys.executable, "-m", "benchmarks.students", "--one", name, way, str(path)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        return {"failed": f"> {LIMIT} s"}
+        return {"failed": f"> {limit:g} s"}
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         return {"failed": lines[-1][:80] if lines else f"exit {done.returncode}"}
@@ -208,16 +207,20 @@ def in_its_own_process(name: str, way: str, path: Path) -> dict[str, Any]:
     return answer
 
 
-def measure(dataset: str, problem: Any, temperature: float, names: list[str], folder: Path) -> Iterator[dict[str, Any]]:
+def measure(
+    dataset: str, problem: Any, temperature: float, names: list[str], folder: Path, limit: float
+) -> Iterator[dict[str, Any]]:
     """Train all students in all ways."""
     path = folder / "data.npz"
     prepare(problem, temperature, path)
     print(f"\n{HEAD}", flush=True)
     for name in names:
         row: dict[str, Any] = {"dataset": dataset, "T": temperature, "student": name}
-        weighs = has_fit_parameter(STUDENTS[name][0](), "sample_weight")
-        row |= {way: in_its_own_process(name, way, path) for way in WAYS if way != "naive" or weighs}
-        row.setdefault("naive", {"failed": "no weights"})
+        student, _, strategy = STUDENTS[name]
+        copied = resolve_strategy(student(), strategy).name == "replicate"
+        weighs = has_fit_parameter(student(), "sample_weight")
+        row |= {w: in_its_own_process(name, w, path, limit) for w in WAYS if w != "naive" or (weighs and not copied)}
+        row.setdefault("naive", {"failed": "the same" if copied else "no weights"})
         print(describe(row), flush=True)
         yield row
 
@@ -304,6 +307,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with tinyimagenet_lite0_pca256.npz")
     parser.add_argument("--only", nargs="+", choices=list(STUDENTS), default=list(STUDENTS), metavar="NAME")
+    parser.add_argument("--limit", type=float, default=60, help="seconds after which a training is given up")
     parser.add_argument("--temperatures", metavar="T", nargs="+", type=float, default=[1.0, 3.0])
     parser.add_argument("--out", type=Path, default=Path("students"), help="JSON and figure, without suffix")
     parser.add_argument("--one", nargs=3, metavar=("NAME", "WAY", "FILE"), help=argparse.SUPPRESS)
@@ -319,7 +323,7 @@ def main() -> None:
         for dataset, problem in problems.items():
             for temperature in args.temperatures:
                 print(f"\n{dataset}, T = {temperature:g}")
-                for row in measure(dataset, problem, temperature, args.only, Path(folder)):
+                for row in measure(dataset, problem, temperature, args.only, Path(folder), args.limit):
                     rows[key(row)] = row
                     file.write_text(json.dumps(list(rows.values()), indent=1))
     draw(sorted(rows.values(), key=lambda row: (row["dataset"], row["T"])), args.out.with_suffix(".png"))
