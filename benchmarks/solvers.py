@@ -138,7 +138,7 @@ def cvxpy_ce(blocks: Blocks, P: Array) -> float | None:
 
 
 def least(method: str, blocks: Blocks, Z: Array) -> float:
-    """Seconds per sample of what the method cannot do without: one product with all class columns, and its exponentials.
+    """Seconds per sample of what the method cannot do without: one product with all columns, and exponentials.
 
     MF-LF takes none; its answer is a product with one matrix of that size.
     """

@@ -90,7 +90,7 @@ STUDENTS: dict[str, tuple[Callable[[], Any], int, str]] = {
     "10 nearest neighbours": (lambda: KNeighborsClassifier(10), 10_000, "auto"),
     "LightGBM": (lightgbm, 10_000, "auto"),
     "XGBoost": (xgboost, 10_000, "auto"),
-    "CatBoost": (catboost, 10_000, "auto"),
+    "CatBoost": (catboost, 2_000, "auto"),
     "logistic regression": (lambda: LogisticRegression(C=0.01, max_iter=300), 10_000, "auto"),
     "histogram boosting": (lambda: HistGradientBoostingClassifier(max_iter=10, random_state=0), 1_000, "auto"),
     "gradient boosting": (
