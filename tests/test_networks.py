@@ -27,6 +27,8 @@ from skorch.callbacks import EarlyStopping, EpochScoring, LRScheduler  # noqa: E
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, Dataset, TensorDataset  # noqa: E402
 
+torch.set_num_threads(1)  # tests run in two processes: more threads than cores would slow them down
+
 
 class Small(nn.Module):
     """A convolution and a linear layer for 8 x 8 images."""
@@ -390,10 +392,11 @@ def test_backpropagation_through_a_pipeline_a_bare_module_and_a_search(flat, ima
         LogisticRegression(max_iter=300).fit(flat[:600][y[:600] < 6], y[:600][y[:600] < 6]),
         LogisticRegression(max_iter=300).fit(flat[:600][y[:600] > 3], y[:600][y[:600] > 3]),
     ]
-    student = make_pipeline(StandardScaler(), nn.Linear(64, 10))
+    linear = nn.Linear(64, 10)
+    student = make_pipeline(StandardScaler(), linear)
     clf = HeterogeneousDistiller(models, SoftLabelClassifier(student, random_state=0), backprop=True, method="ce")
     assert clf.fit(flat[600:]).score(flat, y) > 0.7
-    inner = make_pipeline(StandardScaler(), SoftLabelClassifier(nn.Linear(64, 10), random_state=0))
+    inner = make_pipeline(StandardScaler(), SoftLabelClassifier(linear, random_state=0))
     same = HeterogeneousDistiller(models, inner, backprop=True, method="ce").fit(flat[600:])
     np.testing.assert_allclose(same.predict_proba(flat), clf.predict_proba(flat), atol=1e-5)
     apart = [LogisticRegression().fit(flat, images[1] > 4), LogisticRegression().fit(flat, 2 + (images[1] > 2))]

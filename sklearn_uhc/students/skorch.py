@@ -204,7 +204,8 @@ def as_input(X: Any, rows: int | None = None) -> Any:
         X = X.float() if X.dtype == torch.float64 else X
     elif not isinstance(X, dict):
         X = X.toarray() if issparse(X) else np.asarray(X)
-        X = X.astype(np.float32) if X.dtype == np.float64 else X
+        # Torch wants arrays that it could write to; those of a DataFrame cannot be.
+        X = X.astype(np.float32) if X.dtype == np.float64 else np.require(X, requirements="W")
     return X if rows is None else X[:rows]
 
 

@@ -189,7 +189,8 @@ def _as_tensor(batch: Any) -> Any:
     import torch
 
     if not isinstance(batch, torch.Tensor):
-        batch = torch.as_tensor(batch.toarray() if issparse(batch) else np.asarray(batch))
+        # Torch wants arrays that it could write to; those of a DataFrame cannot be.
+        batch = torch.as_tensor(np.require(batch.toarray() if issparse(batch) else batch, requirements="W"))
     return batch.float() if batch.dtype == torch.float64 else batch
 
 
