@@ -202,6 +202,15 @@ def test_a_module_that_gives_probabilities(images, soft):
     np.testing.assert_allclose(same.predict_proba(X), probabilities.predict_proba(X), atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "params", [{"callbacks": "disable"}, {"callbacks__valid_acc": None}, {"callbacks": []}], ids=str
+)
+def test_callbacks_that_are_off_already(images, soft, params):
+    X, _ = images
+    clf = SoftLabelClassifier(net(max_epochs=1, **params), random_state=0).fit(X[:100], soft[:100])
+    assert clf.predict_proba(X[:3]).shape == (3, 10)
+
+
 def test_a_replaced_criterion_is_warned_of(images, soft):
     X, _ = images
     for params in (

@@ -166,7 +166,9 @@ def _prepare(net: Any, X: Any, classes: NDArray[Any]) -> bool:
     for name in set_by_user:
         delattr(net, name)
     if isinstance(net, NeuralNetClassifier):
-        net.set_params(classes=classes, callbacks__valid_acc=None)
+        net.set_params(classes=classes)
+        if net.callbacks != "disable" and not hasattr(net, "callbacks__valid_acc"):
+            net.set_params(callbacks__valid_acc=None)
     probabilities = _gives_probabilities(net, X, len(classes))
     net.set_params(predict_nonlinearity=None if probabilities else softmax)
     return probabilities
