@@ -159,24 +159,36 @@ class LogitFactorizationLoss(TeacherLoss):
         MF-LF or MF-LU.
     lam : float, default=0.01
         Weight of the regularisation, with `scale="free"` only.
+    factor : float, default=None
+        Multiplies the objective. None: 1 with `scale="free"`; with `scale="fixed"` 1 over twice the mean length of the
+        class lists, with which the curvature at uniform answers is that of CE-BP, so that both take the same learning
+        rate. With 1 it is the objective itself.
     """
 
     def __init__(
-        self, class_lists: Sequence[Any], *, temperature: float = 3.0, scale: str = "fixed", lam: float = 0.01
+        self,
+        class_lists: Sequence[Any],
+        *,
+        temperature: float = 3.0,
+        scale: str = "fixed",
+        lam: float = 0.01,
+        factor: float | None = None,
     ) -> None:
         super().__init__(class_lists, temperature=temperature)
         if scale not in ("fixed", "free"):
             raise ValueError(f"scale must be 'fixed' or 'free', got {scale!r}.")
         self.scale, self.lam = scale, float(lam)
+        default = 1.0 if scale == "free" else 0.5 / float(self._blocks.sizes.mean())
+        self.factor = default if factor is None else float(factor)
 
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
         Z = blocks.center(Z)
         if self.scale == "fixed":
             error: Tensor = blocks.center(Z - blocks.by_class(u))
-            return (error**2).sum(dim=1)
+            return self.factor * (error**2).sum(dim=1)
         V = mf_lu.best_v(Z, u.detach(), self.lam, blocks)
         objective: Tensor = mf_lu.objective(Z, u, V, self.lam, blocks)
-        return objective
+        return self.factor * objective
 
     def scales(self, logits: Tensor, log_p: Tensor) -> Tensor:
         """Return v (n, N): how much each teacher's logits are stretched against the network's; ones if fixed.

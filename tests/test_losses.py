@@ -67,7 +67,7 @@ def test_value_and_gradient_are_the_solvers(answers, name):
     blocks, log_p, logits = answers
     value, gradient = solver_gradients(name, log_p, logits, blocks)
     x = torch.asarray(logits).requires_grad_()
-    loss = make(name)(x, torch.asarray(log_p))
+    loss = make(name, **{} if name == "ce" else {"factor": 1})(x, torch.asarray(log_p))
     loss.backward()
     assert loss.item() == pytest.approx(value.mean(), abs=1e-9)
     np.testing.assert_allclose(x.grad.numpy(), gradient / T / len(logits), atol=1e-9)
@@ -84,15 +84,19 @@ def test_mf_p_is_the_solvers_objective_times_a_factor(answers):
     assert losses.ProbabilityFactorizationLoss([[0, 1], [1, 2, 3, 4]]).factor == 1.5
 
 
-def test_mf_p_and_ce_start_with_the_same_curvature():
+def test_mf_p_mf_lf_and_ce_start_with_the_same_curvature():
     """Five teachers that know the same four classes and cannot tell them apart; a network that cannot either."""
     lists, log_p = [[0, 1, 2, 3]] * 5, torch.full((1, 20), -np.log(4), dtype=torch.float64)
     curvatures = []
-    for kind in (losses.CrossEntropyUnifierLoss, losses.ProbabilityFactorizationLoss):
+    for kind in (
+        losses.CrossEntropyUnifierLoss,
+        losses.ProbabilityFactorizationLoss,
+        losses.LogitFactorizationLoss,
+    ):
         loss = kind(lists, temperature=2)
         H = torch.autograd.functional.hessian(lambda x: loss(x, log_p), torch.zeros(1, 4, dtype=torch.float64))  # noqa: B023
         curvatures.append(torch.linalg.eigvalsh(H[0, :, 0]).max().item())
-    assert curvatures[0] == pytest.approx(curvatures[1])
+    assert curvatures[0] == pytest.approx(curvatures[1]) == pytest.approx(curvatures[2])
 
 
 @pytest.mark.parametrize("name", NAMES)
