@@ -55,7 +55,7 @@ from sklearn.utils.validation import has_fit_parameter
 from benchmarks.digits import make_trial
 from sklearn_uhc import LabelSpace, LogitFactorization, SoftLabelClassifier, TeacherOutputs
 from sklearn_uhc.balance import balanced_targets, class_weights
-from sklearn_uhc.students.soft_label_classifier import resolve_strategy
+from sklearn_uhc.students.strategies import resolve_strategy
 from sklearn_uhc.students.temperature import sharpen
 
 Array = NDArray[Any]

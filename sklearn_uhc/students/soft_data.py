@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 
-from sklearn_uhc._rows import take_rows
+from sklearn_uhc._response import SUM_TOLERANCE
+from sklearn_uhc._rows import count_rows, take_rows
 
 
 class EvalRows(NamedTuple):
@@ -92,3 +93,28 @@ class SoftData:
         if unknown:
             raise ValueError(f"class_weight names {unknown}, which are not among the classes {self.classes.tolist()}.")
         return np.array([float(class_weight.get(label, 1.0)) for label in self.classes.tolist()])
+
+
+def check_soft_labels(X: Any, y: Any, columns: NDArray[Any]) -> NDArray[np.float64]:
+    """Validate soft labels and return them with their columns sorted by the classes that they stand for."""
+    Q = check_array(y, dtype=np.float64, input_name="y")
+    if len(Q) != count_rows(X):
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: X has {count_rows(X)} rows, "
+            f"the soft labels y have {len(Q)}."
+        )
+    if (Q < 0).any():
+        row = int(np.argmax((Q < 0).any(axis=1)))
+        raise ValueError(
+            f"Soft labels must be probabilities: row {row} of y holds {Q[row].min():.6g}. If they are logarithms, "
+            "take their exponential first."
+        )
+    total = Q.sum(axis=1)
+    wrong = ~(np.abs(total - 1) <= SUM_TOLERANCE)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"Soft labels must be probabilities: row {row} of y sums to {total[row]:.6g}. Normalise the rows, and "
+            "give row weights as sample_weight."
+        )
+    return Q[:, np.argsort(columns)] / total[:, None]

@@ -14,23 +14,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import check_array, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from sklearn_uhc._notes import add_note
-from sklearn_uhc._response import SUM_TOLERANCE, log_proba
-from sklearn_uhc._rows import check_row_weights, count_rows
+from sklearn_uhc._response import log_proba
+from sklearn_uhc._rows import check_row_weights
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.students.direct import DirectStrategy, as_estimator, fresh, is_net
 from sklearn_uhc.students.replicate import ReplicateStrategy
-from sklearn_uhc.students.sample import SampleStrategy
-from sklearn_uhc.students.soft_data import EvalRows, SoftData
+from sklearn_uhc.students.soft_data import EvalRows, SoftData, check_soft_labels
+from sklearn_uhc.students.strategies import STRATEGIES, resolve_strategy
 from sklearn_uhc.students.temperature import on_simplex, sharpen, student_temperature
-from sklearn_uhc.students.twins import TwinStrategy
 
 __all__ = ["SoftLabelClassifier"]
-
-#: In order of preference; "auto" takes the first that accepts the estimator, but never the last.
-STRATEGIES: tuple[Any, ...] = (TwinStrategy, DirectStrategy, ReplicateStrategy, SampleStrategy)
 
 
 class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -301,8 +297,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _fit_one_hot(self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]) -> SoftLabelClassifier:
         self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
         self._columns = self.classes_
-        weights = self.validation_fraction, self.random_state, float(self.temperature)
-        data = SoftData(X, np.eye(len(self.classes_))[codes], sample_weight, self.classes_, (), *weights)
+        data = self._make_data(X, np.eye(len(self.classes_))[codes], sample_weight)
         self.class_prior_ = data.mean
         self._fit_soft(data, params)
         return self
@@ -311,17 +306,19 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Validate soft labels, those to stop early by as well, and drop rows of no weight."""
         self._columns = self._column_classes(y, np.shape(y)[1])
         self.classes_ = np.sort(self._columns)
-        Q = self._check_soft_labels(X, y, self._columns)
+        Q = check_soft_labels(X, y, self._columns)
         pairs = [eval_set] if isinstance(eval_set, tuple) and len(eval_set) == 2 else list(eval_set or [])
         sets = tuple(
-            EvalRows(X_val, self._check_soft_labels(X_val, y_val, self._columns_like_fit(y_val)))
-            for X_val, y_val in pairs
+            EvalRows(X_val, check_soft_labels(X_val, y_val, self._columns_like_fit(y_val))) for X_val, y_val in pairs
         )
-        own = self.validation_fraction, self.random_state, float(self.temperature)
-        data = SoftData(X, Q, sample_weight, self.classes_, sets, *own)
+        data = self._make_data(X, Q, sample_weight, sets)
         if sample_weight is not None and not sample_weight.all():  # rows of no weight are no neighbours either
             data = data.rows(np.flatnonzero(sample_weight))
         return data
+
+    def _make_data(self, X: Any, Q: NDArray[Any], sample_weight: Any, sets: tuple[EvalRows, ...] = ()) -> SoftData:
+        own = self.validation_fraction, self.random_state, float(self.temperature)
+        return SoftData(X, Q, sample_weight, self.classes_, sets, *own)
 
     def _fit_soft(self, data: SoftData, params: dict[str, Any]) -> None:
         if isinstance(self.estimator, Pipeline):
@@ -346,20 +343,27 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _fit_pipeline(self, data: SoftData, params: dict[str, Any]) -> None:
         """Fit the transformers on X as it is, then the last step on soft labels."""
-        name, last = self.estimator.steps[-1]
-        head, X, sets = clone(self.estimator[:-1]), data.X, [(rows.X, rows.Q) for rows in data.eval_set]
+        head, student = self._take_apart()
+        X, sets = data.X, [(rows.X, rows.Q) for rows in data.eval_set]
         if len(head.steps):
             X = head.fit_transform(X, self.classes_[data.Q.argmax(axis=1)])
             sets = [(head.transform(X_val), Q_val) for X_val, Q_val in sets]
         if sets:
             params = params | {"eval_set": sets}
+        student.set_params(classes=self.classes_).fit(X, data.Q, data.weight, **params)
+        self._put_together(head, student)
+
+    def _take_apart(self) -> tuple[Pipeline, SoftLabelClassifier]:
+        """Return the transformers of a Pipeline and its last step as a student with the settings of this one."""
+        last = self.estimator.steps[-1][1]
         own: dict[str, Any] = {"strategy": self.strategy, "validation_fraction": self.validation_fraction}
         student = clone(last) if isinstance(last, SoftLabelClassifier) else SoftLabelClassifier(last, **own)
         if student.random_state is None:
             student.set_params(random_state=self.random_state)
-        student.set_params(temperature=self.temperature, classes=self.classes_)
-        student.fit(X, data.Q, data.weight, **params)
-        self.estimator_ = Pipeline([*head.steps, (name, student)])
+        return clone(self.estimator[:-1]), student.set_params(temperature=self.temperature)
+
+    def _put_together(self, head: Pipeline, student: SoftLabelClassifier) -> None:
+        self.estimator_ = Pipeline([*head.steps, (self.estimator.steps[-1][0], student)])
         self.strategy_ = "pipeline"
 
     def fit_to_teachers(self, X: Any, log_p: NDArray[Any], loss: Any) -> SoftLabelClassifier:
@@ -380,14 +384,9 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         estimator = as_estimator(self.estimator)
         if isinstance(estimator, Pipeline):
-            name, last = estimator.steps[-1]
-            head = clone(estimator[:-1])
-            inner = clone(last) if isinstance(last, SoftLabelClassifier) else SoftLabelClassifier(last)
-            if inner.random_state is None:
-                inner.set_params(random_state=self.random_state)
-            inner.set_params(temperature=self.temperature)
+            head, inner = self._take_apart()
             inner.fit_to_teachers(head.fit_transform(X) if len(head.steps) else X, log_p, loss)
-            self.estimator_, self.strategy_ = Pipeline([*head.steps, (name, inner)]), "pipeline"
+            self._put_together(head, inner)
         elif is_net(estimator):
             from sklearn_uhc.students.skorch import fit_to_teachers
 
@@ -423,30 +422,6 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             what = names if named else f"{n} columns"
             raise ValueError(f"Soft labels must have the classes that fit was given, {own.tolist()}, got {what}.")
         return np.asarray(names, dtype=own.dtype) if named else own
-
-    def _check_soft_labels(self, X: Any, y: Any, columns: NDArray[Any]) -> NDArray[np.float64]:
-        """Validate soft labels and return them with their columns in the order of `classes_`."""
-        Q = check_array(y, dtype=np.float64, input_name="y")
-        if len(Q) != count_rows(X):
-            raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: X has {count_rows(X)} rows, "
-                f"the soft labels y have {len(Q)}."
-            )
-        if (Q < 0).any():
-            row = int(np.argmax((Q < 0).any(axis=1)))
-            raise ValueError(
-                f"Soft labels must be probabilities: row {row} of y holds {Q[row].min():.6g}. If they are logarithms, "
-                "take their exponential first."
-            )
-        total = Q.sum(axis=1)
-        wrong = ~(np.abs(total - 1) <= SUM_TOLERANCE)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise ValueError(
-                f"Soft labels must be probabilities: row {row} of y sums to {total[row]:.6g}. Normalise the rows, and "
-                "give row weights as sample_weight."
-            )
-        return Q[:, np.argsort(columns)] / total[:, None]
 
     def __sklearn_clone__(self) -> Any:
         without = copy.copy(self)
@@ -489,22 +464,3 @@ def check_student(estimator: Any, strategy: str | None = None) -> None:
             estimator = estimator.steps[-1][1]
     estimator = as_estimator(estimator)
     resolve_strategy(estimator, strategy)
-
-
-def resolve_strategy(estimator: Any, strategy: str = "auto") -> Any:
-    """Return the strategy by name, or the first that accepts the estimator."""
-    names = [s.name for s in STRATEGIES]
-    if strategy not in ("auto", *names):
-        raise ValueError(f"strategy must be one of {', '.join(['auto', *names])}, got {strategy!r}.")
-    for candidate in STRATEGIES:
-        wanted = candidate.name == strategy or (strategy == "auto" and candidate is not SampleStrategy)
-        if wanted and candidate.accepts(estimator):
-            return candidate
-    how = "" if strategy == "auto" else f" with strategy={strategy!r}"
-    if hasattr(estimator, "refit"):
-        how += " as a search; search around it instead, over its parameters (student__... of the distiller)"
-    able = "; ".join(f"{s.students} (strategy='{s.name}')" for s in STRATEGIES)
-    raise TypeError(
-        f"{type(estimator).__name__} cannot learn from soft labels{how}. What can: {able}; "
-        "Pipelines that end in one of these."
-    )
