@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from scipy.optimize import check_grad, minimize
 from scipy.sparse import csr_matrix
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_iris, make_blobs
+from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -23,12 +22,11 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier, SGDClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
@@ -37,12 +35,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
-from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc import SoftLabelClassifier
-from sklearn_uhc.students.logistic import SoftLogisticLoss
-from sklearn_uhc.students.replicate import DROPPED, replicate, thin_out
-from sklearn_uhc.students.sample import draw
 from sklearn_uhc.students.temperature import sharpen
 
 TREES = [
@@ -51,18 +45,6 @@ TREES = [
     RandomForestClassifier(20, random_state=0, min_samples_leaf=2),
     ExtraTreesClassifier(20, random_state=0),
 ]
-
-
-@pytest.fixture(scope="module")
-def data():
-    X, y = make_blobs(300, n_features=4, centers=4, cluster_std=2.5, random_state=0)
-    return X, y
-
-
-@pytest.fixture(scope="module")
-def soft(data):
-    X, y = data
-    return LogisticRegression(C=0.05).fit(X, y).predict_proba(X)
 
 
 @pytest.mark.parametrize("tree", TREES, ids=lambda t: type(t).__name__)
@@ -141,92 +123,6 @@ def test_radius_neighbours_without_any_give_the_prior(data, soft):
     assert np.isfinite(proba).all()
 
 
-def soft_logistic_regression(X, Q, C, weight):
-    """Minimise the soft cross-entropy with scikit-learn's penalty directly; returns probabilities on X."""
-    n_features, n_classes = X.shape[1], Q.shape[1]
-
-    def loss(flat):
-        W = flat.reshape(n_features + 1, n_classes)
-        log_s = log_softmax(X @ W[:-1] + W[-1], axis=1)
-        error = weight[:, None] * (np.exp(log_s) - Q)
-        gradient = C * np.vstack([X.T @ error, error.sum(axis=0)])
-        gradient[:-1] += W[:-1]
-        value = -C * (weight[:, None] * Q * log_s).sum() + 0.5 * (W[:-1] ** 2).sum()
-        return value, gradient.ravel()
-
-    start = np.zeros((n_features + 1) * n_classes)
-    options = {"ftol": 1e-14, "gtol": 1e-8, "maxiter": 2000}
-    W = minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x.reshape(-1, n_classes)
-    return softmax(X @ W[:-1] + W[-1], axis=1)
-
-
-@pytest.mark.parametrize("strategy", ["direct", "replicate"])
-def test_logistic_regression_minimises_the_soft_cross_entropy(data, soft, strategy):
-    X, _ = data
-    weight = np.random.default_rng(0).random(len(X)) + 0.5
-    model = LogisticRegression(C=0.3, tol=1e-8, max_iter=2000)
-    smooth = 0.9 * soft + 0.1 / 4  # no entry is small enough to be dropped
-    clf = SoftLabelClassifier(model, strategy=strategy).fit(X, smooth, weight)
-    np.testing.assert_allclose(clf.predict_proba(X), soft_logistic_regression(X, smooth, 0.3, weight), atol=1e-5)
-    tails = SoftLabelClassifier(model, strategy=strategy).fit(X, soft, weight).predict_proba(X)
-    bound = 1e-5 if strategy == "direct" else 2e-3
-    np.testing.assert_allclose(tails, soft_logistic_regression(X, soft, 0.3, weight), atol=bound)
-
-
-@pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize(
-    "params",
-    [{}, {"C": 100}, {"fit_intercept": False}, {"C": np.inf}, {"class_weight": "balanced"}, {"solver": "newton-cg"}],
-    ids=str,
-)
-@pytest.mark.parametrize("convert", [np.asarray, csr_matrix], ids=["dense", "sparse"])
-def test_on_one_hot_labels_it_is_scikit_learns_logistic_regression(data, n_classes, params, convert):
-    X, y = data
-    rows = y < n_classes
-    rng = np.random.default_rng(0)
-    X, y = X[rows], rng.permutation(y[rows]) if params.get("C") == np.inf else y[rows]
-    weight = rng.random(len(y)) + 0.5
-    model = LogisticRegression(**{"tol": 1e-9, "max_iter": 5000} | params)
-    if "class_weight" in params:
-        weight = None  # scikit-learn counts rows there, we count their weights
-    soft = SoftLabelClassifier(model).fit(convert(X), np.eye(n_classes)[y], weight)
-    plain = model.fit(convert(X), y, weight)
-    assert soft.strategy_ == "direct"
-    np.testing.assert_allclose(soft.predict_proba(X), plain.predict_proba(X), atol=1e-5)
-    np.testing.assert_allclose(soft.estimator_.coef_, plain.coef_, atol=1e-3)
-    assert soft.estimator_.coef_.shape == plain.coef_.shape
-    assert type(soft.estimator_) is LogisticRegression
-
-
-def test_logistic_loss_has_the_right_gradient(data, soft):
-    X, _ = data
-    weight = np.random.default_rng(0).random(30)
-    for Q in (soft[:30], np.column_stack([soft[:30, 0], 1 - soft[:30, 0]])):
-        for intercept in (True, False):
-            loss = SoftLogisticLoss(X[:30], Q, weight, 0.1, intercept)
-            x = np.random.default_rng(1).normal(size=loss.start().shape)
-            assert check_grad(lambda x: loss(x)[0], lambda x: loss(x)[1], x) < 1e-5  # noqa: B023
-
-
-def test_penalties_that_it_cannot_express_are_replicated(data, soft):
-    X, _ = data
-    for model in (
-        LogisticRegression(l1_ratio=1, solver="saga", C=0.1, max_iter=1000),
-        OneVsRestClassifier(LogisticRegression(solver="liblinear")),
-    ):
-        if isinstance(model, LogisticRegression):
-            assert SoftLabelClassifier(model).fit(X, soft).strategy_ == "replicate"
-        else:
-            with pytest.raises(TypeError, match="strategy='sample'"):
-                SoftLabelClassifier(model).fit(X, soft)
-
-
-def test_logistic_regression_says_when_it_did_not_converge(data, soft):
-    X, _ = data
-    with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations"):
-        SoftLabelClassifier(LogisticRegression(max_iter=2)).fit(X, soft)
-
-
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 3.0, 2: 0.5}], ids=str)
 @pytest.mark.parametrize("strategy", ["twin", "replicate"])
 def test_class_weights_are_those_of_the_plain_classifier(data, class_weight, strategy):
@@ -278,43 +174,6 @@ def test_monotonic_constraints_of_two_classes(data, make):
     assert (P[1::2, 1] >= P[::2, 1] - 1e-12).all()
 
 
-def test_names_of_validation_columns_are_those_of_the_training(data, soft):
-    X, _ = data
-    frame = pd.DataFrame(soft, columns=list("dacb"))
-    student = HistGradientBoostingClassifier(max_iter=3, early_stopping=True)
-    clf = SoftLabelClassifier(student)
-    fitted = [
-        clf.fit(X, frame, eval_set=[(X[:50], rows)]).estimator_.validation_score_[-1]
-        for rows in (frame[:50], frame.loc[:49, list("abcd")], soft[:50])
-    ]
-    assert fitted[0] == fitted[1] == fitted[2]
-    assert clf.classes_.tolist() == list("abcd")
-    assert clf.score(X, soft) == clf.score(X, frame) == clf.score(X, frame[list("abcd")])
-    for wrong in (frame[:50].set_axis(list("wxyz"), axis=1), soft[:50, :3]):
-        with pytest.raises(ValueError, match="must have the classes that fit was given"):
-            clf.fit(X, frame, eval_set=[(X[:50], wrong)])
-    with pytest.raises(ValueError, match="stops early by one set of rows, got 2"):
-        clf.fit(X, frame, eval_set=[(X[:50], frame[:50])] * 2)
-
-
-def test_validation_rows_keep_their_weights(data, soft):
-    X, _ = data
-    weight = np.where(X[:, 0] > 0, 50.0, 1.0)
-    student = HistGradientBoostingClassifier(max_iter=5, early_stopping=True, random_state=0)
-    clf = SoftLabelClassifier(student, random_state=0, validation_fraction=0.3).fit(X, soft, weight)
-    rows = np.random.RandomState(0).permutation(len(X))[:90]
-    losses = -(soft[rows] * np.log(clf.predict_proba(X[rows]))).sum(axis=1)
-    assert -clf.estimator_.validation_score_[-1] == pytest.approx(np.average(losses, weights=weight[rows]), rel=0.01)
-
-
-def test_leaves_count_rows_not_copies(data):
-    X, y = data
-    student = HistGradientBoostingClassifier(max_iter=1, min_samples_leaf=160)
-    for Q in (np.eye(4)[y], 0.96 * np.eye(4)[y] + 0.01):
-        clf = SoftLabelClassifier(student).fit(X, Q)
-        assert clf.estimator_._predictors[0][0].get_n_leaf_nodes() == 1
-
-
 def test_nan_from_a_student_is_an_error(data, soft):
     class Broken(LinearRegression):
         def predict(self, X):
@@ -340,64 +199,6 @@ def test_hard_labels_and_weights_in_a_pipeline(data):
     clf = SoftLabelClassifier(pipe).fit(X, y, sample_weight=y + 1.0)
     expected = pipe.fit(X, y, logisticregression__sample_weight=y + 1.0)
     np.testing.assert_allclose(clf.predict_proba(X), expected.predict_proba(X))
-
-
-def test_labels_drawn_from_soft_labels(data, soft):
-    X, y = data
-    student = SoftLabelClassifier(LinearDiscriminantAnalysis(), strategy="sample", random_state=0)
-    clf = student.fit(X, soft)
-    assert clf.strategy_ == "sample"
-    np.testing.assert_array_equal(clf.predict_proba(X), student.fit(X, soft).predict_proba(X))
-    assert clf.score(X, y) > 0.7
-    weighted = student.fit(X, soft, sample_weight=np.where(y == 2, 1.0, 1e-6))
-    assert weighted.class_prior_.argmax() == 2
-    assert (weighted.predict(X) == 2).mean() > (y == 2).mean()
-    one_hot = student.fit(X, np.eye(4)[y]).predict_proba(X)
-    np.testing.assert_allclose(one_hot, LinearDiscriminantAnalysis().fit(X, y).predict_proba(X))
-
-
-def test_drawing_follows_the_probabilities():
-    Q = np.tile([0.0, 0.5, 0.2, 0.0, 0.3, 0.0], (20_000, 1))
-    counts = np.bincount(draw(Q, np.random.RandomState(0)), minlength=6) / len(Q)
-    np.testing.assert_allclose(counts, Q[0], atol=0.02)
-    assert (counts[[0, 3, 5]] == 0).all()
-
-
-def test_thinning_out_keeps_the_mean_and_the_bound():
-    W = np.random.default_rng(0).dirichlet(np.full(20, 0.5), size=400)
-    W[W < 1e-4] = 0
-    W /= W.sum(axis=1, keepdims=True)
-    draws = np.array([thin_out(W, 1000, np.random.RandomState(seed)) for seed in range(400)])
-    kept = np.count_nonzero(draws, axis=(1, 2))
-    assert np.abs(kept - 1000).max() < 60
-    assert (np.count_nonzero(draws, axis=2) >= 1).all()
-    assert (draws[:, W == 0] == 0).all()
-    standard_error = np.sqrt(draws.var(axis=0) / 400) + 1e-3
-    assert np.abs((draws.mean(axis=0) - W) / standard_error).max() < 6
-
-
-@pytest.mark.skipif(not has_fit_parameter(HistGradientBoostingClassifier(), "X_val"), reason="scikit-learn before 1.7")
-def test_early_stopping_of_copies_is_on_rows_of_its_own(data, soft):
-    X, _ = data
-    student = HistGradientBoostingClassifier(max_iter=200, early_stopping=True, n_iter_no_change=3, random_state=0)
-    own = SoftLabelClassifier(student, random_state=0).fit(X, soft)
-    assert own.estimator_.n_iter_ < 200
-    given = SoftLabelClassifier(student).fit(X[:200], soft[:200], eval_set=[(X[200:], soft[200:])])
-    loss = -(soft[200:] * np.log(given.predict_proba(X[200:]))).sum(axis=1).mean()
-    assert -given.estimator_.validation_score_[-1] == pytest.approx(loss, rel=0.01)
-
-
-def test_replication_drops_at_most_its_bound_and_no_class():
-    Q = np.random.default_rng(0).dirichlet(np.full(30, 0.05), size=200)
-    Q[:, 7] = 1e-9
-    Q /= Q.sum(axis=1, keepdims=True)
-    rows, labels, weights = replicate(Q)
-    assert set(labels) == set(range(30))
-    np.testing.assert_allclose(np.bincount(rows, weights), 1)
-    rebuilt = np.zeros_like(Q)
-    rebuilt[rows, labels] = weights
-    assert (np.abs(rebuilt - Q).sum(axis=1) <= 2 * DROPPED).all()
-    assert len(rows) < 0.5 * Q.size
 
 
 CLASSIFIERS = [
@@ -624,31 +425,6 @@ def test_pipelines_within_pipelines_and_soft_label_classifiers_within(data, soft
     inner = make_pipeline(StandardScaler(), SoftLabelClassifier(tree, strategy="twin"))
     clf = SoftLabelClassifier(inner, strategy="replicate").fit(X, soft)
     assert clf.estimator_[-1].strategy_ == "twin"
-
-
-def test_automatic_early_stopping_is_switched_off(data, soft):
-    X, _ = data
-    X, soft = np.tile(X, (12, 1)), np.tile(soft, (12, 1))
-    clf = SoftLabelClassifier(HistGradientBoostingClassifier(max_iter=3, max_depth=2)).fit(X, soft)
-    assert not clf.estimator_.do_early_stopping_
-
-
-def test_copies_stay_within_the_working_memory(data, soft):
-    X, y = data
-    with sklearn.config_context(working_memory=0.015), pytest.warns(UserWarning, match="more than working_memory"):
-        clf = SoftLabelClassifier(GaussianNB(), random_state=0).fit(X, soft)
-    whole = SoftLabelClassifier(GaussianNB()).fit(X, soft)
-    np.testing.assert_allclose(clf.estimator_.theta_, whole.estimator_.theta_, atol=0.3)
-    assert clf.score(X, y) > 0.7
-
-
-def test_students_that_do_not_stop_early_take_no_eval_set(data, soft):
-    X, _ = data
-    for student in (RandomForestClassifier(), GaussianNB()):
-        with pytest.raises(ValueError, match="takes no eval_set"):
-            SoftLabelClassifier(student).fit(X, soft, eval_set=[(X, soft)])
-    with pytest.raises(ValueError, match="takes no eval_set"):
-        SoftLabelClassifier(LogisticRegression()).fit(X, soft, eval_set=(X, soft))
 
 
 def test_classes_and_columns_must_agree(data, soft):

@@ -1,0 +1,138 @@
+"""Weighted copies and drawn labels: bounds, means, and no row that validates itself."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils.validation import has_fit_parameter
+
+from sklearn_uhc import SoftLabelClassifier
+from sklearn_uhc.students.replicate import DROPPED, replicate, thin_out
+from sklearn_uhc.students.sample import draw
+
+
+def test_names_of_validation_columns_are_those_of_the_training(data, soft):
+    X, _ = data
+    frame = pd.DataFrame(soft, columns=list("dacb"))
+    student = HistGradientBoostingClassifier(max_iter=3, early_stopping=True)
+    clf = SoftLabelClassifier(student)
+    fitted = [
+        clf.fit(X, frame, eval_set=[(X[:50], rows)]).estimator_.validation_score_[-1]
+        for rows in (frame[:50], frame.loc[:49, list("abcd")], soft[:50])
+    ]
+    assert fitted[0] == fitted[1] == fitted[2]
+    assert clf.classes_.tolist() == list("abcd")
+    assert clf.score(X, soft) == clf.score(X, frame) == clf.score(X, frame[list("abcd")])
+    for wrong in (frame[:50].set_axis(list("wxyz"), axis=1), soft[:50, :3]):
+        with pytest.raises(ValueError, match="must have the classes that fit was given"):
+            clf.fit(X, frame, eval_set=[(X[:50], wrong)])
+    with pytest.raises(ValueError, match="stops early by one set of rows, got 2"):
+        clf.fit(X, frame, eval_set=[(X[:50], frame[:50])] * 2)
+
+
+def test_validation_rows_keep_their_weights(data, soft):
+    X, _ = data
+    weight = np.where(X[:, 0] > 0, 50.0, 1.0)
+    student = HistGradientBoostingClassifier(max_iter=5, early_stopping=True, random_state=0)
+    clf = SoftLabelClassifier(student, random_state=0, validation_fraction=0.3).fit(X, soft, weight)
+    rows = np.random.RandomState(0).permutation(len(X))[:90]
+    losses = -(soft[rows] * np.log(clf.predict_proba(X[rows]))).sum(axis=1)
+    assert -clf.estimator_.validation_score_[-1] == pytest.approx(np.average(losses, weights=weight[rows]), rel=0.01)
+
+
+def test_leaves_count_rows_not_copies(data):
+    X, y = data
+    student = HistGradientBoostingClassifier(max_iter=1, min_samples_leaf=160)
+    for Q in (np.eye(4)[y], 0.96 * np.eye(4)[y] + 0.01):
+        clf = SoftLabelClassifier(student).fit(X, Q)
+        assert clf.estimator_._predictors[0][0].get_n_leaf_nodes() == 1
+
+
+def test_labels_drawn_from_soft_labels(data, soft):
+    X, y = data
+    student = SoftLabelClassifier(LinearDiscriminantAnalysis(), strategy="sample", random_state=0)
+    clf = student.fit(X, soft)
+    assert clf.strategy_ == "sample"
+    np.testing.assert_array_equal(clf.predict_proba(X), student.fit(X, soft).predict_proba(X))
+    assert clf.score(X, y) > 0.7
+    weighted = student.fit(X, soft, sample_weight=np.where(y == 2, 1.0, 1e-6))
+    assert weighted.class_prior_.argmax() == 2
+    assert (weighted.predict(X) == 2).mean() > (y == 2).mean()
+    one_hot = student.fit(X, np.eye(4)[y]).predict_proba(X)
+    np.testing.assert_allclose(one_hot, LinearDiscriminantAnalysis().fit(X, y).predict_proba(X))
+
+
+def test_drawing_follows_the_probabilities():
+    Q = np.tile([0.0, 0.5, 0.2, 0.0, 0.3, 0.0], (20_000, 1))
+    counts = np.bincount(draw(Q, np.random.RandomState(0)), minlength=6) / len(Q)
+    np.testing.assert_allclose(counts, Q[0], atol=0.02)
+    assert (counts[[0, 3, 5]] == 0).all()
+
+
+def test_thinning_out_keeps_the_mean_and_the_bound():
+    W = np.random.default_rng(0).dirichlet(np.full(20, 0.5), size=400)
+    W[W < 1e-4] = 0
+    W /= W.sum(axis=1, keepdims=True)
+    draws = np.array([thin_out(W, 1000, np.random.RandomState(seed)) for seed in range(400)])
+    kept = np.count_nonzero(draws, axis=(1, 2))
+    assert np.abs(kept - 1000).max() < 60
+    assert (np.count_nonzero(draws, axis=2) >= 1).all()
+    assert (draws[:, W == 0] == 0).all()
+    standard_error = np.sqrt(draws.var(axis=0) / 400) + 1e-3
+    assert np.abs((draws.mean(axis=0) - W) / standard_error).max() < 6
+
+
+@pytest.mark.skipif(not has_fit_parameter(HistGradientBoostingClassifier(), "X_val"), reason="scikit-learn before 1.7")
+def test_early_stopping_of_copies_is_on_rows_of_its_own(data, soft):
+    X, _ = data
+    student = HistGradientBoostingClassifier(max_iter=200, early_stopping=True, n_iter_no_change=3, random_state=0)
+    own = SoftLabelClassifier(student, random_state=0).fit(X, soft)
+    assert own.estimator_.n_iter_ < 200
+    given = SoftLabelClassifier(student).fit(X[:200], soft[:200], eval_set=[(X[200:], soft[200:])])
+    loss = -(soft[200:] * np.log(given.predict_proba(X[200:]))).sum(axis=1).mean()
+    assert -given.estimator_.validation_score_[-1] == pytest.approx(loss, rel=0.01)
+
+
+def test_replication_drops_at_most_its_bound_and_no_class():
+    Q = np.random.default_rng(0).dirichlet(np.full(30, 0.05), size=200)
+    Q[:, 7] = 1e-9
+    Q /= Q.sum(axis=1, keepdims=True)
+    rows, labels, weights = replicate(Q)
+    assert set(labels) == set(range(30))
+    np.testing.assert_allclose(np.bincount(rows, weights), 1)
+    rebuilt = np.zeros_like(Q)
+    rebuilt[rows, labels] = weights
+    assert (np.abs(rebuilt - Q).sum(axis=1) <= 2 * DROPPED).all()
+    assert len(rows) < 0.5 * Q.size
+
+
+def test_automatic_early_stopping_is_switched_off(data, soft):
+    X, _ = data
+    X, soft = np.tile(X, (12, 1)), np.tile(soft, (12, 1))
+    clf = SoftLabelClassifier(HistGradientBoostingClassifier(max_iter=3, max_depth=2)).fit(X, soft)
+    assert not clf.estimator_.do_early_stopping_
+
+
+def test_copies_stay_within_the_working_memory(data, soft):
+    X, y = data
+    with sklearn.config_context(working_memory=0.015), pytest.warns(UserWarning, match="more than working_memory"):
+        clf = SoftLabelClassifier(GaussianNB(), random_state=0).fit(X, soft)
+    whole = SoftLabelClassifier(GaussianNB()).fit(X, soft)
+    np.testing.assert_allclose(clf.estimator_.theta_, whole.estimator_.theta_, atol=0.3)
+    assert clf.score(X, y) > 0.7
+
+
+def test_students_that_do_not_stop_early_take_no_eval_set(data, soft):
+    X, _ = data
+    for student in (RandomForestClassifier(), GaussianNB()):
+        with pytest.raises(ValueError, match="takes no eval_set"):
+            SoftLabelClassifier(student).fit(X, soft, eval_set=[(X, soft)])
+    with pytest.raises(ValueError, match="takes no eval_set"):
+        SoftLabelClassifier(LogisticRegression()).fit(X, soft, eval_set=(X, soft))
