@@ -23,7 +23,7 @@ from skorch.dataset import Dataset as SkorchDataset
 from skorch.dataset import ValidSplit
 from skorch.helper import predefined_split
 from torch import Tensor, nn
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 from sklearn_uhc._device import resolve_device
 from sklearn_uhc.students.soft_data import SoftData
@@ -75,6 +75,31 @@ class WithTargets(Dataset):
         return (item[0] if isinstance(item, (tuple, list)) else item), self.targets[i]
 
 
+class Rows(Dataset):
+    """Rows of arrays, handed out a batch at a time: `DataLoader` would ask for them one by one and stack them again."""
+
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = [torch.as_tensor(array) for array in arrays]
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    def __getitem__(self, i: Any) -> Any:
+        return tuple(array[i] for array in self.arrays)
+
+    def __getitems__(self, rows: list[int]) -> Batch:
+        return Batch(array[rows] for array in self.arrays)
+
+
+class Batch(tuple):
+    """Tensors that are a batch already."""
+
+
+def collate(items: Any) -> Any:
+    """Make a batch of rows, unless it is one."""
+    return tuple(items) if isinstance(items, Batch) else default_collate(items)
+
+
 def softmax(output: Tensor, factor: float = 1.0) -> Tensor:
     """Probabilities at temperature 1; a function with a name, so that nets can be pickled."""
     return torch.softmax(factor * output, dim=-1)
@@ -110,7 +135,7 @@ def fit(net: Any, data: SoftData, **params: Any) -> Any:
     split = net.train_split
     if data.eval_set:
         X, Q, _ = data.one_eval_set(type(net).__name__)
-        net.set_params(train_split=predefined_split(_as_dataset(X, Q.astype(np.float32))))
+        net.set_params(train_split=predefined_split(_as_dataset(net, X, Q.astype(np.float32))))
     _train(net, data.X, targets.astype(np.float32), data.random_state, params)
     net.train_split = split  # those rows are nothing that the net should carry along
     return net
@@ -145,9 +170,7 @@ def predict_proba(net: Any, X: Any) -> NDArray[np.float64]:
 
 def _train(net: Any, X: Any, targets: NDArray[Any], random_state: Any, params: dict[str, Any]) -> Any:
     with seeded(random_state):
-        if isinstance(X, Dataset):
-            return net.fit(WithTargets(X, targets), None, **params)
-        return net.fit(as_input(X), targets, **params)
+        return net.fit(_as_dataset(net, X, targets), None, **params)
 
 
 def _prepare(net: Any, X: Any, classes: NDArray[Any]) -> bool:
@@ -211,8 +234,22 @@ def as_input(X: Any, rows: int | None = None) -> Any:
     return X if rows is None else X[:rows]
 
 
-def _as_dataset(X: Any, targets: NDArray[Any]) -> Any:
-    return WithTargets(X, targets) if isinstance(X, Dataset) else SkorchDataset(as_input(X), targets)
+def _as_dataset(net: Any, X: Any, targets: NDArray[Any]) -> Any:
+    """Join rows and targets; whole batches of arrays are taken at once, unless the net has its own way with data."""
+    if isinstance(X, Dataset):
+        return WithTargets(X, targets)
+    own_ways = net.dataset is not SkorchDataset or not all(_loads_batches(net, part) for part in ("train", "valid"))
+    return net.get_dataset(as_input(X), targets) if own_ways or isinstance(X, dict) else Rows(as_input(X), targets)
+
+
+def _loads_batches(net: Any, part: str) -> bool:
+    """Have the net's iterator take batches as they come, if it is torch's and nobody has set this."""
+    name = f"iterator_{part}__collate_fn"
+    if getattr(net, f"iterator_{part}") is not DataLoader:
+        return False
+    if not hasattr(net, name):
+        net.set_params(**{name: collate})
+    return getattr(net, name) is collate
 
 
 @contextmanager

@@ -1,0 +1,80 @@
+"""Networks distilled from teachers of several kinds, on soft labels and by direct backpropagation."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+from torch.utils.data import DataLoader
+
+from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier
+from tests.networks.helpers import Images, net
+
+
+def test_a_network_distilled_from_a_network_a_forest_and_a_logistic_regression(images, teachers):
+    X, y = images
+    clf = HeterogeneousDistiller(teachers, SoftLabelClassifier(net(max_epochs=20), random_state=0), temperature=1)
+    assert clf.fit(X[600:]).score(X[600:], y[600:]) > 0.8
+    dataset = clone(clf).fit(Images(X[600:]))
+    assert dataset.score(X[600:], y[600:]) > 0.8
+    loader = clone(clf).fit(DataLoader(Images(X[600:]), batch_size=32))
+    np.testing.assert_allclose(loader.predict_proba(X), dataset.predict_proba(X), atol=1e-5)
+    np.testing.assert_allclose(loader.predict_proba(Images(X)), loader.predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["ce", "mf_p", "mf_lu", "mf_lf"])
+def test_direct_backpropagation(images, teachers, method):
+    X, y = images
+    student = SoftLabelClassifier(net(max_epochs=20), random_state=0)
+    clf = HeterogeneousDistiller(teachers, student, method=method, backprop=True).fit(X[600:])
+    assert clf.score(X[600:], y[600:]) > 0.75
+    assert clf.class_weight_ is None
+    assert np.isfinite(clf.score(X[:100]))
+    revived = pickle.loads(pickle.dumps(clf.student_))
+    np.testing.assert_array_equal(revived.predict_proba(X), clf.predict_proba(X))
+    np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1, atol=1e-5)
+
+
+def test_backpropagation_through_a_pipeline_a_bare_module_and_a_search(flat, images, teachers):
+    _, y = images
+    models = [
+        LogisticRegression(max_iter=300).fit(flat[:600][y[:600] < 6], y[:600][y[:600] < 6]),
+        LogisticRegression(max_iter=300).fit(flat[:600][y[:600] > 3], y[:600][y[:600] > 3]),
+    ]
+    linear = nn.Linear(64, 10)
+    student = make_pipeline(StandardScaler(), linear)
+    clf = HeterogeneousDistiller(models, SoftLabelClassifier(student, random_state=0), backprop=True, method="ce")
+    assert clf.fit(flat[600:]).score(flat, y) > 0.7
+    inner = make_pipeline(StandardScaler(), SoftLabelClassifier(linear, random_state=0))
+    same = HeterogeneousDistiller(models, inner, backprop=True, method="ce").fit(flat[600:])
+    np.testing.assert_allclose(same.predict_proba(flat), clf.predict_proba(flat), atol=1e-5)
+    apart = [LogisticRegression().fit(flat, images[1] > 4), LogisticRegression().fit(flat, 2 + (images[1] > 2))]
+    with pytest.warns(UserWarning, match="do not connect"):
+        HeterogeneousDistiller(apart, nn.Linear(64, 4), class_lists=[[0, 1], None], backprop=True).fit(flat)
+    bare = HeterogeneousDistiller(models, nn.Linear(64, 10), backprop=True)
+    search = GridSearchCV(bare, {"temperature": [1, 3], "backprop": [True, False]}, cv=2).fit(flat[600:], y[600:])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"balance": True}, ValueError, "balance=True weighs soft labels by their mean"),
+        ({"method": "sd"}, ValueError, "StandardDistillation has no form by backpropagation"),
+        ({"store_soft_labels": True}, ValueError, "makes no soft labels"),
+        ({"student": RandomForestClassifier()}, TypeError, "RandomForestClassifier is none"),
+        ({"student": net(module__probabilities=True)}, ValueError, "leave its softmax out"),
+    ],
+)
+def test_what_backpropagation_cannot_do(images, teachers, params, error, message):
+    given = {"student": net(), "backprop": True} | params
+    with pytest.raises(error, match=message):
+        HeterogeneousDistiller(teachers, **given).fit(images[0][:200])
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+        HeterogeneousDistiller(teachers, net(), backprop=True).fit(images[0][:50], sample_weight=np.ones(50))

@@ -1,0 +1,87 @@
+"""Torch modules and skorch nets as teachers."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from sklearn_uhc import TeacherOutputs, TorchTeacher
+from tests.networks.helpers import Small, net
+
+
+def test_torch_teacher_gives_the_modules_answers(images, module):
+    X, y = images
+    teacher = TorchTeacher(module, list("abcdef"), batch_size=100, device="cpu")
+    with torch.no_grad():
+        expected = module(torch.as_tensor(X)).softmax(dim=1).numpy()
+    np.testing.assert_allclose(teacher.predict_proba(X), expected, atol=1e-6)
+    np.testing.assert_allclose(np.exp(teacher.predict_log_proba(X)), expected, atol=1e-6)
+    assert set(teacher.predict(X)) <= set("abcdef")
+    known = y < 6
+    assert (teacher.predict(X[known]) == np.array(list("abcdef"))[y[known]]).mean() > 0.8
+
+
+def test_torch_teacher_reads_whatever_holds_images(images, module):
+    X, y = images
+    teacher = TorchTeacher(module, list(range(6)), device="cpu")
+    expected = teacher.predict_proba(X)
+    for other in (torch.as_tensor(X), X.astype(float), TensorDataset(torch.as_tensor(X), torch.as_tensor(y))):
+        np.testing.assert_allclose(teacher.predict_proba(other), expected, atol=1e-6)
+    halved = TorchTeacher(module, list(range(6)), device="cpu", preprocess=lambda batch: batch / 2)
+    np.testing.assert_allclose(halved.predict_proba(2 * X), expected, atol=1e-6)
+    mixed = TorchTeacher(module, list(range(6)), device="cpu", dtype=torch.bfloat16)
+    np.testing.assert_allclose(mixed.predict_proba(X), expected, atol=0.05)
+
+
+def test_torch_teacher_leaves_the_module_as_it_was(images, module):
+    X, _ = images
+    module.train()
+    module.body[1].eval()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    TorchTeacher(module, list(range(6)), device="cpu").predict(X[:10])
+    assert module.training
+    assert not module.body[1].training
+    for name, value in module.state_dict().items():
+        torch.testing.assert_close(value, before[name])
+
+
+def test_torch_teacher_takes_the_module_to_the_device_and_back():
+    """Even if it fails there. The meta device stands for one that this machine may not have."""
+    seen = []
+
+    class Spy(nn.Linear):
+        def to(self, device):
+            seen.append(torch.device(device).type)
+            return self
+
+        def forward(self, X):
+            seen.append(f"a batch on {X.device.type}")
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        TorchTeacher(Spy(3, 2), [0, 1], device="meta").predict(np.zeros((4, 3)))
+    assert seen == ["meta", "a batch on meta", "cpu"]
+
+
+def test_torch_teacher_refuses_probabilities(images):
+    with pytest.raises(ValueError, match="Small gives probabilities where TorchTeacher expects logits"):
+        TorchTeacher(Small(6, probabilities=True), list(range(6)), device="cpu").predict(images[0][:5])
+
+
+def test_torch_teacher_with_the_wrong_number_of_outputs(images, module):
+    with pytest.raises(ValueError, match=r"Small gave an output of shape \(5, 6\) for 5 rows and 3 classes"):
+        TorchTeacher(module, [0, 1, 2], device="cpu").predict(images[0][:5])
+
+
+def test_auto_finds_a_device(images, module):
+    assert TorchTeacher(module, list(range(6))).predict_proba(images[0][:5]).shape == (5, 6)
+
+
+def test_a_skorch_net_is_a_teacher(images):
+    X, y = images
+    rows = y[:500] < 4
+    torch.manual_seed(0)
+    trained = net(module__n_out=4, criterion=nn.CrossEntropyLoss).fit(X[:500][rows], y[:500][rows])
+    log_p = TeacherOutputs([trained]).fit_transform(X)
+    np.testing.assert_allclose(np.exp(log_p), trained.predict_proba(X), atol=1e-5)
