@@ -1,0 +1,85 @@
+"""The experiments by name: which dataset, ranges, architectures and methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.paper.protocol import FEW_CLASSES, MANY_CLASSES, Ranges
+from benchmarks.paper.rivals import RIVALS
+
+_UNIFIERS = {"CE": "ce", "MF-P": "mf_p", "MF-LU": "mf_lu", "MF-LF": "mf_lf"}
+#: Rows of the paper's table: method, direct backpropagation, balanced soft labels.
+METHODS: dict[str, tuple[str, bool, bool]] = {
+    "SD": ("sd", False, False),
+    **{f"{name}-E": (method, False, False) for name, method in _UNIFIERS.items()},
+    **{f"{name}-BP": (method, True, False) for name, method in _UNIFIERS.items()},
+    "SD-BS": ("sd", False, True),
+    **{f"{name}-BS": (method, False, True) for name, method in _UNIFIERS.items()},
+}
+#: SPV is supervised training on the data of all teachers together.
+TABLE = ("SPV", *METHODS)
+#: What the paper's sensitivity studies compare.
+STUDIED = ("SD", "SD-BS", "MF-P-BP", "MF-LF-BS", "CE-BS")
+#: The studies, and the values that they run through; the main experiment has one setting.
+STUDIES: dict[str, tuple[float | None, ...]] = {
+    "main": (None,),
+    "size": (1000, 3000, 10_000, 30_000, 100_000),
+    "temperature": (1, 3, 6, 10),
+    "accuracy": (0.4, 0.5, 0.6, 0.7, 0.8),
+}
+PAPER_ARCHITECTURES = ("alexnet", "vgg16", "resnet18", "resnet34")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One setting of the paper's table, or one of its studies."""
+
+    dataset: str
+    ranges: Ranges
+    teachers: tuple[str, ...]  #: architectures, one of them drawn for each teacher
+    student: str  #: architecture
+    folder: str | None = None
+    protocol: str = "random"
+    study: str = "main"
+    values: tuple[float | None, ...] = (None,)
+    methods: tuple[str, ...] = TABLE
+    temperature: float = 3.0
+    epochs: int = 20
+    cache: str | None = None  #: where extracted features are kept
+    device: str = "auto"
+
+    @property
+    def name(self) -> str:
+        """Return a name for files."""
+        return f"{self.dataset}-{self.protocol}-{self.student}-{self.study}"
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "digits": Experiment("digits", FEW_CLASSES, ("features",), "features"),
+    "synthetic": Experiment("synthetic", FEW_CLASSES, ("features",), "features"),
+    "features": Experiment("features", MANY_CLASSES, ("features",), "features"),
+    "tinyimagenet": Experiment("tinyimagenet", MANY_CLASSES, ("efficientnet_lite0",), "efficientnet_lite0"),
+    "imagenet": Experiment("imagenet", MANY_CLASSES, PAPER_ARCHITECTURES, "vgg16"),
+    "places365": Experiment("places365", MANY_CLASSES, PAPER_ARCHITECTURES, "vgg16"),
+    "lsun": Experiment("lsun", FEW_CLASSES, PAPER_ARCHITECTURES, "vgg16"),
+}
+
+
+def choose_methods(names: str, study: str) -> tuple[str, ...]:
+    """Turn "all", "paper", "rivals" or names with commas into rows of the table."""
+    known = {name.lower(): name for name in (*TABLE, *RIVALS)}
+    chosen: list[str] = []
+    for name in names.split(","):
+        if name == "paper":
+            chosen += TABLE if study == "main" else STUDIED
+        elif name == "all":
+            chosen += TABLE
+        elif name == "rivals":
+            chosen += RIVALS
+        elif name.strip().lower() in known:
+            chosen.append(known[name.strip().lower()])
+        else:
+            raise ValueError(
+                f"There is no method {name!r}; take 'paper', 'all', 'rivals' or {', '.join(known.values())}."
+            )
+    return tuple(dict.fromkeys(chosen))
