@@ -160,9 +160,9 @@ class LogitFactorizationLoss(TeacherLoss):
     lam : float, default=0.01
         Weight of the regularisation, with `scale="free"` only.
     factor : float, default=None
-        Multiplies the objective. None: 1 with `scale="free"`; with `scale="fixed"` 1 over twice the mean length of the
-        class lists, with which the curvature at uniform answers is that of CE-BP, so that both take the same learning
-        rate. With 1 it is the objective itself.
+        Multiplies the objective. None: 1 over twice the mean length of the class lists, with which the curvature at
+        uniform answers (and v = 1) is that of CE-BP, so that all take the same learning rate. With 1 it is the
+        objective itself.
     """
 
     def __init__(
@@ -178,8 +178,7 @@ class LogitFactorizationLoss(TeacherLoss):
         if scale not in ("fixed", "free"):
             raise ValueError(f"scale must be 'fixed' or 'free', got {scale!r}.")
         self.scale, self.lam = scale, float(lam)
-        default = 1.0 if scale == "free" else 0.5 / float(self._blocks.sizes.mean())
-        self.factor = default if factor is None else float(factor)
+        self.factor = 0.5 / float(self._blocks.sizes.mean()) if factor is None else float(factor)
 
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
         Z = blocks.center(Z)

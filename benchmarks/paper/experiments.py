@@ -45,6 +45,7 @@ class Experiment:
     methods: tuple[str, ...] = TABLE
     temperature: float = 3.0
     epochs: int = 20
+    batch_size: int = 128
     cache: str | None = None  #: where extracted features are kept
     device: str = "auto"
 
@@ -55,7 +56,7 @@ class Experiment:
 
 
 EXPERIMENTS: dict[str, Experiment] = {
-    "digits": Experiment("digits", FEW_CLASSES, ("features",), "features"),
+    "digits": Experiment("digits", FEW_CLASSES, ("features",), "features", batch_size=16),
     "synthetic": Experiment("synthetic", FEW_CLASSES, ("features",), "features"),
     "features": Experiment("features", MANY_CLASSES, ("features",), "features"),
     "tinyimagenet": Experiment("tinyimagenet", MANY_CLASSES, ("efficientnet_lite0",), "efficientnet_lite0"),

@@ -118,8 +118,8 @@ class Trial:
 
     def _net(self, architecture: str, n_out: int) -> Any:
         shape = self.bench.features(architecture).shape
-        module = BACKBONES[architecture].module()
-        return make_net(module, shape, n_out, self.experiment.epochs, self.experiment.device)
+        module, given = BACKBONES[architecture].module(), self.experiment
+        return make_net(module, shape, n_out, epochs=given.epochs, batch_size=given.batch_size, device=given.device)
 
     def run(self, wanted: list[tuple[float | None, str]]) -> Iterator[Record]:
         """Train and score one student after the other."""

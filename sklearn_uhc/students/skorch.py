@@ -175,6 +175,8 @@ def _train(net: Any, X: Any, targets: NDArray[Any], random_state: Any, params: d
 
 def _prepare(net: Any, X: Any, classes: NDArray[Any]) -> bool:
     """Put settings for hard labels right; tell whether the module gives probabilities instead of logits."""
+    if net.device == "auto":
+        net.set_params(device=resolve_device("auto"))
     set_by_user = [name for name in net.get_params(deep=False) if name.startswith("criterion__")]
     if net.criterion not in (nn.NLLLoss, nn.CrossEntropyLoss, SoftTargetLoss) or set_by_user:
         warnings.warn(
