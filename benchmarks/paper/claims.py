@@ -28,9 +28,12 @@ class Verdict(NamedTuple):
 
     holds: bool | None
     figures: str
+    partial: bool = False  #: some of the methods that the claim is about were not run
 
     def __str__(self) -> str:
-        return {True: "holds", False: "does not hold", None: "not measured"}[self.holds]
+        return {True: "holds as far as run" if self.partial else "holds", False: "does not hold", None: "not measured"}[
+            self.holds
+        ]
 
 
 class Judged(NamedTuple):
@@ -104,7 +107,7 @@ def _judge(claim: Claim, mean: dict[str, float], trials: Trials | None = None) -
     # Rounded: the difference of .7000 and .6900 is one point, not a little more.
     difference = {pair: round(100 * (mean[pair[0]] - mean[pair[1]]), 9) for pair in pairs}
     figures = _describe(difference, trials) + (f" (not run: {', '.join(missing)})" if missing else "")
-    return Verdict(min(difference.values()) > claim.above, figures)
+    return Verdict(min(difference.values()) > claim.above, figures, bool(missing))
 
 
 def _describe(difference: dict[Pair, float], trials: Trials | None) -> str:
@@ -114,7 +117,13 @@ def _describe(difference: dict[Pair, float], trials: Trials | None) -> str:
         return f"{difference[high]:.2f} points between {high[0]} and {high[1]}"
     if len(difference) > 5:
         return f"{difference[low]:+.1f} ({low[0]}) to {difference[high]:+.1f} ({high[0]})"
-    return ", ".join(f"{a} - {b} = {d:+.2f}{_error(a, b, trials)}" for (a, b), d in difference.items())
+    return ", ".join(f"{_label(a, b)} {d:+.2f}{_error(a, b, trials)}" for (a, b), d in difference.items())
+
+
+def _label(a: str, b: str) -> str:
+    """Name a difference by the loss where both methods have the same one."""
+    loss = a.rpartition("-")[0] or a
+    return loss if loss == (b.rpartition("-")[0] or b) else a
 
 
 def _error(a: str, b: str, trials: Trials | None) -> str:

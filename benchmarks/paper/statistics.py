@@ -26,7 +26,8 @@ def wilcoxon_p(a: Array, b: Array) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # older versions of scipy warn of small samples
         p = float(wilcoxon(d).pvalue)
-    # The least p that n signs can give. With few trials and ties the normal approximation would go below it.
+    # No p can be less than that of n equal signs. Older versions of scipy take the normal approximation for ties, which
+    # goes below it when trials are few.
     return max(p, 2.0 ** (1 - len(d)))
 
 
