@@ -41,7 +41,7 @@ def test_the_figure_of_a_study():
     figure = draw_study("size", values, "title")
     (axes,) = figure.axes
     assert axes.get_xscale() == "log"
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["1,000", "10,000", "30,000"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1k", "10k", "30k"]
     assert axes.get_xlabel() == "number of unlabelled samples"
     assert {line.get_label() for line in axes.lines} == set(REPRESENTATIVES)
     for line in axes.lines:

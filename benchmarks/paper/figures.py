@@ -161,7 +161,7 @@ def _frame_study(axes: Axes, study: str, values: list[float]) -> None:
     """Name the axis and put a tick at each value."""
     if study == "size":
         axes.set_xscale("log")
-    axes.set_xticks(values, [f"{value:,.0f}" if study == "size" else f"{value:g}" for value in values])
+    axes.set_xticks(values, [f"{value / 1000:g}k" if value >= 1000 else f"{value:g}" for value in values])
     axes.minorticks_off()
     axes.set_xlabel(AXES.get(study, study))
     axes.grid(color="#e5e5e5")

@@ -62,6 +62,7 @@ def make_report(paths: Iterable[str | Path], out: Path) -> str:
 
     The LaTeX is to be included in a document that loads booktabs and graphicx.
     """
+    paths = list(paths)
     settings = by_setting(read_records(paths))
     if not settings:
         raise ValueError(f"No records in {', '.join(map(str, paths))}. Run `python -m benchmarks run` first.")
