@@ -10,7 +10,7 @@ import os
 import tempfile
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -136,7 +136,7 @@ class Features:
         assert self.cache is not None
         return self.cache / self.data.key / self.backbone.key
 
-    def _open(self, part: str, mode: str) -> tuple[Array, Array]:
+    def _open(self, part: str, mode: Literal["r", "r+"]) -> tuple[Array, Array]:
         """Return the features of a part and which rows are done, created if need be."""
         n = len(self._images(part))
         if self.cache is None:

@@ -39,9 +39,7 @@ def load(folder: Path | None) -> Data:
     devkit = root / "ILSVRC2012_devkit_t12" / "data"
     names, y = labelled_files(root / "train", wnids, TRAIN, ".jpeg")
     val_names, val_y = _validation(need(root / "val", VAL), wnids, devkit)
-    test_names = files_in(need(root / "test", TEST), ".jpeg")
-    if not test_names:
-        raise FileNotFoundError(f"{root / 'test'} holds no *.JPEG files. {TEST}")
+    test_names = files_in(root / "test", TEST, ".jpeg")
     words = {wnid: text for wnid, text in _synsets(devkit).values()} if (devkit / "meta.mat").exists() else {}
     return Data(
         "imagenet",
@@ -57,7 +55,7 @@ def _validation(val: Path, wnids: list[str], devkit: Path) -> tuple[list[str], A
     """Return files and classes of the validation images, sorted into folders or with the kit's ground truth."""
     if any(path.is_dir() for path in val.iterdir()):
         return labelled_files(val, wnids, VAL, ".jpeg")
-    names = files_in(val, ".jpeg")
+    names = files_in(val, VAL, ".jpeg")
     truth_file = need(devkit / "ILSVRC2012_validation_ground_truth.txt", DEVKIT)
     truth = np.loadtxt(truth_file, dtype=np.int64, ndmin=1)
     if len(truth) != len(names):

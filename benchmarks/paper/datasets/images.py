@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -60,18 +61,17 @@ class FileImages:
             raise OSError(f"{path} cannot be read ({error}); unpack it again from the archive it came in") from error
 
 
-def files_in(folder: Path, *suffixes: str) -> list[str]:
-    """Return the names of the files in a folder that end so (in any case), sorted."""
-    return sorted(path.name for path in folder.iterdir() if path.name.lower().endswith(suffixes))
+def files_in(folder: Path, what: str, suffix: str) -> list[str]:
+    """Return the names of the files in a folder that end so (in any case), sorted; if there are none, say ``what``."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    found = sorted(name for name in names if name.lower().endswith(suffix) and not name.startswith("."))
+    if not found:
+        raise FileNotFoundError(f"{folder} holds no *{suffix} files. {what}")
+    return found
 
 
 def labelled_files(root: Path, folders: Sequence[str], what: str, suffix: str) -> tuple[list[str], Array]:
     """Return the files of one folder per class, by their names under ``root``, and the class of each."""
-    names, y = [], []
-    for label, folder in enumerate(folders):
-        found = files_in(root / folder, suffix) if (root / folder).is_dir() else []
-        if not found:
-            raise FileNotFoundError(f"{root / folder} holds no *{suffix} files. {what}")
-        names += [f"{folder}/{name}" for name in found]
-        y += [label] * len(found)
-    return names, np.array(y, dtype=np.int64)
+    files = [[f"{folder}/{name}" for name in files_in(root / folder, what, suffix)] for folder in folders]
+    y = np.repeat(np.arange(len(files)), [len(own) for own in files]).astype(np.int64)
+    return [name for own in files for name in own], y

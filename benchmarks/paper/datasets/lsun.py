@@ -91,10 +91,15 @@ def load(
         picked = rng.choice(len(keys), n_train + n_unlabelled, replace=False)
         train.append([keys[k] for k in np.sort(picked[:n_train])])
         unlabelled.append([keys[k] for k in np.sort(picked[n_train:])])
-    parts = [_part(root, categories, "train", train), _part(root, categories, "val", test)]
-    hidden = Part(_part(root, categories, "train", unlabelled).images)
     content = [key.decode("latin1") for lists in (train, test, unlabelled) for keys in lists for key in keys]
-    return Data("lsun", *parts, hidden, tuple(categories), key_of("lsun", [*categories, *content]))
+    return Data(
+        "lsun",
+        _part(root, categories, "train", train),
+        _part(root, categories, "val", test),
+        Part(_part(root, categories, "train", unlabelled).images),
+        tuple(categories),
+        key_of("lsun", [*categories, *content]),
+    )
 
 
 def _part(root: Path, categories: Sequence[str], split: str, keys: Sequence[Sequence[bytes]]) -> Part:

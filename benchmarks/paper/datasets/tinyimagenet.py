@@ -33,7 +33,7 @@ def load(folder: Path | None) -> Data:
     labels = dict(line.split("\t")[:2] for line in lines if line)
     number = {wnid: k for k, wnid in enumerate(wnids)}
     val_y = np.array([number[wnid] for wnid in labels.values()], dtype=np.int64)
-    test_names = files_in(need(root / "test" / "images", WHAT), ".jpeg")
+    test_names = files_in(root / "test" / "images", WHAT, ".jpeg")
     words = dict(line.split("\t", 1) for line in need(root / "words.txt", WHAT).read_text().splitlines() if line)
     return Data(
         "tinyimagenet",
