@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers import mf_lu, mf_p
-from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers.blocks import MIN_LOG_P, Blocks
 
 __all__ = ["CrossEntropyUnifierLoss", "LogitFactorizationLoss", "ProbabilityFactorizationLoss", "TeacherLoss"]
 
@@ -48,6 +50,7 @@ class TeacherLoss(nn.Module):
         self.classes = space.classes
         self.temperature = float(temperature)
         self._blocks = Blocks.from_label_space(space)
+        self._padded = torch.as_tensor(_padded_columns(space))
         self._moved: dict[tuple[Any, Any], Blocks] = {}
 
     def forward(self, logits: Tensor, log_p: Tensor) -> Tensor:
@@ -71,18 +74,41 @@ class TeacherLoss(nn.Module):
         if log_p.ndim != 2 or log_p.shape[1] != K or len(log_p) != len(logits):
             raise ValueError(f"log_p must have the shape ({len(logits)}, {K}), got {tuple(log_p.shape)}.")
         blocks = self._blocks_like(logits)
-        Z = blocks.shift(log_p.detach().to(logits)) / self.temperature
+        Z = self._shift(log_p.detach().to(logits), blocks) / self.temperature
         return self._objective(logits / self.temperature, Z, blocks).mean()
 
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
         """Return the objective of every row."""
         raise NotImplementedError
 
+    def _top(self, Z: Tensor) -> Tensor:
+        """(n, K) to (n, N): the largest value of every teacher, all at once; a batch is too small for one by one."""
+        N, longest = self._padded.shape
+        columns = self._padded.flatten().to(Z.device)
+        return Z.index_select(1, columns).reshape(len(Z), N, longest).amax(dim=2)
+
+    def _shift(self, Z: Tensor, blocks: Blocks) -> Tensor:
+        """Shift each teacher's logits so that the largest is 0; -inf becomes a very small one."""
+        top = self._top(Z).nan_to_num(neginf=0.0)
+        return (Z - blocks.by_teacher(top)).clamp_min(MIN_LOG_P)
+
+    def _probabilities(self, Z: Tensor, blocks: Blocks) -> Tensor:
+        """Return the softmax of each teacher's logits, which are at most 0."""
+        E = Z.exp()
+        probabilities: Tensor = E / blocks.by_teacher(E @ blocks.to_teacher)
+        return probabilities
+
     def _blocks_like(self, logits: Tensor) -> Blocks:
         key = (logits.device, logits.dtype)
         if key not in self._moved:
             self._moved[key] = self._blocks.like(logits.detach())
         return self._moved[key]
+
+
+def _padded_columns(space: LabelSpace) -> NDArray[np.int64]:
+    """(N, longest list): the columns of every teacher, the last one again where its list is shorter."""
+    longest = max(block.stop - block.start for block in space.blocks)
+    return np.array([[min(block.start + j, block.stop - 1) for j in range(longest)] for block in space.blocks])
 
 
 class CrossEntropyUnifierLoss(TeacherLoss):
@@ -110,8 +136,11 @@ class CrossEntropyUnifierLoss(TeacherLoss):
     """
 
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
-        P = blocks.log_softmax(Z).exp()
-        return -(P * blocks.log_softmax(blocks.by_class(u))).sum(dim=1)
+        a = self._probabilities(Z, blocks) @ blocks.to_class
+        by_class = u @ blocks.to_class.T  # a product with zeros and ones: its gradient is one too, and fast
+        top = self._top(by_class.detach())
+        log_sums = ((by_class - blocks.by_teacher(top)).exp() @ blocks.to_teacher).log() + top
+        return log_sums.sum(dim=1) - (a * u).sum(dim=1)
 
 
 class ProbabilityFactorizationLoss(TeacherLoss):
@@ -136,10 +165,9 @@ class ProbabilityFactorizationLoss(TeacherLoss):
         self.factor = float(self._blocks.sizes.mean()) / 2 if factor is None else float(factor)
 
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
-        P, U = blocks.log_softmax(Z).exp(), u.softmax(dim=1)
+        P, U = self._probabilities(Z, blocks), u.softmax(dim=1)
         V = mf_p.best_v(P, U.detach(), blocks)
-        objective: Tensor = mf_p.objective(P, U, V, blocks)
-        return self.factor * objective
+        return self.factor * ((P - (U @ blocks.to_class.T) * blocks.by_teacher(V)) ** 2).sum(dim=1)
 
 
 class LogitFactorizationLoss(TeacherLoss):
@@ -181,13 +209,18 @@ class LogitFactorizationLoss(TeacherLoss):
         self.factor = 0.5 / float(self._blocks.sizes.mean()) if factor is None else float(factor)
 
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
-        Z = blocks.center(Z)
+        Z, centered = blocks.center(Z), u @ self._centering(blocks)
         if self.scale == "fixed":
-            error: Tensor = blocks.center(Z - blocks.by_class(u))
-            return self.factor * (error**2).sum(dim=1)
+            return self.factor * ((Z - centered) ** 2).sum(dim=1)
         V = mf_lu.best_v(Z, u.detach(), self.lam, blocks)
-        objective: Tensor = mf_lu.objective(Z, u, V, self.lam, blocks)
-        return self.factor * objective
+        error = ((Z - centered * blocks.by_teacher(V)) ** 2).sum(dim=1)
+        return self.factor * (error + self.lam * ((u**2).sum(dim=1) + (V**2).sum(dim=1)))
+
+    @staticmethod
+    def _centering(blocks: Blocks) -> Tensor:
+        """(L, K): takes u to each teacher's classes, less their mean."""
+        matrix: Tensor = (blocks.to_class - (blocks.to_teacher / blocks.sizes) @ blocks.M).T
+        return matrix
 
     def scales(self, logits: Tensor, log_p: Tensor) -> Tensor:
         """Return v (n, N): how much each teacher's logits are stretched against the network's; ones if fixed.
@@ -206,6 +239,6 @@ class LogitFactorizationLoss(TeacherLoss):
         blocks = self._blocks_like(logits)
         if self.scale == "fixed":
             return torch.ones(len(logits), blocks.M.shape[0], dtype=logits.dtype, device=logits.device)
-        Z = blocks.center(blocks.shift(log_p.detach().to(logits)) / self.temperature)
+        Z = blocks.center(self._shift(log_p.detach().to(logits), blocks) / self.temperature)
         v: Tensor = mf_lu.best_v(Z, logits.detach() / self.temperature, self.lam, blocks)
         return v

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from benchmarks.paper import published
 from benchmarks.paper.protocol import FEW_CLASSES, MANY_CLASSES, Ranges
 from benchmarks.paper.rivals import RIVALS
 
 _UNIFIERS = {"CE": "ce", "MF-P": "mf_p", "MF-LU": "mf_lu", "MF-LF": "mf_lf"}
-#: Rows of the paper's table: method, direct backpropagation, balanced soft labels.
+#: How the rows of the paper's table are made: method, direct backpropagation, balanced soft labels.
 METHODS: dict[str, tuple[str, bool, bool]] = {
     "SD": ("sd", False, False),
     **{f"{name}-E": (method, False, False) for name, method in _UNIFIERS.items()},
@@ -16,8 +17,8 @@ METHODS: dict[str, tuple[str, bool, bool]] = {
     "SD-BS": ("sd", False, True),
     **{f"{name}-BS": (method, False, True) for name, method in _UNIFIERS.items()},
 }
-#: SPV is supervised training on the data of all teachers together.
-TABLE = ("SPV", *METHODS)
+#: All rows of the table; SPV is supervised training on the data of all teachers together.
+TABLE = tuple(published.METHODS)
 #: What the paper's sensitivity studies compare.
 STUDIED = ("SD", "SD-BS", "MF-P-BP", "MF-LF-BS", "CE-BS")
 #: The studies, and the values that they run through; the main experiment has one setting.

@@ -17,7 +17,8 @@ from benchmarks.paper.published import METHODS
 
 STUDIES = ("main", "size", "temperature", "accuracy")  #: in the paper's order
 Record = dict[str, Any]
-_KEY = ("dataset", "protocol", "student", "study", "value", "trial", "method")
+#: What tells records apart.
+KEY = ("dataset", "protocol", "student", "study", "value", "trial", "method")
 
 
 class Setting(NamedTuple):
@@ -61,10 +62,14 @@ def read_records(paths: Iterable[str | Path]) -> list[Record]:
     for path in map(Path, paths):
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1):
             if record := _parse(line, f"{path}, line {number}"):
-                key = tuple(record[field] for field in _KEY)
-                found.pop(key, None)
-                found[key] = record
+                found.pop(key_of(record), None)
+                found[key_of(record)] = record
     return list(found.values())
+
+
+def key_of(record: Record) -> tuple[Any, ...]:
+    """Return what tells a record apart from others."""
+    return tuple(record[field] for field in KEY)
 
 
 def _parse(line: str, where: str) -> Record | None:
@@ -79,7 +84,7 @@ def _parse(line: str, where: str) -> Record | None:
         warnings.warn(f"{where} is not a record (a run was killed while writing it?) and is skipped.", stacklevel=3)
         return None
     record = {"study": "main", "value": None} | record
-    missing = [field for field in (*_KEY, "accuracy") if field not in record]
+    missing = [field for field in (*KEY, "accuracy") if field not in record]
     if missing:
         raise ValueError(f"{where}: the record has no {', '.join(missing)}. Is this a file of `benchmarks run`?")
     if not isinstance(record["accuracy"], int | float) or not math.isfinite(record["accuracy"]):

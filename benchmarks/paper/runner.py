@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 from tqdm.auto import tqdm
 
 from benchmarks.paper.experiments import Experiment
-from benchmarks.paper.trial import Record, Trial, open_bench
-
-Key = tuple[Any, ...]
+from benchmarks.paper.records import Record, key_of, read_records
+from benchmarks.paper.trial import Trial, open_bench
 
 
 def run(
@@ -79,10 +77,10 @@ class Results:
     def __init__(self, file: Path) -> None:
         self.file, self.parts = file, file.with_suffix(".parts")
         self.parts.mkdir(parents=True, exist_ok=True)
-        self.records = read_lines(file) if file.exists() else []
+        self.records = read_records([file] if file.exists() else [])
         self._end_last_line()
         for part in sorted(self.parts.glob("*.jsonl")):  # of a run that was killed
-            self.add(read_lines(part))
+            self.add(read_records([part]))
 
     def part(self, number: int) -> Path:
         """Return the file of a trial under way."""
@@ -117,29 +115,16 @@ class Results:
                 file.write("\n")
 
 
-def key_of(record: Record) -> Key:
-    """Return what tells records apart."""
-    return tuple(record[name] for name in ("dataset", "protocol", "student", "study", "value", "trial", "method"))
-
-
-def read_lines(file: Path) -> list[Record]:
-    """Read records; half a line, which a kill may leave, is none."""
-    records = []
-    for line in file.read_text().splitlines():
-        try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return records
-
-
-def _backend(scheduler: str | None, jobs: int) -> AbstractContextManager[Any]:
+@contextmanager
+def _backend(scheduler: str | None, jobs: int) -> Iterator[None]:
     """Have joblib use this machine's cores, or a Dask cluster."""
     if scheduler is None:
-        return parallel_config(n_jobs=jobs) if jobs else nullcontext()
+        with parallel_config(n_jobs=jobs):
+            yield
+        return
     try:
         from dask.distributed import Client
     except ImportError as error:
         raise ImportError("--scheduler needs Dask: pip install 'dask[distributed]'.") from error
-    Client(scheduler)
-    return parallel_config("dask", n_jobs=-1)
+    with Client(scheduler), parallel_config("dask", n_jobs=-1):
+        yield

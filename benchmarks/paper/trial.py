@@ -19,12 +19,12 @@ from benchmarks.paper.datasets import load
 from benchmarks.paper.experiments import METHODS, Experiment
 from benchmarks.paper.feature_cache import Features
 from benchmarks.paper.protocol import Draw, draw_trial
+from benchmarks.paper.records import Record
 from benchmarks.paper.rivals import RIVALS
 from benchmarks.paper.training import make_net, spoil, train
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, SoftLabelClassifier, TeacherOutputs, TorchTeacher
 
 Array = NDArray[Any]
-Record = dict[str, Any]
 PACKAGES = ("sklearn-uhc", "scikit-learn", "numpy", "scipy", "torch", "skorch")
 
 

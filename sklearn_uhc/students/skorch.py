@@ -88,7 +88,8 @@ class Rows(Dataset):
         return tuple(array[i] for array in self.arrays)
 
     def __getitems__(self, rows: list[int]) -> Batch:
-        return Batch(array[rows] for array in self.arrays)
+        index = torch.as_tensor(rows)
+        return Batch(array[index] for array in self.arrays)
 
 
 class Batch(tuple):
