@@ -171,7 +171,19 @@ def predict_proba(net: Any, X: Any) -> NDArray[np.float64]:
 
 def _train(net: Any, X: Any, targets: NDArray[Any], random_state: Any, params: dict[str, Any]) -> Any:
     with seeded(random_state):
-        return net.fit(_as_dataset(net, X, targets), None, **params)
+        net.fit(_as_dataset(net, X, targets), None, **params)
+    _check_training(net)
+    return net
+
+
+def _check_training(net: Any) -> None:
+    """Say at once that training went wrong, not when the network is first asked."""
+    if not all(bool(torch.isfinite(weights).all()) for weights in net.module_.parameters()):
+        raise ValueError(
+            f"The training of {type(net.module_).__name__} diverged: its weights are NaN or infinite. Lower the "
+            "learning rate (student__lr), clip gradients (skorch.callbacks.GradientNormClipping), and look for NaN "
+            "in X."
+        )
 
 
 def _prepare(net: Any, X: Any, classes: NDArray[Any]) -> bool:

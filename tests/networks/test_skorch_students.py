@@ -88,8 +88,12 @@ def test_ordinary_labels_for_a_bare_module(flat, images):
 def test_nan_and_divergence_are_errors(flat, images, soft):
     broken = flat.copy()
     broken[0, 0] = np.nan
+    with pytest.raises(ValueError, match="The training of Linear diverged"):
+        SoftLabelClassifier(nn.Linear(64, 10), random_state=0).fit(broken, soft)
+    with pytest.raises(ValueError, match=r"Lower the learning rate \(student__lr\)"):
+        SoftLabelClassifier(net(lr=1e20), random_state=0).fit(images[0], soft)
     with pytest.raises(ValueError, match="The student gives NaN"):
-        SoftLabelClassifier(nn.Linear(64, 10), random_state=0).fit(broken, soft).predict(flat)
+        SoftLabelClassifier(nn.Linear(64, 10), random_state=0).fit(flat, soft).predict(broken)
 
 
 def test_validation_rows_are_not_carried_along(flat, soft):
