@@ -182,8 +182,6 @@ def test_methods_by_name():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pandas.errors.Pandas4Warning")  # of crowd-kit
 @pytest.mark.parametrize("name", list(RIVALS))
 def test_rivals_follow_teachers_that_agree(name):
-    if name == "Snorkel":
-        pytest.importorskip("snorkel")
     space = LabelSpace([[0, 1, 2]] * 4)
     truth = np.random.default_rng(0).integers(3, size=200)
     log_p = np.log(np.tile(np.full((200, 3), 0.1) + 0.7 * np.eye(3)[truth], 4))
