@@ -28,6 +28,9 @@ Array = Any
 MIN_LOG_P = float(np.log(np.finfo(np.float32).tiny))
 
 
+BATCH=(64,1024,2**17)
+
+
 class Solution(NamedTuple):
     """What an iterative solver found, sample by sample."""
 
@@ -84,6 +87,11 @@ class Blocks:
             slices=tuple(space.blocks),
             n_components=space.n_components,
         )
+
+    @property
+    def batch_rows(self) -> int:
+        """How many samples are best solved together: enough for the matrix products, few enough for the cache."""
+        return max(BATCH[0], min(BATCH[1], BATCH[2] // (self.M.shape[0] * self.M.shape[1])))
 
     def like(self, X: Array) -> Blocks:
         """Return the same matrices in the library, on the device and in the precision of X."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from array_api_compat import array_namespace, device
 
-from sklearn_uhc.solvers.blocks import Array
+from sklearn_uhc.solvers.blocks import Array, Blocks
 
 
 class Point(NamedTuple):
@@ -32,6 +32,10 @@ class Point(NamedTuple):
 
 class Problem(Protocol):
     """An objective of N variables per sample, with its data."""
+
+    @property
+    def blocks(self) -> Blocks:
+        """The label space."""
 
     def at(self, x: Array) -> Point:
         """Evaluate the objective, its gradient and the optimality measure."""
@@ -49,43 +53,82 @@ class Problem(Protocol):
         """Return the problem of some samples only."""
 
 
+class Batch(NamedTuple):
+    """Samples on their way."""
+
+    rows: Array  #: (n,), which samples of the problem
+    age: Array  #: (n,), steps taken
+    mu: Array  #: (n,), damping
+    settled: Array  #: (n,), nothing more to gain, or one short step away
+    point: Point
+
+    def take(self, rows: Array) -> Batch:
+        """Return some of the samples."""
+        return Batch(*(part[rows] for part in self[:-1]), _rows_of(self.point, rows))
+
+    def join(self, other: Batch) -> Batch:
+        """Return both, one after the other."""
+        xp = array_namespace(self.rows)
+        point = Point(*(xp.concat(pair) for pair in zip(self.point, other.point, strict=True)))
+        return Batch(*(xp.concat(pair) for pair in zip(self[:-1], other[:-1], strict=True)), point)
+
+
 def minimize(
     problem: Problem, x: Array, *, tol: float, max_iter: int, damping: float = 1e-3
 ) -> tuple[Array, Array, Array]:
     """Return x (n, N), the number of steps (n,) and the residual (n,) of every sample."""
-    xp, n = array_namespace(x), x.shape[0]
+    xp, n, room = array_namespace(x), x.shape[0], problem.blocks.batch_rows
+    out, residual = xp.empty_like(x), xp.empty_like(x[:, 0])
+    n_iter = xp.zeros((n,), dtype=xp.int64, device=device(x))
+    entered = min(n, room)
+    batch = _enter(problem, x, slice(0, entered), damping)
+    while batch.rows.shape[0]:
+        done = (batch.settled & (batch.point.residual <= tol)) | (batch.age >= max_iter)
+        if bool(xp.any(done)):
+            rows = batch.rows[done]
+            out[rows, :], residual[rows], n_iter[rows] = batch.point.x[done], batch.point.residual[done], batch.age[done]
+            batch = batch.take(xp.nonzero(~done)[0])
+            free = min(room - batch.rows.shape[0], n - entered)
+            if 0 < free < n - entered and 2 * free < room:  # a few places are not worth the trouble
+                free = 0
+            if free:
+                batch = batch.join(_enter(problem, x, slice(entered, entered + free), damping))
+                entered += free
+                continue
+        if batch.rows.shape[0]:
+            batch = _advance(problem.keep(batch.rows), batch, tol)
+    return out, n_iter, residual
+
+
+def _enter(problem: Problem, x: Array, rows: slice, damping: float) -> Batch:
+    """Return the samples of these rows at their start."""
+    xp = array_namespace(x)
     eps = float(xp.finfo(x.dtype).eps)
-    short = tol**0.5  # the next Newton step would be about the square of the last
-    out, n_iter = xp.asarray(x, copy=True), xp.full((n,), max_iter, dtype=xp.int64, device=device(x))
-    residual = xp.full((n,), xp.inf, dtype=x.dtype, device=device(x))
-    active = xp.arange(n, device=device(x))
-    point = problem.at(x)
+    numbers = xp.arange(rows.start, rows.stop, device=device(x))
+    point = problem.keep(numbers).at(x[rows, :])
     # Damping in proportion to the gradient: where the objective is flat none is left, and Newton's step is honest.
     mu = _damp(xp, point.residual, damping, eps)
-    settled = point.residual <= 4 * eps
-    for iteration in range(max_iter + 1):
-        out[active, :], residual[active] = point.x, point.residual
-        done = settled & (point.residual <= tol)
-        if bool(xp.any(done)):
-            n_iter[active[done]] = iteration
-            rows = xp.nonzero(~done)[0]
-            active, mu, point, problem = active[rows], mu[rows], _rows_of(point, rows), problem.keep(rows)
-        if active.shape[0] == 0 or iteration == max_iter:
-            break
-        step = _step(problem, point, mu)
-        trial = problem.at(problem.move(point.x, step))
-        better = _is_better(xp, trial, point, eps)
-        if not bool(xp.all(better)):
-            rows = xp.nonzero(~better)[0]
-            stuck, rest = _rows_of(point, rows), problem.keep(rows)
-            safe = rest.at(rest.safe(stuck))
-            stuck = _choose(xp, _is_better(xp, safe, stuck, eps), safe, stuck)
-            for old, new in zip(trial, stuck, strict=True):
-                old[rows, ...] = new
-        point = trial
-        mu = xp.where(better, _damp(xp, point.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
-        settled = ~better | (xp.max(xp.abs(step), axis=1) <= short) | (point.residual <= 4 * eps)
-    return out, n_iter, residual
+    return Batch(numbers, xp.zeros_like(numbers), mu, point.residual <= 4 * eps, point)
+
+
+def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
+    """Take one step: Newton's where it does not lead uphill, else the safe one."""
+    point, mu, xp = batch.point, batch.mu, array_namespace(batch.mu)
+    eps = float(xp.finfo(mu.dtype).eps)
+    step = _step(problem, point, mu)
+    trial = problem.at(problem.move(point.x, step))
+    better = _is_better(xp, trial, point, eps)
+    if not bool(xp.all(better)):
+        rows = xp.nonzero(~better)[0]
+        stuck, rest = _rows_of(point, rows), problem.keep(rows)
+        safe = rest.at(rest.safe(stuck))
+        stuck = _choose(xp, _is_better(xp, safe, stuck, eps), safe, stuck)
+        for old, new in zip(trial, stuck, strict=True):
+            old[rows, ...] = new
+    mu = xp.where(better, _damp(xp, trial.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
+    short = xp.max(xp.abs(step), axis=1) <= tol**0.5  # the next Newton step would be about the square of the last
+    settled = ~better | short | (trial.residual <= 4 * eps)
+    return Batch(batch.rows, batch.age + 1, mu, settled, trial)
 
 
 def _is_better(xp: Any, new: Point, old: Point, eps: float) -> Array:
