@@ -33,6 +33,13 @@ class CrossEntropyDual:
     a: Array
     blocks: Blocks
 
+    def __len__(self) -> int:
+        return int(self.a.shape[0])
+
+    def start(self) -> Array:
+        """theta = 0."""
+        return array_namespace(self.a).zeros((len(self), self.blocks.M.shape[0]), dtype=self.a.dtype, device=device(self.a))
+
     def at(self, theta: Array) -> Point:
         """f, its gradient, and the largest entry of that; keeps M't."""
         xp, M = array_namespace(theta), self.blocks.M
@@ -70,7 +77,6 @@ def solve_ce(P: Array, blocks: Blocks, *, tol: float = 1e-9, max_iter: int = 200
     """Minimise J for every row of P; `u` of the answer is q itself, `v` is theta."""
     xp = array_namespace(P)
     a = P @ blocks.to_class
-    start = xp.zeros((P.shape[0], blocks.M.shape[0]), dtype=P.dtype, device=device(P))
-    theta, n_iter, residual = minimize(CrossEntropyDual(a, blocks), start, tol=tol, max_iter=max_iter, damping=1e-8)
+    theta, n_iter, residual = minimize(CrossEntropyDual(a, blocks), tol=tol, max_iter=max_iter, damping=1e-8)
     Q = blocks.level_components(a / (xp.exp(theta) @ blocks.M))
     return Solution(Q, theta, n_iter, residual, residual <= tol)

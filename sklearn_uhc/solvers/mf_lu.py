@@ -87,6 +87,22 @@ class LogitFit:
     size: Array  #: (n,), ||Z||^2 + lam
     lam: float
     blocks: Blocks
+    sweeps: int = PAPER_SWEEPS + BALANCED_SWEEPS
+
+    def __len__(self) -> int:
+        return int(self.Z.shape[0])
+
+    def start(self) -> Array:
+        """Return v after the first sweeps. They only choose the optimum, so single precision does."""
+        xp, blocks = array_namespace(self.Z), self.blocks.single()
+        Z = xp.astype(self.Z, xp.float32)
+        V = xp.ones((len(self), blocks.M.shape[0]), dtype=Z.dtype, device=device(Z))
+        C = 0 * V
+        for _ in range(min(PAPER_SWEEPS, self.sweeps)):
+            U, V, C = paper_sweep(Z, V, C, self.lam, blocks)
+        for _ in range(self.sweeps - PAPER_SWEEPS):
+            U, V = balanced_sweep(Z, U, V, self.lam, blocks)
+        return xp.astype(V, self.Z.dtype)
 
     def best_u(self, V: Array) -> Array:
         """Least squares for u and c given v."""
@@ -151,24 +167,11 @@ class LogitFit:
         return replace(self, Z=self.Z[rows], size=self.size[rows])
 
 
-def _warm_up(Z: Array, lam: float, sweeps: int, blocks: Blocks) -> Array:
-    """Return v after the first sweeps. They only choose the optimum, so single precision does."""
-    blocks = blocks.single()
-    V = array_namespace(Z).ones((Z.shape[0], blocks.M.shape[0]), dtype=Z.dtype, device=device(Z))
-    C = 0 * V
-    for _ in range(min(PAPER_SWEEPS, sweeps)):
-        U, V, C = paper_sweep(Z, V, C, lam, blocks)
-    for _ in range(sweeps - PAPER_SWEEPS):
-        U, V = balanced_sweep(Z, U, V, lam, blocks)
-    return V
-
-
 def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
     """Minimise from v = 1 and c = mean logit, as in the paper; `u` has mean zero in every component."""
     xp = array_namespace(Z)
     Z = blocks.center(Z)
     sweeps = min(PAPER_SWEEPS + BALANCED_SWEEPS, max_iter)
-    V = xp.astype(_warm_up(xp.astype(Z, xp.float32), lam, sweeps, blocks), Z.dtype)
-    problem = LogitFit(Z, xp.sum(Z**2, axis=1) + lam, lam, blocks)
-    V, n_iter, residual = minimize(problem, V, tol=tol, max_iter=max_iter - sweeps)
+    problem = LogitFit(Z, xp.sum(Z**2, axis=1) + lam, lam, blocks, sweeps)
+    V, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter - sweeps)
     return Solution(problem.best_u(V), V, n_iter + sweeps, residual, residual <= tol)

@@ -62,6 +62,18 @@ class ProbabilityFit:
     P: Array
     size: Array  #: (n,), ||P||^2
     blocks: Blocks
+    sweeps: int = WARM_UP
+
+    def __len__(self) -> int:
+        return int(self.P.shape[0])
+
+    def start(self) -> Array:
+        """log v after some sweeps of the paper's algorithm from v = 1."""
+        xp, P = array_namespace(self.P), self.P
+        V = xp.ones((len(self), self.blocks.M.shape[0]), dtype=P.dtype, device=device(P))
+        for _ in range(self.sweeps):
+            V = sweep(P, V, self.blocks)
+        return xp.log(xp.clip(V, float(xp.finfo(P.dtype).tiny), None))
 
     def at(self, theta: Array) -> Point:
         """F, its gradient, and the largest entry of that relative to ||P||^2."""
@@ -106,13 +118,9 @@ class ProbabilityFit:
 def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
     """Minimise from v = 1, as in the paper; `u` of the answer lies on the simplex."""
     xp = array_namespace(P)
-    V = xp.ones((P.shape[0], blocks.M.shape[0]), dtype=P.dtype, device=device(P))
     sweeps = min(WARM_UP, max_iter)
-    for _ in range(sweeps):
-        V = sweep(P, V, blocks)
-    problem = ProbabilityFit(P, xp.sum(P**2, axis=1), blocks)
-    start = xp.log(xp.clip(V, float(xp.finfo(P.dtype).tiny), None))
-    theta, n_iter, residual = minimize(problem, start, tol=tol, max_iter=max_iter - sweeps, damping=1e-2)
+    problem = ProbabilityFit(P, xp.sum(P**2, axis=1), blocks, sweeps)
+    theta, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter - sweeps, damping=1e-2)
     V = xp.exp(theta)
     U = best_u(P, V, blocks)
     total = xp.sum(U, axis=1, keepdims=True)

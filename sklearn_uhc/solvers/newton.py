@@ -37,6 +37,12 @@ class Problem(Protocol):
     def blocks(self) -> Blocks:
         """The label space."""
 
+    def __len__(self) -> int:
+        """Return the number of samples."""
+
+    def start(self) -> Array:
+        """Return where to begin, (n, N)."""
+
     def at(self, x: Array) -> Point:
         """Evaluate the objective, its gradient and the optimality measure."""
 
@@ -73,41 +79,37 @@ class Batch(NamedTuple):
         return Batch(*(xp.concat(pair) for pair in zip(self[:-1], other[:-1], strict=True)), point)
 
 
-def minimize(
-    problem: Problem, x: Array, *, tol: float, max_iter: int, damping: float = 1e-3
-) -> tuple[Array, Array, Array]:
+def minimize(problem: Problem, *, tol: float, max_iter: int, damping: float = 1e-3) -> tuple[Array, Array, Array]:
     """Return x (n, N), the number of steps (n,) and the residual (n,) of every sample."""
-    xp, n, room = array_namespace(x), x.shape[0], problem.blocks.batch_rows
-    out, residual = xp.empty_like(x), xp.empty_like(x[:, 0])
-    n_iter = xp.zeros((n,), dtype=xp.int64, device=device(x))
-    entered = min(n, room)
-    batch = _enter(problem, x, slice(0, entered), damping)
+    n, room = len(problem), problem.blocks.batch_rows
+    batch = _enter(problem, slice(0, min(n, room)), damping)
+    entered, x = min(n, room), batch.point.x
+    xp, where = array_namespace(x), device(x)
+    out = xp.empty((n, x.shape[1]), dtype=x.dtype, device=where)
+    n_iter, residual = (xp.empty((n,), dtype=dtype, device=where) for dtype in (xp.int64, x.dtype))
     while batch.rows.shape[0]:
         done = (batch.settled & (batch.point.residual <= tol)) | (batch.age >= max_iter)
-        if bool(xp.any(done)):
-            rows = batch.rows[done]
-            out[rows, :], residual[rows], n_iter[rows] = batch.point.x[done], batch.point.residual[done], batch.age[done]
-            batch = batch.take(xp.nonzero(~done)[0])
-            free = min(room - batch.rows.shape[0], n - entered)
-            if 0 < free < n - entered and 2 * free < room:  # a few places are not worth the trouble
-                free = 0
-            if free:
-                batch = batch.join(_enter(problem, x, slice(entered, entered + free), damping))
-                entered += free
-                continue
-        if batch.rows.shape[0]:
+        rows, point = batch.rows[done], _rows_of(batch.point, done)
+        out[rows, :], n_iter[rows], residual[rows] = point.x, batch.age[done], point.residual
+        batch = batch.take(~done)
+        free = min(room - batch.rows.shape[0], n - entered)
+        if free == n - entered > 0 or 2 * free >= room:  # a few at a time are not worth the trouble
+            batch = batch.join(_enter(problem, slice(entered, entered + free), damping))
+            entered += free
+        elif batch.rows.shape[0]:
             batch = _advance(problem.keep(batch.rows), batch, tol)
     return out, n_iter, residual
 
 
-def _enter(problem: Problem, x: Array, rows: slice, damping: float) -> Batch:
+def _enter(problem: Problem, rows: slice, damping: float) -> Batch:
     """Return the samples of these rows at their start."""
-    xp = array_namespace(x)
+    part = problem.keep(rows)
+    x = part.start()
+    point, xp = part.at(x), array_namespace(x)
     eps = float(xp.finfo(x.dtype).eps)
-    numbers = xp.arange(rows.start, rows.stop, device=device(x))
-    point = problem.keep(numbers).at(x[rows, :])
     # Damping in proportion to the gradient: where the objective is flat none is left, and Newton's step is honest.
     mu = _damp(xp, point.residual, damping, eps)
+    numbers = xp.arange(rows.start, rows.stop, device=device(x))
     return Batch(numbers, xp.zeros_like(numbers), mu, point.residual <= 4 * eps, point)
 
 
