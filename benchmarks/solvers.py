@@ -34,6 +34,7 @@ from scipy.optimize import minimize as scipy_minimize
 
 from benchmarks.paper_solvers import alternate, gradient_descent
 from sklearn_uhc import CrossEntropyUnifier, LabelSpace, LogitFactorization, ProbabilityFactorization
+from sklearn_uhc.soft_labels.base import CHUNK_ROWS
 from sklearn_uhc.solvers import ce, mf_lf, mf_lu, mf_p
 from sklearn_uhc.solvers.blocks import Blocks
 
@@ -86,7 +87,7 @@ def best_time(run: Callable[[], Any], repeat: int = 3) -> tuple[float, Any]:
 
 def ours(method: str, blocks: Blocks, Z: Any, P: Any, tol: float | None = None) -> tuple[float, float]:
     """Seconds per sample and largest residual of our solver, in chunks as the transformers use them."""
-    n, chunk = len(Z), 1024 if blocks.M.shape[1] < 500 else 256
+    n, chunk = len(Z), CHUNK_ROWS
     kwargs = {} if tol is None else {"tol": tol}
 
     def run() -> float:

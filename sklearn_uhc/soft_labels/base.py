@@ -22,8 +22,8 @@ from sklearn_uhc._rows import chunks
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
 
-#: Rows solved together: enough for the matrix products, few enough for the cache.
-CHUNK_ROWS = 1024
+#: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
+CHUNK_ROWS = 4096
 
 
 class Merged(NamedTuple):

@@ -28,9 +28,6 @@ Array = Any
 MIN_LOG_P = float(np.log(np.finfo(np.float32).tiny))
 
 
-BATCH=(64,1024,2**17)
-
-
 class Solution(NamedTuple):
     """What an iterative solver found, sample by sample."""
 
@@ -91,7 +88,7 @@ class Blocks:
     @property
     def batch_rows(self) -> int:
         """How many samples are best solved together: enough for the matrix products, few enough for the cache."""
-        return max(BATCH[0], min(BATCH[1], BATCH[2] // (self.M.shape[0] * self.M.shape[1])))
+        return max(128, min(1024, 2**21 // (self.M.shape[0] * self.M.shape[1])))
 
     def like(self, X: Array) -> Blocks:
         """Return the same matrices in the library, on the device and in the precision of X."""

@@ -28,6 +28,8 @@ from sklearn_uhc.solvers.newton import Point, add_diagonal, minimize
 
 #: Sweeps before the first Newton step: the paper's own, then those without shift and scale.
 PAPER_SWEEPS, BALANCED_SWEEPS = 20, 15
+#: How much of its last change v takes along into the next of the latter, which halves the way that is left.
+MOMENTUM = 0.7
 
 
 def objective(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> Array:
@@ -100,8 +102,10 @@ class LogitFit:
         C = 0 * V
         for _ in range(min(PAPER_SWEEPS, self.sweeps)):
             U, V, C = paper_sweep(Z, V, C, self.lam, blocks)
-        for _ in range(self.sweeps - PAPER_SWEEPS):
-            U, V = balanced_sweep(Z, U, V, self.lam, blocks)
+        onward = 0 * V
+        for k in range(self.sweeps - PAPER_SWEEPS):
+            last, (U, V) = V, balanced_sweep(Z, U, xp.clip(V + onward, 0.0, None), self.lam, blocks)
+            onward = MOMENTUM * (V - last) if k else onward  # the first one also jumps to another scale
         return xp.astype(V, self.Z.dtype)
 
     def best_u(self, V: Array) -> Array:
