@@ -127,6 +127,15 @@ def test_groups_that_do_not_connect_are_warned_of_and_get_mean_logit_zero(name):
         method.transform(log_p)
 
 
+def test_standard_distillation_does_not_mind_groups():
+    """Its zeros fix the mass between them: nothing to warn of."""
+    lists = [["a", "b"], ["x", "y"]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Q = make_method("sd", lists, temperature=1).fit_transform(np.log([[0.8, 0.2, 0.5, 0.5]]))
+    np.testing.assert_allclose(Q, [[0.4, 0.1, 0.25, 0.25]])
+
+
 def test_ce_and_mf_lf_agree_on_groups_of_consistent_teachers():
     lists = [["a", "b"], ["b", "c"], ["x", "y"]]
     log_p = consistent_outputs(true_probabilities(L=5), lists)

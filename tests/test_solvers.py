@@ -299,10 +299,36 @@ def test_ce_of_sharp_consistent_teachers_is_exact(spread):
     assert (solved.u.argmax(axis=1) == U.argmax(axis=1)).mean() >= (1 if spread < 10 else 0.99)
 
 
-def test_samples_do_not_influence_each_other():
-    _, blocks, Z, P = problem(1, 10, 5, 2, 5, n=40)
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_samples_do_not_influence_each_other(monkeypatch, size, library):
+    """Alone, in another order, all at once or a few at a time as others are solved: the same answers."""
+    _, blocks, Z, P = problem(1, *size, n=60)
+    convert = torch.asarray if library == "torch" else np.asarray
+    blocks, order = blocks.like(convert(P)), np.random.default_rng(0).permutation(60)
     for solve, data in ((ce.solve_ce, P), (mf_p.solve_mf_p, P), (mf_lu.solve_mf_lu, Z)):
-        np.testing.assert_allclose(solve(data, blocks).u[7:9], solve(data[7:9], blocks).u, atol=1e-9)
+        together = solve(convert(data), blocks)
+        others = [(solve(convert(data[7:8]), blocks), [7]), (solve(convert(data[order]), blocks), order)]
+        for room in (1, 7, 32):
+            with monkeypatch.context() as patch:
+                patch.setattr(Blocks, "batch_rows", room)
+                others.append((solve(convert(data), blocks), range(60)))
+        for found, rows in others:
+            assert found.converged.all()
+            np.testing.assert_allclose(found.u, together.u[rows], atol=1e-8)
+            np.testing.assert_allclose(found.v, together.v[rows], atol=1e-6)
+            assert abs(found.n_iter - together.n_iter[rows]).max() <= 1  # rounding may tip the last one
+
+
+def test_samples_that_never_converge_leave_too(monkeypatch):
+    """With room for few, all come in, and each takes its own number of steps."""
+    monkeypatch.setattr(Blocks, "batch_rows", 4)
+    _, blocks, Z, P = problem(0, 10, 5, 2, 5, n=30)
+    for solve, data in ((ce.solve_ce, P), (mf_p.solve_mf_p, P), (mf_lu.solve_mf_lu, Z)):
+        solved = solve(data, blocks, max_iter=60, tol=1e-30)
+        assert (solved.n_iter == 60).all()
+        assert not solved.converged.any()
+        np.testing.assert_allclose(solved.u, solve(data, blocks).u, atol=1e-6)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

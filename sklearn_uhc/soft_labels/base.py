@@ -55,6 +55,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     class_lists: Sequence[Any] | None
     temperature: float
     verbose: int
+    #: Groups of classes that no teacher links get the same mean logit, which is warned of.
+    _levels_groups = True
 
     @abstractmethod
     def _merge(self, Z: Array, blocks: Blocks) -> Merged:
@@ -153,7 +155,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         self._refuse_probabilities(X)
         self.classes_ = self.label_space_.classes
         self._blocks = Blocks.from_label_space(self.label_space_)
-        warn_if_disconnected(self.label_space_, stacklevel=5)
+        if self._levels_groups:
+            warn_if_disconnected(self.label_space_, stacklevel=5)
         return X
 
     def _refuse_probabilities(self, X: Any) -> None:

@@ -50,6 +50,8 @@ class StandardDistillation(SoftLabelMethod):
     array([[0.4 , 0.35, 0.25]])
     """
 
+    _levels_groups = False  # its zeros fix the mass between groups, right or wrong
+
     def __init__(self, class_lists: Sequence[Any] | None = None, *, temperature: float = 3.0, verbose: int = 0) -> None:
         self.class_lists = class_lists
         self.temperature = temperature
@@ -57,6 +59,3 @@ class StandardDistillation(SoftLabelMethod):
 
     def _merge(self, Z: Array, blocks: Blocks) -> Merged:
         return Merged(self._tempered(Z, blocks) @ blocks.to_class / len(blocks.M))
-
-    def _warn_if_disconnected(self) -> None:
-        """Stay silent: SD fixes the mass between groups by its zeros, right or wrong."""

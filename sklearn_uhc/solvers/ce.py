@@ -38,7 +38,9 @@ class CrossEntropyDual:
 
     def start(self) -> Array:
         """theta = 0."""
-        return array_namespace(self.a).zeros((len(self), self.blocks.M.shape[0]), dtype=self.a.dtype, device=device(self.a))
+        return array_namespace(self.a).zeros(
+            (len(self), self.blocks.M.shape[0]), dtype=self.a.dtype, device=device(self.a)
+        )
 
     def at(self, theta: Array) -> Point:
         """f, its gradient, and the largest entry of that; keeps M't."""

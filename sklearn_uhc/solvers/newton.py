@@ -8,14 +8,17 @@ and is taken where it does not increase the objective. Elsewhere the damping gro
 own safe step instead, one that cannot increase it: the MM step for CE, a sweep of the paper's for MF-P and MF-LU. A
 sample is solved when its residual is within the tolerance and Newton's step is short: where the
 objective is nearly flat a small gradient alone says little of how far the optimum is. So is one that can get no further
-in this precision. Solved samples leave the batch.
+in this precision. Solved samples leave the batch and others come in: the slowest need ten times the steps of most, and a
+batch of a few costs nearly as much as one of hundreds.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 from array_api_compat import array_namespace, device
+from threadpoolctl import ThreadpoolController
 
 from sklearn_uhc.solvers.blocks import Array, Blocks
 
@@ -81,6 +84,18 @@ class Batch(NamedTuple):
 
 def minimize(problem: Problem, *, tol: float, max_iter: int, damping: float = 1e-3) -> tuple[Array, Array, Array]:
     """Return x (n, N), the number of steps (n,) and the residual (n,) of every sample."""
+    # Products this small gain little from a second thread of BLAS, and wait for it where the other cores are busy.
+    with _blas().limit(limits=1, user_api="blas"):
+        return _minimize(problem, tol, max_iter, damping)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _minimize(problem: Problem, tol: float, max_iter: int, damping: float) -> tuple[Array, Array, Array]:
+    """Let samples into the batch as others leave it, so that it is full until the last have come."""
     n, room = len(problem), problem.blocks.batch_rows
     batch = _enter(problem, slice(0, min(n, room)), damping)
     entered, x = min(n, room), batch.point.x
