@@ -236,7 +236,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     def _tempered(self, Z: Array, blocks: Blocks) -> Array:
         """Probabilities p_i of every teacher at this temperature."""
         E = array_namespace(Z).exp(Z / self.temperature)
-        return E / blocks.by_teacher(E @ blocks.to_teacher)
+        E /= blocks.by_teacher(E @ blocks.to_teacher)
+        return E
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -177,9 +177,7 @@ class LogitFactorization(SoftLabelMethod):
         equations = LogitAverage.of(blocks)
 
         def merge(X: Array) -> Merged:
-            U, residual = equations.solve(
-                blocks.shift(X)
-            )  # linear: the temperature may wait until there are fewer columns
+            U, residual = equations.solve(blocks.shift(X))  # it is linear: the temperature can wait
             return Merged(softmax(U / self.temperature), max_residual=float(residual.max()) / self.temperature)
 
         return merge

@@ -137,7 +137,11 @@ class Blocks:
         top = xp.stack([xp.max(Z[:, block], axis=1) for block in self.slices], axis=1)
         top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))  # a block of -inf only says nothing: uniform
         # Halved, so that the difference of the two largest numbers there are does not overflow.
-        return 2 * xp.clip(Z / 2 - self.by_teacher(top / 2), MIN_LOG_P / 2, None)
+        half = Z / 2
+        half -= self.by_teacher(top / 2)
+        half = xp.clip(half, MIN_LOG_P / 2, None)
+        half *= 2
+        return half
 
     def log_softmax(self, Z: Array) -> Array:
         """Normalise each teacher's block of logits, per sample, after `shift`."""

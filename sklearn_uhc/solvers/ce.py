@@ -37,10 +37,9 @@ class CrossEntropyDual:
         return int(self.a.shape[0])
 
     def start(self) -> Array:
-        """theta = 0."""
-        return array_namespace(self.a).zeros(
-            (len(self), self.blocks.M.shape[0]), dtype=self.a.dtype, device=device(self.a)
-        )
+        """Return theta = 0."""
+        shape = len(self), self.blocks.M.shape[0]
+        return array_namespace(self.a).zeros(shape, dtype=self.a.dtype, device=device(self.a))
 
     def at(self, theta: Array) -> Point:
         """f, its gradient, and the largest entry of that; keeps M't."""

@@ -68,7 +68,7 @@ class ProbabilityFit:
         return int(self.P.shape[0])
 
     def start(self) -> Array:
-        """log v after some sweeps of the paper's algorithm from v = 1."""
+        """Return log v after some sweeps of the paper's algorithm from v = 1."""
         xp, P = array_namespace(self.P), self.P
         V = xp.ones((len(self), self.blocks.M.shape[0]), dtype=P.dtype, device=device(P))
         for _ in range(self.sweeps):

@@ -6,10 +6,11 @@ A problem has N variables per sample. In units in which its own scale is 1, the 
 
 and is taken where it does not increase the objective. Elsewhere the damping grows, and the sample takes the problem's
 own safe step instead, one that cannot increase it: the MM step for CE, a sweep of the paper's for MF-P and MF-LU. A
-sample is solved when its residual is within the tolerance and Newton's step is short: where the
-objective is nearly flat a small gradient alone says little of how far the optimum is. So is one that can get no further
-in this precision. Solved samples leave the batch and others come in: the slowest need ten times the steps of most, and a
-batch of a few costs nearly as much as one of hundreds.
+sample is solved when its residual is within the tolerance and Newton's step is short: where the objective is nearly
+flat a small gradient alone says little of how far the optimum is. So is one that can get no further in this precision.
+
+Solved samples leave the batch and others come in: the slowest need ten times the steps of most, and a batch of a few
+costs nearly as much as one of hundreds.
 """
 
 from __future__ import annotations
@@ -73,13 +74,17 @@ class Batch(NamedTuple):
 
     def take(self, rows: Array) -> Batch:
         """Return some of the samples."""
-        return Batch(*(part[rows] for part in self[:-1]), _rows_of(self.point, rows))
+        rest = {name: getattr(self, name)[rows] for name in ("rows", "age", "mu", "settled")}
+        return Batch(point=_rows_of(self.point, rows), **rest)
 
     def join(self, other: Batch) -> Batch:
         """Return both, one after the other."""
         xp = array_namespace(self.rows)
         point = Point(*(xp.concat(pair) for pair in zip(self.point, other.point, strict=True)))
-        return Batch(*(xp.concat(pair) for pair in zip(self[:-1], other[:-1], strict=True)), point)
+        rest = {
+            name: xp.concat([getattr(self, name), getattr(other, name)]) for name in ("rows", "age", "mu", "settled")
+        }
+        return Batch(point=point, **rest)
 
 
 def minimize(problem: Problem, *, tol: float, max_iter: int, damping: float = 1e-3) -> tuple[Array, Array, Array]:
