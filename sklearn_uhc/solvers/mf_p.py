@@ -73,7 +73,7 @@ class ProbabilityFit:
         V = xp.ones((len(self), self.blocks.M.shape[0]), dtype=P.dtype, device=device(P))
         for _ in range(self.sweeps):
             V = sweep(P, V, self.blocks)
-        return xp.log(xp.clip(V, float(xp.finfo(P.dtype).tiny), None))
+        return self._logarithm(V)
 
     def at(self, theta: Array) -> Point:
         """F, its gradient, and the largest entry of that relative to ||P||^2."""
@@ -101,18 +101,25 @@ class ProbabilityFit:
 
     def safe(self, point: Point) -> Array:
         """Return the next v of the paper's algorithm: least squares given u."""
-        xp = array_namespace(point.x)
-        V = best_v(self.P, point.u, self.blocks)
-        return self.move(xp.log(xp.clip(V, float(xp.finfo(V.dtype).tiny), None)), xp.zeros_like(V))
+        return self._logarithm(best_v(self.P, point.u, self.blocks))
 
     def move(self, theta: Array, step: Array) -> Array:
-        """Take the step, shortened if need be, and the scale that F does not see out of v."""
-        moved = theta + shorten(step, MAX_STEP)
-        return moved - array_namespace(moved).max(moved, axis=1, keepdims=True)
+        """Take the step, shortened if need be."""
+        return _fix_scale(theta + shorten(step, MAX_STEP))
+
+    @staticmethod
+    def _logarithm(V: Array) -> Array:
+        xp = array_namespace(V)
+        return _fix_scale(xp.log(xp.clip(V, float(xp.finfo(V.dtype).tiny), None)))
 
     def keep(self, rows: Array) -> ProbabilityFit:
         """Return the problem of some samples."""
         return replace(self, P=self.P[rows], size=self.size[rows])
+
+
+def _fix_scale(theta: Array) -> Array:
+    """Take the common scale, which F does not see, out of v; a change of it would look like a step to nowhere."""
+    return theta - array_namespace(theta).max(theta, axis=1, keepdims=True)
 
 
 def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
