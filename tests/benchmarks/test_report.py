@@ -13,7 +13,7 @@ from benchmarks.paper.records import by_setting, complete_trials, read_records
 from benchmarks.paper.report import make_report
 from benchmarks.paper.statistics import bootstrap_interval, compare, wilcoxon_p
 from benchmarks.paper.tables import main_table
-from tests.made_up_records import OTHERS, experiment, record, study, write
+from tests.benchmarks.made_up_records import OTHERS, experiment, record, study, write
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ class TestDisk:
         code = f"""
 import os, signal
 import numpy as np
-from tests import test_benchmark_backbones as t
+from tests.benchmarks import test_backbones as t
 cached = t.features({str(tmp_path)!r})
 extract, calls = cached._extract, []
 def kill(images):

@@ -7,7 +7,7 @@ from benchmarks.paper.figures import REPRESENTATIVES, draw_differences, draw_stu
 from benchmarks.paper.published import METHODS, column
 from benchmarks.paper.records import by_value, complete_trials
 from benchmarks.paper.statistics import bootstrap_interval
-from tests.made_up_records import OTHERS, experiment, study
+from tests.benchmarks.made_up_records import OTHERS, experiment, study
 
 
 def test_the_figure_of_differences():
