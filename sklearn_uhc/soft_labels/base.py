@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_torch_array
+from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import gen_batches
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from sklearn_uhc._answers import (
+    Pattern,
+    check_answers,
+    check_flag,
+    check_positive,
+    patterns,
+    read_answers,
+    refuse_probabilities,
+    silent_teachers,
+    space_of_answers,
+)
 from sklearn_uhc._progress import progress
 from sklearn_uhc._rows import chunks
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
+from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
 CHUNK_ROWS = 4096
@@ -54,6 +62,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
 
     class_lists: Sequence[Any] | None
     temperature: float
+    teacher_weight: Sequence[float] | None
+    abstain: bool
     verbose: int
     #: Groups of classes that no teacher links get the same mean logit, which is warned of.
     _levels_groups = True
@@ -77,7 +87,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         self
         """
         X = self._start(X)
-        self._report(self._solve(X))
+        self._report(self._solve_all(X))
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -96,7 +106,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         """
         X = self._start(X)
         Q = self._new_labels(X)
-        self._report(self._solve(X, Q))
+        self._report(self._solve_all(X, Q))
         return Q
 
     def transform(self, X: Any) -> Any:
@@ -116,8 +126,34 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         check_is_fitted(self)
         X = self._check_outputs(X, reset=False)
         Q = self._new_labels(X)
-        self._solve(X, Q)
+        self._solve_all(X, Q)
         return Q
+
+    def reconciliation_error(self, X: Any) -> Any:
+        """Return how far the merged answer is from the teachers, row by row: where they cannot be reconciled.
+
+        The Kullback-Leibler divergence of the merged answer, restricted to a teacher's classes, from that teacher's
+        own, at this transformer's temperature, on average over the teachers that answer. 0: they agree in everything.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, K)
+            Log-probabilities or logits of all teachers, block by block in the order of `class_lists`.
+
+        Returns
+        -------
+        error : ndarray of shape (n,)
+        """
+        check_is_fitted(self)
+        X = self._check_outputs(X, reset=False)
+        Q = self._new_labels(X)
+        self._solve_all(X, Q)
+        blocks = self._blocks.like(X[:1])
+        xp = array_namespace(X)
+        out = xp.empty_like(X[:, 0])
+        for rows in chunks(len(X), X.dtype.itemsize * self._floats_per_row(), CHUNK_ROWS):
+            out[rows] = divergence(X[rows], Q[rows], self.temperature, blocks)
+        return out
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns: the classes.
@@ -136,58 +172,83 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _check_params(self) -> None:
         check_positive("temperature", self.temperature)
+        check_flag("abstain", self.abstain)
+        if self.teacher_weight is not None:
+            check_weights(self.teacher_weight)
 
     def _start(self, X: Any) -> Any:
         """Validate parameters and X, and prepare the structure that all samples share."""
         self._check_params()
         X = self._check_outputs(X, reset=True)
-        own = getattr(self, "feature_names_in_", range(X.shape[1]))
-        if self.class_lists is None and all(re.match(r"teacher\d+__", str(name)) for name in own):
-            raise ValueError(
-                "These are the answers of several teachers: say which with class_lists=outputs.class_lists_."
-            )
-        self.label_space_ = LabelSpace([own] if self.class_lists is None else self.class_lists)
-        if self.label_space_.n_outputs != X.shape[1]:
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but the {self.label_space_.n_teachers} class lists name "
-                f"{self.label_space_.n_outputs} classes in all: X must have one column per teacher and class."
-            )
-        self._refuse_probabilities(X)
-        self.classes_ = self.label_space_.classes
-        self._blocks = Blocks.from_label_space(self.label_space_)
+        refuse_probabilities(X, self.label_space_)
+        self._set_structure(self.label_space_)
         if self._levels_groups:
             warn_if_disconnected(self.label_space_, stacklevel=5)
         return X
 
-    def _refuse_probabilities(self, X: Any) -> None:
-        """Raise if the first rows are probabilities, of which somebody forgot to take the logarithm."""
-        blocks, head = self.label_space_.blocks, np.asarray(X[:100], dtype=float)
-        if (
-            len(head) >= 5
-            and (head >= 0).all()
-            and all(np.allclose(head[:, b].sum(axis=1), 1, atol=1e-6) for b in blocks)
-        ):
-            raise ValueError("X holds probabilities: this method takes their logarithms, or logits.")
+    def _set_structure(self, space: LabelSpace) -> None:
+        """Prepare what depends on the class lists alone."""
+        self.label_space_, self.classes_ = space, space.classes
+        self._blocks = Blocks.from_label_space(space)
+        if self.teacher_weight is not None and len(self.teacher_weight) != space.n_teachers:
+            raise ValueError(
+                f"teacher_weight has {len(self.teacher_weight)} numbers for {space.n_teachers} teachers: give one each."
+            )
 
     def _check_outputs(self, X: Any, reset: bool) -> Any:
-        if is_torch_array(X):
-            X = self._check_tensor(X, reset)
-        else:
-            X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
-        for rows in gen_batches(len(X), CHUNK_ROWS):
-            _check_logs(X[rows], rows.start)
+        X = read_answers(self, X, reset=reset)
+        if reset:
+            self.label_space_ = space_of_answers(X, self.class_lists, getattr(self, "feature_names_in_", None))
+        check_answers(X, self.label_space_.blocks, bool(self.abstain))
         return X
 
-    def _check_tensor(self, X: Any, reset: bool) -> Any:
-        if X.ndim != 2 or not X.is_floating_point() or len(X) == 0:
-            raise ValueError(f"Expected a floating-point tensor of shape (n, K), got {X.dtype} of {tuple(X.shape)}.")
-        if reset:
-            self.n_features_in_ = X.shape[1]
-        elif X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_}."
+    def _solve_all(self, X: Any, out: Any = None) -> Merged:
+        """Solve for all rows at once, or, where teachers are silent, for all rows with the same silent teachers."""
+        silent = silent_teachers(X, self.label_space_.blocks) if self.abstain else np.zeros((1, 1), dtype=bool)
+        if not silent.any():
+            return self._solve(X, out)
+        report, nobody = Merged(None), int(silent.all(axis=1).sum())
+        if out is not None:
+            out[...] = 1 / len(self.classes_)
+        if nobody:
+            warnings.warn(
+                f"No teacher answers for {nobody} of {len(X)} rows: their soft labels are uniform, and the distiller "
+                "gives them no weight.",
+                UserWarning,
+                stacklevel=4,
             )
-        return X.detach()
+        xp = array_namespace(X)
+        for pattern in patterns(silent, self.label_space_):
+            rows, columns = xp.asarray(pattern.rows), xp.asarray(pattern.columns)
+            part = self._restrict(pattern)
+            answers = xp.take(X[rows], columns, axis=1)
+            Q = None if out is None else part._new_labels(answers)
+            report = report.then(part._solve(answers, Q))
+            if out is not None:
+                out[rows] = self._spread(Q, part._blocks.like(answers[:1]), xp.asarray(pattern.classes))
+        return report
+
+    def _restrict(self, pattern: Pattern) -> Any:
+        """Return the same method for some of the teachers."""
+        part: Any = clone(self).set_params(class_lists=pattern.space.class_lists, verbose=0)
+        if self.teacher_weight is not None:
+            part.set_params(teacher_weight=np.asarray(self.teacher_weight)[pattern.teachers])
+        part._set_structure(pattern.space)
+        return part
+
+    def _spread(self, Q: Array, blocks: Blocks, classes: Array) -> Array:
+        """Take soft labels of some classes to all of them.
+
+        A class that nobody answers for is not determined, like a group of classes that no teacher links, and gets what
+        such a group gets: mean logit 0. Silence is not a no.
+        """
+        if Q.shape[1] == len(self.classes_):
+            return Q
+        xp = array_namespace(Q)
+        logits = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
+        all_logits = xp.zeros((Q.shape[0], len(self.classes_)), dtype=Q.dtype, device=device(Q))
+        all_logits[:, classes] = logits - logits @ blocks.component_mean
+        return softmax(all_logits)
 
     def _solve(self, X: Any, out: Any = None) -> Merged:
         """Merge chunk by chunk into `out`; memory beyond X and Q stays within scikit-learn's `working_memory`."""
@@ -233,6 +294,19 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         """Return the tolerance, or what the precision of X allows."""
         return max(float(tol), 64 * float(array_namespace(X).finfo(X.dtype).eps))
 
+    def _weights(self, like: Array) -> Array | None:
+        """Return the trust in every teacher, of mean 1; None: all alike."""
+        if self.teacher_weight is None:
+            return None
+        w = np.asarray(self.teacher_weight, dtype=float)
+        return array_namespace(like).asarray(w / w.mean(), dtype=like.dtype, device=device(like))
+
+    def _root_weights(self, like: Array) -> Array:
+        """Return the square roots of the weights, (1, N)."""
+        w = self._weights(like)
+        xp, N = array_namespace(like), len(self._blocks.M)
+        return xp.ones((1, N), dtype=like.dtype, device=device(like)) if w is None else xp.sqrt(w)[None, :]
+
     def _tempered(self, Z: Array, blocks: Blocks) -> Array:
         """Probabilities p_i of every teacher at this temperature."""
         E = array_namespace(Z).exp(Z / self.temperature)
@@ -245,6 +319,24 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         return tags
 
 
+def divergence(X: Array, Q: Array, temperature: float, blocks: Blocks) -> Array:
+    """Mean Kullback-Leibler divergence of Q from the teachers that answer, each on its classes, per row."""
+    xp = array_namespace(X)
+    silent = xp.isnan(X)
+    log_p = blocks.log_softmax(blocks.shift(xp.where(silent, xp.zeros_like(X), X)) / temperature)
+    log_q = blocks.log_softmax(blocks.by_class(xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))))
+    parts = xp.where(silent, xp.zeros_like(X), xp.exp(log_p) * (log_p - log_q))
+    speaking = xp.sum(xp.astype(~silent, X.dtype) / blocks.by_teacher(blocks.sizes[None, :]), axis=1)
+    return xp.clip(xp.sum(parts, axis=1), 0.0, None) / xp.clip(speaking, 1.0, None)
+
+
+def check_weights(weights: Any) -> None:
+    """Raise unless these are positive finite numbers, one per teacher."""
+    w = np.asarray(weights)
+    if isinstance(weights, str) or w.ndim != 1 or w.dtype.kind not in "iuf" or not (np.isfinite(w) & (w > 0)).all():
+        raise ValueError(f"teacher_weight must be one positive number per teacher, got {weights!r}.")
+
+
 def warn_if_disconnected(space: LabelSpace, stacklevel: int) -> None:
     """Warn of groups of classes that no teacher links."""
     if not space.is_connected:
@@ -254,22 +346,3 @@ def warn_if_disconnected(space: LabelSpace, stacklevel: int) -> None:
             UserWarning,
             stacklevel=stacklevel,
         )
-
-
-def _check_logs(X: Array, first_row: int) -> None:
-    """Refuse NaN and +inf among log-probabilities."""
-    xp = array_namespace(X)
-    for bad, what, where in (
-        (xp.isnan(X), "NaN", "A teacher must answer every row."),
-        (xp.isinf(X) & (X > 0), "infinity", "Only -inf, the logarithm of zero, is allowed."),
-    ):
-        if bool(xp.any(bad)):
-            row, column = (int(index[0]) for index in xp.nonzero(bad))
-            raise ValueError(f"Input X contains {what}, first in row {first_row + row}, column {column}. {where}")
-
-
-def check_positive(name: str, value: Any, integer: bool = False) -> None:
-    """Raise if a parameter is not a positive finite number."""
-    number = isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf
-    if not number or (integer and float(value) != int(value)):
-        raise ValueError(f"{name} must be a positive {'integer' if integer else 'number'}, got {value!r}.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, check_positive
+from sklearn_uhc._answers import check_positive
+from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
 from sklearn_uhc.solvers.blocks import Array, Blocks
 from sklearn_uhc.solvers.ce import solve_ce
 
@@ -29,6 +30,10 @@ class CrossEntropyUnifier(SoftLabelMethod):
         A sample is solved when no entry of the dual gradient exceeds it.
     max_iter : int, default=200
         Most Newton steps; problems of the paper's size take 4 to 8.
+    teacher_weight : array-like of N positive numbers, default=None
+        Trust in each teacher: its cross-entropy counts that often in J, as if so many such teachers had answered.
+    abstain : bool, default=False
+        Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -63,12 +68,16 @@ class CrossEntropyUnifier(SoftLabelMethod):
         temperature: float = 3.0,
         tol: float = 1e-9,
         max_iter: int = 200,
+        teacher_weight: Sequence[float] | None = None,
+        abstain: bool = False,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
         self.temperature = temperature
         self.tol = tol
         self.max_iter = max_iter
+        self.teacher_weight = teacher_weight
+        self.abstain = abstain
         self.verbose = verbose
 
     def _check_params(self) -> None:
@@ -78,5 +87,6 @@ class CrossEntropyUnifier(SoftLabelMethod):
 
     def _merge(self, Z: Array, blocks: Blocks) -> Merged:
         tol = self._tolerance(self.tol, Z)
-        solved = solve_ce(self._tempered(Z, blocks), blocks, tol=tol, max_iter=int(self.max_iter))
+        P, w = self._tempered(Z, blocks), self._weights(Z)
+        solved = solve_ce(P, blocks, tol=tol, max_iter=int(self.max_iter), weight=w)
         return Merged.of(solved.u, solved)

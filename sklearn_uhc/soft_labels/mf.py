@@ -7,7 +7,8 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, check_positive
+from sklearn_uhc._answers import check_positive
+from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
@@ -34,6 +35,10 @@ class ProbabilityFactorization(SoftLabelMethod):
         A sample is solved when no entry of the gradient by log v, relative to the squared norm of P, exceeds it.
     max_iter : int, default=1000
         Most steps. Newton's take the place of the paper's alternating sweeps: 10 to 40 instead of thousands.
+    teacher_weight : array-like of N positive numbers, default=None
+        Trust in each teacher: its squared errors count that often, as if so many such teachers had answered.
+    abstain : bool, default=False
+        Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -66,12 +71,16 @@ class ProbabilityFactorization(SoftLabelMethod):
         temperature: float = 3.0,
         tol: float = 1e-8,
         max_iter: int = 1000,
+        teacher_weight: Sequence[float] | None = None,
+        abstain: bool = False,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
         self.temperature = temperature
         self.tol = tol
         self.max_iter = max_iter
+        self.teacher_weight = teacher_weight
+        self.abstain = abstain
         self.verbose = verbose
 
     def _check_params(self) -> None:
@@ -81,7 +90,9 @@ class ProbabilityFactorization(SoftLabelMethod):
 
     def _merge(self, Z: Array, blocks: Blocks) -> Merged:
         tol = self._tolerance(self.tol, Z)
-        solved = solve_mf_p(self._tempered(Z, blocks), blocks, tol=tol, max_iter=int(self.max_iter))
+        # The weighted problem is the plain one for rows multiplied by sqrt(weight): v takes the factor, u does not.
+        P, root = self._tempered(Z, blocks), self._root_weights(Z)
+        solved = solve_mf_p(P * blocks.by_teacher(root), blocks, tol=tol, max_iter=int(self.max_iter))
         return Merged.of(blocks.level_components(solved.u), solved)
 
     def _floats_per_row(self) -> int:
@@ -115,6 +126,11 @@ class LogitFactorization(SoftLabelMethod):
         MF-LU: a sample is solved when no entry of the projected gradient by v, relative to ||Z||^2 + lam, exceeds it.
     max_iter : int, default=1000
         MF-LU: most steps. After 35 sweeps like the paper's, Newton steps need a few more; alternation needs thousands.
+    teacher_weight : array-like of N positive numbers, default=None
+        Trust in each teacher: its squared errors count that often, as if so many such teachers had answered.
+        For MF-LU the ridge then falls on sqrt(weight) * v.
+    abstain : bool, default=False
+        Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -151,6 +167,8 @@ class LogitFactorization(SoftLabelMethod):
         gauge: str = "mean",
         tol: float = 1e-8,
         max_iter: int = 1000,
+        teacher_weight: Sequence[float] | None = None,
+        abstain: bool = False,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
@@ -160,6 +178,8 @@ class LogitFactorization(SoftLabelMethod):
         self.gauge = gauge
         self.tol = tol
         self.max_iter = max_iter
+        self.teacher_weight = teacher_weight
+        self.abstain = abstain
         self.verbose = verbose
 
     def _check_params(self) -> None:
@@ -174,7 +194,7 @@ class LogitFactorization(SoftLabelMethod):
     def _problem(self, blocks: Blocks) -> Callable[[Array], Merged]:
         if self.scale == "free":
             return super()._problem(blocks)
-        equations = LogitAverage.of(blocks)
+        equations = LogitAverage.of(blocks, self._weights(blocks.M))
 
         def merge(X: Array) -> Merged:
             U, residual = equations.solve(blocks.shift(X))  # it is linear: the temperature can wait
@@ -184,9 +204,11 @@ class LogitFactorization(SoftLabelMethod):
 
     def _merge(self, Z: Array, blocks: Blocks) -> Merged:
         tol = self._tolerance(self.tol, Z)
-        solved = solve_mf_lu(Z / self.temperature, blocks, lam=self.lam, tol=tol, max_iter=int(self.max_iter))
+        root = self._root_weights(Z)  # see ProbabilityFactorization
+        scaled = blocks.by_teacher(root) * Z / self.temperature
+        solved = solve_mf_lu(scaled, blocks, lam=self.lam, tol=tol, max_iter=int(self.max_iter))
         xp = array_namespace(Z)
-        scale = xp.mean(solved.v, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
+        scale = xp.mean(solved.v / root, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 
     def _floats_per_row(self) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from array_api_compat import array_namespace, device
+
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
 from sklearn_uhc.solvers.blocks import Array, Blocks
 
@@ -25,6 +27,10 @@ class StandardDistillation(SoftLabelMethod):
         Classes of each teacher, in block order. None: one block, its columns are the classes.
     temperature : float, default=3.0
         Divides the logits of every teacher first.
+    teacher_weight : array-like of N positive numbers, default=None
+        Trust in each teacher: the mean over teachers becomes a weighted mean.
+    abstain : bool, default=False
+        Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -52,10 +58,29 @@ class StandardDistillation(SoftLabelMethod):
 
     _levels_groups = False  # its zeros fix the mass between groups, right or wrong
 
-    def __init__(self, class_lists: Sequence[Any] | None = None, *, temperature: float = 3.0, verbose: int = 0) -> None:
+    def __init__(
+        self,
+        class_lists: Sequence[Any] | None = None,
+        *,
+        temperature: float = 3.0,
+        teacher_weight: Sequence[float] | None = None,
+        abstain: bool = False,
+        verbose: int = 0,
+    ) -> None:
         self.class_lists = class_lists
         self.temperature = temperature
+        self.teacher_weight = teacher_weight
+        self.abstain = abstain
         self.verbose = verbose
 
     def _merge(self, Z: Array, blocks: Blocks) -> Merged:
-        return Merged(self._tempered(Z, blocks) @ blocks.to_class / len(blocks.M))
+        P, w = self._tempered(Z, blocks), self._weights(Z)
+        P = P if w is None else P * blocks.by_teacher(w[None, :])
+        return Merged(P @ blocks.to_class / len(blocks.M))
+
+    def _spread(self, Q: Array, blocks: Blocks, classes: Array) -> Array:
+        """Leave classes that nobody answers for at 0, as SD does with all that a teacher does not know."""
+        xp = array_namespace(Q)
+        out = xp.zeros((Q.shape[0], len(self.classes_)), dtype=Q.dtype, device=device(Q))
+        out[:, classes] = Q
+        return out

@@ -9,7 +9,9 @@ Its stationary points are q_l = a_l / (M't)_l with t = exp(theta), theta the min
     Hessian    = diag(t * (M (a / M't)) + ridge) - T M diag(a / (M't)^2) M' T,     T = diag(t)
 
 The ridge is there for the directions in which f is flat: the common shift of theta in a connected component, and more
-when zeros in a disconnect the classes of one sample. Residual: largest entry of the gradient.
+when zeros in a disconnect the classes of one sample. A weight w_i of the cross-entropy against teacher i makes
+a_l = sum_i w_i p_i(l) and takes the place of the 1 in the gradient and before theta_i. Residual: largest entry of the
+gradient.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ class CrossEntropyDual:
 
     a: Array
     blocks: Blocks
+    w: Array = 1.0  #: (N,), or one number for all
 
     def __len__(self) -> int:
         return int(self.a.shape[0])
@@ -46,24 +49,24 @@ class CrossEntropyDual:
         xp, M = array_namespace(theta), self.blocks.M
         t = xp.exp(theta)
         s = t @ M
-        value = xp.sum(self.a * xp.log(s), axis=1) - xp.sum(theta - 0.5 * RIDGE * theta**2, axis=1)
-        gradient = t * ((self.a / s) @ M.T) - 1 + RIDGE * theta
+        value = xp.sum(self.a * xp.log(s), axis=1) - xp.sum(self.w * theta - 0.5 * RIDGE * theta**2, axis=1)
+        gradient = t * ((self.a / s) @ M.T) - self.w + RIDGE * theta
         return Point(theta, s, value, gradient, xp.max(xp.abs(gradient), axis=1))
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
         """Hessian, and its diagonal term as the scale."""
         xp = array_namespace(point.x)
         t = xp.exp(point.x)
-        diagonal = xp.clip(point.gradient + 1 - RIDGE * point.x, 1e-12, None)
+        diagonal = xp.clip(point.gradient + self.w - RIDGE * point.x, 1e-12, None)
         shared = self.blocks.gram(self.a / point.u**2) * (t[:, :, None] * t[:, None, :])
         # The gradient has no part along the common shift of a component: filling that null space in keeps it out of
         # the step as well.
         return self.blocks.teacher_component_mean - shared, diagonal + RIDGE, diagonal
 
     def safe(self, point: Point) -> Array:
-        """Return the next point of the MM iteration: t_i = 1 / (M (a / M't))_i."""
+        """Return the next point of the MM iteration: t_i = w_i / (M (a / M't))_i."""
         xp = array_namespace(point.x)
-        return point.x - xp.log(xp.clip(point.gradient + 1 - RIDGE * point.x, 1e-30, None))
+        return point.x - xp.log(xp.clip(point.gradient + self.w - RIDGE * point.x, 1e-30, None) / self.w)
 
     def move(self, theta: Array, step: Array) -> Array:
         """Take the step, shortened if it is too long to be trusted."""
@@ -74,10 +77,13 @@ class CrossEntropyDual:
         return replace(self, a=self.a[rows])
 
 
-def solve_ce(P: Array, blocks: Blocks, *, tol: float = 1e-9, max_iter: int = 200) -> Solution:
+def solve_ce(
+    P: Array, blocks: Blocks, *, tol: float = 1e-9, max_iter: int = 200, weight: Array | None = None
+) -> Solution:
     """Minimise J for every row of P; `u` of the answer is q itself, `v` is theta."""
     xp = array_namespace(P)
-    a = P @ blocks.to_class
-    theta, n_iter, residual = minimize(CrossEntropyDual(a, blocks), tol=tol, max_iter=max_iter, damping=1e-8)
+    a = (P if weight is None else P * blocks.by_teacher(weight[None, :])) @ blocks.to_class
+    dual = CrossEntropyDual(a, blocks, 1.0 if weight is None else weight)
+    theta, n_iter, residual = minimize(dual, tol=tol, max_iter=max_iter, damping=1e-8)
     Q = blocks.level_components(a / (xp.exp(theta) @ blocks.M))
     return Solution(Q, theta, n_iter, residual, residual <= tol)

@@ -3,7 +3,8 @@
     min over u of  sum_i || C_i (z_i - S_i u) ||^2,      C_i = I - 11'/k_i removes the mean
 
 S_i picks the classes of teacher i. The normal equations A u = B z with A = sum_i S_i' C_i S_i and
-B = [S_1' C_1, ...] are the same for all samples, so the answer is a matrix product.
+B = [S_1' C_1, ...] are the same for all samples, so the answer is a matrix product. Weights w_i of the squared norms
+multiply the terms of both sums.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from array_api_compat import array_namespace, device
 from sklearn_uhc.solvers.blocks import Array, Blocks
 
 
-def laplacian(blocks: Blocks) -> Array:
-    """Return A (L, L): the Laplacian of the graph in which teacher i joins its classes with weight 1 / k_i."""
+def laplacian(blocks: Blocks, weight: Array | None = None) -> Array:
+    """Return A (L, L): the Laplacian of the graph in which teacher i joins its classes with weight w_i / k_i."""
     xp, M = array_namespace(blocks.M), blocks.M
     eye = xp.eye(M.shape[1], dtype=M.dtype, device=device(M))
-    return xp.sum(M, axis=0)[:, None] * eye - M.T @ (M / blocks.sizes[:, None])
+    W = M if weight is None else weight[:, None] * M
+    return xp.sum(W, axis=0)[:, None] * eye - M.T @ (W / blocks.sizes[:, None])
 
 
 class LogitAverage(NamedTuple):
@@ -30,10 +32,11 @@ class LogitAverage(NamedTuple):
     inverse: Array  #: (L, L), takes B z to the u of mean zero in every component
 
     @classmethod
-    def of(cls, blocks: Blocks) -> LogitAverage:
-        """Prepare for the class lists of `blocks`."""
-        A = laplacian(blocks)
+    def of(cls, blocks: Blocks, weight: Array | None = None) -> LogitAverage:
+        """Prepare for the class lists of `blocks` and a weight (N,) per teacher."""
+        A = laplacian(blocks, weight)
         B = (blocks.to_class - (blocks.to_teacher / blocks.sizes) @ blocks.M).T
+        B = B if weight is None else B * (blocks.to_teacher @ weight)
         # A's null space is spanned by the indicators of the components. Adding the projector on it makes A
         # invertible and, as B's range is orthogonal to it, picks the solution with mean zero there.
         return cls(A, B, array_namespace(A).linalg.inv(A + blocks.component_mean))

@@ -1,0 +1,137 @@
+"""Answers of teachers, (n, K): checked, and grouped by who is silent.
+
+A teacher that cannot say anything about a row answers NaN for all its classes. Rows with the same silent teachers share
+one smaller label space, so there is one merge per pattern and never a loop over rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace, is_torch_array
+from numpy.typing import NDArray
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import validate_data
+
+from sklearn_uhc.label_space import LabelSpace
+
+#: Rows checked at a time.
+CHECKED_ROWS = 1024
+
+
+class Pattern(NamedTuple):
+    """Rows for which the same teachers answer."""
+
+    rows: NDArray[np.int_]
+    teachers: NDArray[np.int_]  #: who answers
+    space: LabelSpace  #: of those teachers
+    columns: NDArray[np.int_]  #: their columns among the K
+    classes: NDArray[np.int_]  #: their classes among the L
+
+
+def read_answers(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Validate a matrix of floats that may hold NaN and infinities; a torch tensor stays one."""
+    if not is_torch_array(X):
+        return validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
+    if X.ndim != 2 or not X.is_floating_point() or len(X) == 0:
+        raise ValueError(f"Expected a floating-point tensor of shape (n, K), got {X.dtype} of {tuple(X.shape)}.")
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+    elif X.shape[1] != estimator.n_features_in_:
+        name, expected = type(estimator).__name__, estimator.n_features_in_
+        raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {expected}.")
+    return X.detach()
+
+
+def space_of_answers(X: Any, class_lists: Sequence[Any] | None, names: Any) -> LabelSpace:
+    """Return the label space of X; without lists, X is one block and `names`, or its columns' numbers, the classes."""
+    own = range(X.shape[1]) if names is None else names
+    if class_lists is None and all(re.match(r"teacher\d+__", str(name)) for name in own):
+        raise ValueError("These are the answers of several teachers: say which with class_lists=outputs.class_lists_.")
+    space = LabelSpace([own] if class_lists is None else class_lists)
+    if space.n_outputs != X.shape[1]:
+        raise ValueError(
+            f"X has {X.shape[1]} columns, but the {space.n_teachers} class lists name "
+            f"{space.n_outputs} classes in all: X must have one column per teacher and class."
+        )
+    return space
+
+
+def refuse_probabilities(X: Any, space: LabelSpace) -> None:
+    """Raise if the first rows are probabilities, of which somebody forgot to take the logarithm."""
+    head = np.asarray(X[:100], dtype=float)
+    head = head[~np.isnan(head).any(axis=1)]
+    sums = [head[:, block].sum(axis=1) for block in space.blocks]
+    if len(head) >= 5 and (head >= 0).all() and all(np.allclose(total, 1, atol=1e-6) for total in sums):
+        raise ValueError("X holds probabilities: this method takes their logarithms, or logits.")
+
+
+def check_answers(X: Any, slices: Sequence[slice], abstain: bool) -> bool:
+    """Refuse +inf and NaN, but for teachers that are silent about a row if they may be; tell whether one is."""
+    found = False
+    for rows in gen_batches(len(X), CHECKED_ROWS):
+        part = X[rows]
+        xp = array_namespace(part)
+        if bool(xp.any(xp.isnan(part))):
+            _check_silence(np.isnan(np.asarray(part)), slices, abstain, rows.start)
+            found = True
+        bad = xp.isinf(part) & (part > 0)
+        if bool(xp.any(bad)):
+            row, column = (int(index[0]) for index in xp.nonzero(bad))
+            raise ValueError(
+                f"Input X contains infinity, first in row {rows.start + row}, column {column}. Only -inf, the "
+                "logarithm of zero, is allowed."
+            )
+    return found
+
+
+def _check_silence(missing: NDArray[np.bool_], slices: Sequence[slice], abstain: bool, first: int) -> None:
+    whole = np.stack([missing[:, block].all(axis=1) for block in slices], axis=1)
+    part = np.stack([missing[:, block].any(axis=1) for block in slices], axis=1) & ~whole
+    bad = part if abstain else part | whole
+    if bad.any():
+        row, teacher = (int(index[0]) for index in np.nonzero(bad))
+        column = slices[teacher].start + int(np.argmax(missing[row, slices[teacher]]))
+        why = (
+            "A teacher must answer for all its classes, or for none of them."
+            if part[row, teacher]
+            else ("A teacher must answer every row; with abstain=True it may leave rows out.")
+        )
+        raise ValueError(
+            f"Input X contains NaN, first in row {first + row}, column {column} (teacher {teacher}). {why}"
+        )
+
+
+def silent_teachers(X: Any, slices: Sequence[slice]) -> NDArray[np.bool_]:
+    """Return (n, N): True where a teacher says nothing about a row."""
+    xp = array_namespace(X)
+    return np.asarray(xp.stack([xp.isnan(X[:, block.start]) for block in slices], axis=1))
+
+
+def patterns(silent: NDArray[np.bool_], space: LabelSpace) -> Iterator[Pattern]:
+    """Group rows by their silent teachers; rows without any answer are in no group."""
+    kinds, kind_of = np.unique(silent, axis=0, return_inverse=True)
+    for k, quiet in enumerate(kinds):
+        if not quiet.all():
+            teachers = np.flatnonzero(~quiet)
+            part = LabelSpace([space.class_lists[i].tolist() for i in teachers])
+            columns = np.concatenate([np.arange(space.n_outputs)[space.blocks[i]] for i in teachers])
+            rows = np.flatnonzero(kind_of.reshape(-1) == k)
+            yield Pattern(rows, teachers, part, columns, np.searchsorted(space.classes, part.classes))
+
+
+def check_positive(name: str, value: Any, integer: bool = False) -> None:
+    """Raise if a parameter is not a positive finite number."""
+    number = isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf
+    if not number or (integer and float(value) != int(value)):
+        raise ValueError(f"{name} must be a positive {'integer' if integer else 'number'}, got {value!r}.")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise if a parameter is neither True nor False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
