@@ -1,5 +1,6 @@
 """Merge fitted classifiers that know different classes into one classifier, with unlabelled data only."""
 
+from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.label_space import LabelSpace
@@ -23,6 +24,7 @@ __all__ = [
     "ProbabilityFactorization",
     "SoftLabelClassifier",
     "StandardDistillation",
+    "TeacherCalibrator",
     "TeacherOutputs",
     "TorchTeacher",
     "UnifiedEnsemble",

@@ -11,6 +11,7 @@ import sklearn_uhc
 
 ROOT = Path(sklearn_uhc.__file__).parent
 RINGS = {
+    "_answers": 0,
     "_device": 0,
     "_notes": 0,
     "_progress": 0,
@@ -19,6 +20,7 @@ RINGS = {
     "label_space": 0,
     "solvers": 0,
     "balance": 1,
+    "calibration": 1,
     "losses": 1,
     "metrics": 1,
     "soft_labels": 1,

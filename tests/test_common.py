@@ -12,6 +12,7 @@ from sklearn_uhc import (
     ProbabilityFactorization,
     SoftLabelClassifier,
     StandardDistillation,
+    TeacherCalibrator,
     TeacherOutputs,
     UnifiedEnsemble,
 )
@@ -34,6 +35,7 @@ EXEMPT_FORESTS = {
 def instances():
     teachers = linear_teachers([[0, 1], [1, 2], [2, 3], [0, 1, 2, 3]])
     yield TeacherOutputs(teachers)
+    yield TeacherCalibrator()
     yield StandardDistillation()
     yield CrossEntropyUnifier()
     yield ProbabilityFactorization()

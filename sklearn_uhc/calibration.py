@@ -1,0 +1,234 @@
+"""Calibration of teachers without labels: one temperature each, so that none outvotes the others by its tone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_uhc._answers import (
+    check_answers,
+    check_flag,
+    check_positive,
+    patterns,
+    read_answers,
+    refuse_probabilities,
+    silent_teachers,
+    space_of_answers,
+)
+from sklearn_uhc._rows import chunks
+from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers.leave_one_out import Part, best_temperatures, loudness, prepare, settle
+
+__all__ = ["TeacherCalibrator"]
+
+#: Weight of a teacher whose answers are noise to the others: it only decides what nobody else speaks of.
+NOISE_WEIGHT = 1e-3
+
+
+class TeacherCalibrator(TransformerMixin, BaseEstimator):
+    r"""Give every teacher a temperature, learnt from unlabelled answers, and divide its logits by it.
+
+    A tree says 1 where a forest says .7 and a network .9, and mean the same. Teacher i is compared with the merged
+    answer of all the OTHERS, on the classes that they share with it:
+
+    .. math:: \tau_i = \arg\min_\tau \sum_x w_i(x) \, H\big(t^{(-i)}(x),\, \mathrm{softmax}(z_i(x) / \tau)\big)
+
+    H is the cross-entropy, t the MF-LF merge without teacher i, at the temperatures found so far, and w the square root
+    of the mass that the merge gives to the classes of teacher i. What all teachers have in common cannot be told
+    without labels: the median of log tau is taken out. What is left is shrunk by its standard error, down to nothing
+    where the temperatures differ by no more than noise.
+
+    Parameters
+    ----------
+    class_lists : list of lists, default=None
+        Classes of each teacher, in block order. None: one block, its columns are the classes.
+    shrinkage : float, default=0.85
+        Multiplies log tau after all that, above 0 and at most 1.
+    n_rounds : int, default=3
+        How often the merges are made anew with the temperatures found.
+    max_samples : int or None, default=5000
+        Rows that `fit` looks at, evenly spaced; None: all.
+    abstain : bool, default=False
+        Whether a teacher may be silent about a row: NaN in its whole block. It stays silent.
+
+    Attributes
+    ----------
+    temperatures_ : ndarray of shape (N,)
+        By which each teacher's logits are divided; above 1 for those more confident than the others bear out.
+    standard_errors_ : ndarray of shape (N,)
+        Of log tau before shrinkage, rows of one merged label taken as one observation; infinite where none was found.
+    weights_ : ndarray of shape (N,)
+        1, or 0.001 for a teacher whose answers are noise to the others: over seven times as confident as they bear out,
+        with hardly a sign that it knows anything. Temperature makes it say that all classes are alike, which is not
+        nothing: pass these weights on as `teacher_weight` of the next step, as `teacher_weight="agreement"` of the
+        distiller does.
+    left_ : dict of int to str
+        Teachers that keep temperature 1 for want of evidence, and why.
+    label_space_ : LabelSpace
+        Blocks and connected components of the lists.
+    n_features_in_ : int
+        K, the number of columns.
+
+    Notes
+    -----
+    `docs/teachers.md` has measurements. If labelled rows exist at the teacher's owner, `CalibratedClassifierCV` there
+    makes its probabilities right on its own classes; what it says of other classes' rows is as arbitrary as before, and
+    that is what this estimator tempers. One does not replace the other.
+
+    Examples
+    --------
+    Three teachers that agree, but the third exaggerates.
+
+    >>> import numpy as np
+    >>> from sklearn_uhc import TeacherCalibrator
+    >>> Z = np.random.default_rng(0).normal(size=(500, 3))
+    >>> log_p = np.hstack([Z, Z, 4 * Z])
+    >>> calibrator = TeacherCalibrator([["a", "b", "c"]] * 3, shrinkage=1, n_rounds=10).fit(log_p)
+    >>> calibrator.temperatures_.round(1)
+    array([1., 1., 4.])
+    """
+
+    def __init__(
+        self,
+        class_lists: Sequence[Any] | None = None,
+        *,
+        shrinkage: float = 0.85,
+        n_rounds: int = 3,
+        max_samples: int | None = 5_000,
+        abstain: bool = False,
+    ) -> None:
+        self.class_lists = class_lists
+        self.shrinkage = shrinkage
+        self.n_rounds = n_rounds
+        self.max_samples = max_samples
+        self.abstain = abstain
+
+    def fit(self, X: Any, y: Any = None) -> TeacherCalibrator:
+        """Learn the temperatures from the teachers' answers on unlabelled rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, K)
+            Log-probabilities or logits of all teachers, block by block in the order of `class_lists`.
+        y : ignored
+            There for the API.
+
+        Returns
+        -------
+        self
+        """
+        self._check_params()
+        X = read_answers(self, X, reset=True)
+        self.label_space_ = space_of_answers(X, self.class_lists, getattr(self, "feature_names_in_", None))
+        check_answers(X, self.label_space_.blocks, bool(self.abstain))
+        refuse_probabilities(X, self.label_space_)
+        self._blocks = Blocks.from_label_space(self.label_space_)
+        every = 1 if self.max_samples is None else -(-len(X) // int(self.max_samples))
+        self._learn(np.asarray(X[::every]))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the log-probabilities at the temperatures learnt.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, K)
+            Log-probabilities or logits of all teachers, block by block in the order of `class_lists`.
+
+        Returns
+        -------
+        log_p : ndarray of shape (n, K)
+            Each teacher's block is normalised. A torch tensor gives a tensor.
+        """
+        check_is_fitted(self)
+        X = read_answers(self, X, reset=False)
+        check_answers(X, self.label_space_.blocks, bool(self.abstain))
+        xp, blocks = array_namespace(X), self._blocks.like(X[:1])
+        silent = xp.isnan(X)
+        X = xp.where(silent, xp.zeros_like(X), X)
+        out = xp.empty_like(X)
+        scale = xp.asarray(1 / self.temperatures_[self._blocks.teacher_of], dtype=X.dtype)
+        for rows in chunks(len(X), 6 * X.shape[1] * X.dtype.itemsize):
+            out[rows] = blocks.log_softmax(blocks.shift(X[rows]) * scale)
+        out[silent] = xp.nan  # who said nothing goes on saying nothing
+        return out
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns, `teacher<i>__<class>`.
+
+        Parameters
+        ----------
+        input_features : ignored
+            There for the API.
+
+        Returns
+        -------
+        names : ndarray of str
+        """
+        check_is_fitted(self)
+        lists = self.label_space_.class_lists
+        return np.asarray([f"teacher{i}__{label}" for i, labels in enumerate(lists) for label in labels], dtype=object)
+
+    def _check_params(self) -> None:
+        number = isinstance(self.shrinkage, Real) and not isinstance(self.shrinkage, bool)
+        if not (number and 0 < float(self.shrinkage) <= 1):
+            raise ValueError(f"shrinkage must be a number above 0 and at most 1, got {self.shrinkage!r}.")
+        check_positive("n_rounds", self.n_rounds, integer=True)
+        if self.max_samples is not None:
+            check_positive("max_samples", self.max_samples, integer=True)
+        check_flag("abstain", self.abstain)
+
+    def _parts(self, X: NDArray[Any], weight: NDArray[Any]) -> Iterator[Part]:
+        """Rows by silent teachers, in chunks of bounded memory."""
+        space = self.label_space_
+        for rows, teachers, part, columns, classes in patterns(silent_teachers(X, space.blocks), space):
+            blocks = Blocks.from_label_space(part)
+            merge, found = prepare(blocks, weight[teachers])
+            for chunk in chunks(len(rows), 64 * (X.shape[1] + space.n_classes)) if found else ():
+                answers = X[np.ix_(rows[chunk], columns)]
+                yield Part(answers, teachers, classes, weight[teachers], blocks, merge, found)
+
+    def _learn(self, X: NDArray[Any]) -> None:
+        """Alternate between merging all teachers but one and fitting that one to the merge."""
+        N = self.label_space_.n_teachers
+        error: NDArray[Any] = np.full(N, np.inf)
+        noise = np.zeros(N, dtype=bool)
+        parts = list(self._parts(X, np.ones(N)))
+        log_tau = loudness(parts, N)
+        for _ in range(int(self.n_rounds) if parts else 0):
+            b = np.exp(-log_tau)
+            targets = [part.targets(b) for part in parts]
+            found, error = best_temperatures(parts, targets, b, self.label_space_.n_classes)
+            before, (log_tau, noise) = noise, settle(found, error, float(self.shrinkage))
+            if (noise != before).any():
+                parts = list(self._parts(X, np.where(noise, NOISE_WEIGHT, 1.0)))
+        self.weights_ = np.where(noise, NOISE_WEIGHT, 1.0)
+        self.temperatures_ = np.exp(log_tau) if parts else np.ones(N)
+        self.standard_errors_ = error
+        compared = {int(part.teachers[c.teacher]) for part in parts for c in part.comparisons}
+        self.left_ = self._reasons(compared)
+
+    def _reasons(self, compared: set[int]) -> dict[int, str]:
+        """Say why teachers without a standard error keep their temperature."""
+        known = np.isfinite(self.standard_errors_)
+        reasons = {}
+        for i in range(len(known)):
+            if i not in compared:
+                reasons[i] = "shares fewer than two classes that the other teachers link"
+            elif not known[i]:
+                reasons[i] = "too few rows, or rows too much alike, to tell"
+            elif known.sum() == 1:
+                reasons[i] = "no other teacher has a temperature to compare with"
+        return reasons
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

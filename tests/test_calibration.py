@@ -1,0 +1,225 @@
+"""Temperatures learnt without labels: their certificate, what they recover, and when they are left alone."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, logsumexp, softmax
+
+from sklearn_uhc import LabelSpace, LogitFactorization, TeacherCalibrator
+from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers.leave_one_out import Part, best_temperatures, prepare, settle, shrink
+from tests.helpers import random_lists, random_outputs
+
+LISTS = [[0, 1, 2, 3], [2, 3, 4], [0, 1, 4, 5], [1, 3, 5], [0, 2, 4, 5]]
+
+
+def tempered(rng, lists, log_tau, n=400, noise=0.5):
+    """Answers that agree up to noise, teacher i multiplied by its temperature."""
+    space = LabelSpace(lists)
+    Z = random_outputs(rng, lists, n, spread=2.0, noise=noise)
+    return Z * np.repeat(np.exp(log_tau), [len(c) for c in space.columns])
+
+
+def one_part(X, lists):
+    space = LabelSpace(lists)
+    blocks = Blocks.from_label_space(space)
+    weight = np.ones(len(lists))
+    return Part(X, np.arange(len(lists)), np.arange(space.n_classes), weight, blocks, *prepare(blocks, weight))
+
+
+@pytest.mark.parametrize("lists", [LISTS, [[0, 1, 2, 3], [0, 1], [2, 3]], [[0, 1, 2], [0, 1, 2]]])
+def test_temperature_minimises_the_cross_entropy_against_the_others_merged(lists):
+    """Compared with the definition: merge the others by the public method, then search one temperature."""
+    X = tempered(np.random.default_rng(0), lists, np.linspace(-0.5, 0.7, len(lists)))
+    part, ones = one_part(X, lists), np.ones(len(lists))
+    found, _ = best_temperatures([part], [part.targets(ones)], ones, part.blocks.M.shape[1])
+    space = LabelSpace(lists)
+    Q = LogitFactorization(lists, temperature=1).fit_transform(X)
+    for i, block in enumerate(space.blocks):
+        rest = [k for k in range(len(lists)) if k != i]
+        others = LabelSpace([lists[k] for k in rest])
+        merged = others_merged(X, space, rest, others)
+        groups = list(shared_groups(space.class_lists[i], others))
+        own, weight = X[:, block], np.sqrt(Q[:, space.columns[i]].sum(axis=1))
+
+        def loss(x, groups=groups, own=own, merged=merged, weight=weight):
+            pairs = [(merged[:, there], np.exp(x) * own[:, here]) for here, there in groups]
+            return sum((weight * cross_entropy(*pair)).sum() for pair in pairs)
+
+        best = minimize_scalar(loss, bounds=(-5, 3), method="bounded", options={"xatol": 1e-8}).x
+        assert found[i] == pytest.approx(-best, abs=1e-4)
+
+
+def others_merged(X, space, rest, others):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        columns = np.concatenate([np.arange(X.shape[1])[space.blocks[k]] for k in rest])
+        return np.log(LogitFactorization(others.class_lists, temperature=1).fit_transform(X[:, columns]))
+
+
+def shared_groups(own, others):
+    for group in others.groups():
+        both = np.intersect1d(own, group)
+        if len(both) > 1:
+            yield [list(own).index(c) for c in both], np.searchsorted(others.classes, both)
+
+
+def cross_entropy(target_logits, logits):
+    t = softmax(target_logits, axis=1)
+    return logsumexp(logits, axis=1) - (t * logits).sum(axis=1)
+
+
+def test_known_temperatures_are_recovered():
+    rng, true = np.random.default_rng(1), np.array([0.0, 1.0, -0.5, 0.3, 0.0])
+    X = tempered(rng, LISTS, true, n=2000, noise=0.0)
+    found = np.log(TeacherCalibrator(LISTS, shrinkage=1.0, n_rounds=60).fit(X).temperatures_)
+    np.testing.assert_allclose(found, true, atol=0.03)
+    gentle = np.log(TeacherCalibrator(LISTS).fit(X).temperatures_)
+    assert np.abs(gentle - true).max() < 0.5 * np.abs(true).max()
+
+
+def test_what_all_have_in_common_stays():
+    X = tempered(np.random.default_rng(2), LISTS, np.array([0.0, 0.8, -0.4, 0.2, 0.0]))
+    calibrator = TeacherCalibrator(LISTS).fit(X)
+    assert np.median(calibrator.temperatures_) == pytest.approx(1.0)
+
+
+def test_teachers_that_differ_by_noise_only_are_left_alone():
+    close = []
+    for seed in range(5):
+        X = tempered(np.random.default_rng(seed), LISTS, np.zeros(5), n=60, noise=2.0)
+        close.append(np.abs(np.log(TeacherCalibrator(LISTS).fit(X).temperatures_)).max())
+    assert np.median(close) < 0.2
+
+
+def test_evidence_decides_how_much_is_shrunk():
+    log_tau = np.array([0.0, 1.0, 0.8, -1.0, -1.0])
+    error = np.array([0.1, 0.1, 2.0, 0.1, np.inf])
+    out = shrink(log_tau, error)
+    away = log_tau - 0.4  # less the median of those with evidence
+    assert 0.9 * away[1] < out[1] < away[1]
+    assert 0 < out[2] < 0.2 * away[2]
+    assert out[4] == 0
+    assert (shrink(log_tau, np.full(5, 2.0)) == 0).all()
+
+
+def test_transform_divides_logits_and_normalises():
+    rng = np.random.default_rng(3)
+    X = tempered(rng, LISTS, np.array([0.0, 1.2, 0.0, 0.0, 0.0]))
+    calibrator = TeacherCalibrator(LISTS).fit(X)
+    out = calibrator.transform(X)
+    for block, tau in zip(LabelSpace(LISTS).blocks, calibrator.temperatures_, strict=True):
+        np.testing.assert_allclose(out[:, block], log_softmax(X[:, block] / tau, axis=1), atol=1e-12)
+    assert calibrator.temperatures_[1] > 2
+
+
+def test_reordering_teachers_and_classes_changes_nothing_else():
+    rng = np.random.default_rng(4)
+    X = tempered(rng, LISTS, np.array([0.0, 0.8, -0.4, 0.2, 0.0]))
+    space, order = LabelSpace(LISTS), [3, 0, 4, 2, 1]
+    permuted = np.hstack([X[:, space.blocks[i]][:, ::-1] for i in order])
+    lists = [LISTS[i][::-1] for i in order]
+    expected = TeacherCalibrator(LISTS).fit(X).temperatures_[order]
+    np.testing.assert_allclose(TeacherCalibrator(lists).fit(permuted).temperatures_, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 10.0, 300.0])
+def test_a_teacher_that_talks_at_random_is_found(scale):
+    rng = np.random.default_rng(5)
+    lists = random_lists(rng, 8, 6, 4, 6)
+    X = random_outputs(rng, lists, 600, spread=2.0, noise=0.7)
+    assert (TeacherCalibrator(lists).fit(X).weights_ == 1).all()
+    block = LabelSpace(lists).blocks[2]
+    X[:, block] = scale * 8 * rng.normal(size=X[:, block].shape)
+    calibrator = TeacherCalibrator(lists).fit(X)
+    assert (calibrator.weights_ < 1).tolist() == [i == 2 for i in range(6)]
+    assert calibrator.temperatures_[2] > 5
+
+
+def test_a_loud_teacher_that_knows_is_not_noise():
+    found, noise = settle(np.array([0.0, 0.1, 3.0, -0.1]), np.array([0.1, 0.1, 0.1, 0.1]), 0.85)
+    assert not noise.any()
+    assert found[2] > 2
+    assert settle(np.array([0.0, 0.1, 3.0, -0.1]), np.array([0.1, 0.1, 0.5, 0.1]), 0.85)[1].tolist() == [0, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("lists", "left"),
+    [
+        ([["a", "b", "c"]], {0}),
+        ([["a", "b"], ["b", "c"]], {0, 1}),
+        ([["a", "b", "c"], ["a", "b", "c"], ["c", "d"]], {2}),
+        ([["a", "b"], ["a", "b"], ["c", "d"], ["c", "d"]], set()),
+        ([["a"], ["a"]], {0, 1}),
+        ([["a", "b"], ["a"], ["b"]], {0, 1, 2}),
+    ],
+)
+def test_teachers_that_cannot_be_compared_keep_their_answers(lists, left):
+    X = log_logits(np.random.default_rng(6), lists, 200)
+    calibrator = TeacherCalibrator(lists).fit(X)
+    assert set(calibrator.left_) == left
+    assert all("fewer than two classes" in calibrator.left_[i] for i in left)
+    assert (calibrator.temperatures_[list(left)] == 1).all()
+    assert np.isfinite(calibrator.transform(X)).all()
+
+
+def log_logits(rng, lists, n):
+    return 2 * rng.normal(size=(n, sum(map(len, lists))))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_rows_change_little(n):
+    X = tempered(np.random.default_rng(7), LISTS, np.array([0.0, 1.0, 0.0, 0.0, -1.0]), n=n)
+    calibrator = TeacherCalibrator(LISTS).fit(X)
+    assert np.isfinite(calibrator.transform(X)).all()
+    if n == 1:
+        assert (calibrator.temperatures_ == 1).all()
+        assert all("too few rows" in why for why in calibrator.left_.values())
+
+
+@pytest.mark.parametrize("value", [0.0, 5.0, -np.inf])
+def test_constant_answers(value):
+    X = np.zeros((50, 18))
+    X[:, ::3] = value
+    assert np.isfinite(TeacherCalibrator(LISTS).fit_transform(X)).all()
+
+
+def test_silent_teachers_stay_silent_and_the_others_are_compared_without_them():
+    rng, true = np.random.default_rng(8), np.array([0.0, 1.0, -0.5, 0.3, 0.0])
+    X = tempered(rng, LISTS, true, n=1500, noise=0.2)
+    complete = TeacherCalibrator(LISTS).fit(X)
+    for i, block in enumerate(LabelSpace(LISTS).blocks):
+        X[i * 200 : i * 200 + 300, block] = np.nan
+    calibrator = TeacherCalibrator(LISTS, abstain=True).fit(X)
+    np.testing.assert_allclose(np.log(calibrator.temperatures_), np.log(complete.temperatures_), atol=0.15)
+    assert (np.isnan(calibrator.transform(X)) == np.isnan(X)).all()
+    with pytest.raises(ValueError, match="abstain=True"):
+        TeacherCalibrator(LISTS).fit(X)
+
+
+def test_precision_tensors_and_names():
+    torch = pytest.importorskip("torch")
+    X = tempered(np.random.default_rng(9), LISTS, np.array([0.0, 1.0, -0.5, 0.3, 0.0]))
+    calibrator = TeacherCalibrator(LISTS).fit(X)
+    single = TeacherCalibrator(LISTS).fit(X.astype(np.float32))
+    assert single.transform(X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(single.temperatures_, calibrator.temperatures_, rtol=1e-4)
+    tensor = TeacherCalibrator(LISTS).fit_transform(torch.asarray(X))
+    np.testing.assert_allclose(tensor.numpy(), calibrator.transform(X), atol=1e-10)
+    assert calibrator.get_feature_names_out()[:2].tolist() == ["teacher0__0", "teacher0__1"]
+
+
+def test_a_sample_of_the_rows_is_enough():
+    X = tempered(np.random.default_rng(10), LISTS, np.array([0.0, 1.0, -0.5, 0.3, 0.0]), n=4000)
+    some = TeacherCalibrator(LISTS, max_samples=1000).fit(X).temperatures_
+    np.testing.assert_allclose(some, TeacherCalibrator(LISTS, max_samples=None).fit(X).temperatures_, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    "params", [{"shrinkage": 0}, {"shrinkage": 1.1}, {"n_rounds": 0}, {"max_samples": -1}, {"abstain": "no"}]
+)
+def test_wrong_parameters(params):
+    with pytest.raises(ValueError, match=f"{next(iter(params))} must be"):
+        TeacherCalibrator(LISTS, **params).fit(np.zeros((5, 17)))
