@@ -70,26 +70,23 @@ def refuse_probabilities(X: Any, space: LabelSpace) -> None:
         raise ValueError("X holds probabilities: this method takes their logarithms, or logits.")
 
 
-def check_answers(X: Any, slices: Sequence[slice], abstain: bool) -> bool:
-    """Refuse +inf and NaN, but for teachers that are silent about a row if they may be; tell whether one is."""
-    found = False
+def check_answers(X: Any, slices: Sequence[slice], abstain: bool, name: str = "Input X") -> None:
+    """Refuse +inf and NaN, but for teachers that are silent about a row if they may be."""
     for rows in gen_batches(len(X), CHECKED_ROWS):
         part = X[rows]
         xp = array_namespace(part)
         if bool(xp.any(xp.isnan(part))):
-            _check_silence(np.isnan(np.asarray(part)), slices, abstain, rows.start)
-            found = True
+            _check_silence(np.isnan(np.asarray(part)), slices, abstain, rows.start, name)
         bad = xp.isinf(part) & (part > 0)
         if bool(xp.any(bad)):
             row, column = (int(index[0]) for index in xp.nonzero(bad))
             raise ValueError(
-                f"Input X contains infinity, first in row {rows.start + row}, column {column}. Only -inf, the "
+                f"{name} contains infinity, first in row {rows.start + row}, column {column}. Only -inf, the "
                 "logarithm of zero, is allowed."
             )
-    return found
 
 
-def _check_silence(missing: NDArray[np.bool_], slices: Sequence[slice], abstain: bool, first: int) -> None:
+def _check_silence(missing: NDArray[np.bool_], slices: Sequence[slice], abstain: bool, first: int, name: str) -> None:
     whole = np.stack([missing[:, block].all(axis=1) for block in slices], axis=1)
     part = np.stack([missing[:, block].any(axis=1) for block in slices], axis=1) & ~whole
     bad = part if abstain else part | whole
@@ -101,9 +98,7 @@ def _check_silence(missing: NDArray[np.bool_], slices: Sequence[slice], abstain:
             if part[row, teacher]
             else ("A teacher must answer every row; with abstain=True it may leave rows out.")
         )
-        raise ValueError(
-            f"Input X contains NaN, first in row {first + row}, column {column} (teacher {teacher}). {why}"
-        )
+        raise ValueError(f"{name} contains NaN, first in row {first + row}, column {column} (teacher {teacher}). {why}")
 
 
 def silent_teachers(X: Any, slices: Sequence[slice]) -> NDArray[np.bool_]:

@@ -14,8 +14,8 @@ SUM_TOLERANCE = 1e-3
 RESPONSES = ("predict_log_proba", "predict_proba", "decision_function")
 
 
-def log_proba(estimator: Any, X: Any, name: str) -> NDArray[np.floating[Any]]:
-    """Return (n, k) log-probabilities; exact zeros are -inf, rows are normalised.
+def log_proba(estimator: Any, X: Any, name: str, abstain: bool = False) -> NDArray[np.floating[Any]]:
+    """Return (n, k) log-probabilities; exact zeros are -inf, rows are normalised; with `abstain`, a row may be NaN.
 
     `predict_log_proba` comes first (naive Bayes keeps its logits there), then `predict_proba`, then
     `decision_function`: softmax of the scores, and the logistic function of the one score of a binary classifier.
@@ -29,10 +29,10 @@ def log_proba(estimator: Any, X: Any, name: str) -> NDArray[np.floating[Any]]:
         answer = getattr(estimator, response)(X)
     values = _as_matrix(answer, response, name)
     if response == "decision_function":
-        _check_not_nan(values, name, response)
+        _check_not_nan(values, name, response, abstain)
         return _log_softmax(values)
     log_p = values if response == "predict_log_proba" else _log_of_probabilities(values, name)
-    _check_not_nan(log_p, name, response)
+    _check_not_nan(log_p, name, response, abstain)
     return _normalize(log_p, name, response)
 
 
@@ -66,21 +66,24 @@ def _log_of_probabilities(values: NDArray[np.floating[Any]], name: str) -> NDArr
         return np.log(values)
 
 
-def _check_not_nan(values: NDArray[np.floating[Any]], name: str, response: str) -> None:
+def _check_not_nan(values: NDArray[np.floating[Any]], name: str, response: str, abstain: bool) -> None:
     bad = np.isnan(values)
+    if abstain:
+        bad &= ~bad.all(axis=1, keepdims=True)
     if not bad.any():
         return
     row = int(np.argmax(bad.any(axis=1)))
     extent = "whole row" if bad[row].all() else "part of the row"
     raise ValueError(
         f"{response} of {name} gives NaN in {int(bad.any(axis=1).sum())} of {len(values)} rows, first in row {row} "
-        f"({extent}). Every row needs an answer: leave those rows out of X, or impute inside the estimator."
+        f"({extent}). Every row needs an answer: leave those rows out of X, or impute inside the estimator. With "
+        "abstain=True a teacher may answer a whole row with NaN."
     )
 
 
 def _normalize(log_p: NDArray[np.floating[Any]], name: str, response: str) -> NDArray[np.floating[Any]]:
     total = np.exp(log_p).sum(axis=1)
-    off = ~(np.abs(total - 1) <= SUM_TOLERANCE)
+    off = np.abs(total - 1) > SUM_TOLERANCE
     if off.any():
         row = int(np.argmax(off))
         raise ValueError(

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc._rows import check_row_weights
 from sklearn_uhc.balance import balanced_targets, class_weights
+from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.merging import TeacherMerger
 from sklearn_uhc.soft_labels import (
     CrossEntropyUnifier,
@@ -58,6 +59,16 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         no balance, and "auto" means none.
     class_lists : list of lists, default=None
         Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
+    calibrate : bool, "auto" or TeacherCalibrator, default="auto"
+        Whether each teacher's logits are divided by a temperature of its own, learnt from the others' answers, before
+        the merge. "auto" does so where the class lists overlap enough to compare teachers; where these differ by no
+        more than noise, all temperatures are 1. See `docs/teachers.md`.
+    teacher_weight : array-like of N positive numbers or "agreement", default=None
+        Trust in each teacher, in the method's objective. "agreement" learns which teachers are noise to the others
+        and gives them next to none; finer weights learnt from agreement did not help.
+    abstain : bool, default=False
+        Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
+        answers for gets no weight.
     floor : float or "auto", default="auto"
         Smallest probability a teacher may give, see `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
@@ -81,6 +92,8 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         Who knows which class, and what that leaves undetermined.
     teacher_outputs_ : TeacherOutputs or None
         The fitted teacher step; None if `fit` was given `log_p`.
+    calibrator_ : TeacherCalibrator or None
+        The fitted calibration; None if there is none.
     method_ : soft-label transformer
         The fitted method.
     class_weight_ : ndarray of shape (L,) or None
@@ -129,6 +142,9 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         temperature: float | None = None,
         backprop: bool = False,
         class_lists: Sequence[Any] | None = None,
+        calibrate: bool | str | TeacherCalibrator = "auto",
+        teacher_weight: Sequence[float] | str | None = None,
+        abstain: bool = False,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
         store: str | os.PathLike[str] | None = None,
@@ -143,6 +159,9 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         self.temperature = temperature
         self.backprop = backprop
         self.class_lists = class_lists
+        self.calibrate = calibrate
+        self.teacher_weight = teacher_weight
+        self.abstain = abstain
         self.floor = floor
         self.memory = memory
         self.store = store
@@ -184,7 +203,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
                 raise ValueError(f"Direct backpropagation takes no fit parameters, got {sorted(fit_params)}.")
             return self._fit_by_backprop(X, log_p, student, sample_weight)
         Q = self._merge_teachers(X, log_p)
-        targets, sample_weight = self._targets(Q, sample_weight)
+        targets, sample_weight = self._targets(Q, self._row_weights(sample_weight))
         if self.verbose:
             print(f"Training {type(self.student).__name__} on {len(targets)} rows, {len(self.classes_)} classes")
         self.student_ = student.set_params(temperature=self.method_.temperature, classes=self.classes_)
@@ -222,7 +241,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
 
     def _fit_by_backprop(self, X: Any, log_p: Any, student: SoftLabelClassifier, sample_weight: Any) -> Any:
         """Train a network on the method's own objective, its logits in the place of u."""
-        self._check_balance()
+        self._check_merge()
         if self.balance is True:
             raise ValueError(
                 "balance=True weighs soft labels by their mean over the transfer set, and direct backpropagation makes "
@@ -232,9 +251,13 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
             raise ValueError("Direct backpropagation makes no soft labels: leave store_soft_labels at False.")
         if sample_weight is not None:
             raise ValueError("Direct backpropagation takes no sample_weight: leave it out, or use backprop=False.")
+        if self.teacher_weight is not None or self.abstain:
+            raise ValueError(
+                "Direct backpropagation knows no teacher_weight and no abstain: leave them out, or use backprop=False."
+            )
+        answers = np.asarray(self._calibrated(self._read_teachers(X, log_p)))
         self.method_ = self._make_method(self.label_space_.class_lists)
         loss = self._make_loss()
-        answers = np.asarray(self._read_teachers(X, log_p))
         if self.verbose:
             print(f"Training {type(self.student).__name__} by backpropagation, {len(self.classes_)} classes")
         warn_if_disconnected(self.label_space_, stacklevel=4)

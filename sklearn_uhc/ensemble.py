@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc._rows import check_row_weights
 from sklearn_uhc.balance import balanced_targets, class_weights
-from sklearn_uhc.merging import TeacherMerger
+from sklearn_uhc.calibration import TeacherCalibrator
+from sklearn_uhc.merging import TeacherMerger, answered_rows
 from sklearn_uhc.soft_labels import SoftLabelMethod
 from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.teachers.input import check_input, input_tags
@@ -43,6 +44,16 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         None: the method's own, 3 by default.
     class_lists : list of lists, default=None
         Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
+    calibrate : bool, "auto" or TeacherCalibrator, default="auto"
+        Whether each teacher's logits are divided by a temperature of its own, learnt from the others' answers, before
+        the merge. "auto" does so where the class lists overlap enough to compare teachers; where these differ by no
+        more than noise, all temperatures are 1. See `docs/teachers.md`.
+    teacher_weight : array-like of N positive numbers or "agreement", default=None
+        Trust in each teacher, in the method's objective. "agreement" learns which teachers are noise to the others
+        and gives them next to none; finer weights learnt from agreement did not help.
+    abstain : bool, default=False
+        Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
+        answers for gets uniform probabilities.
     floor : float or "auto", default="auto"
         Smallest probability a teacher may give, see `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
@@ -62,6 +73,8 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         Who knows which class, and what that leaves undetermined.
     teacher_outputs_ : TeacherOutputs
         The fitted teacher step.
+    calibrator_ : TeacherCalibrator or None
+        The fitted calibration; None if there is none.
     method_ : soft-label transformer
         The fitted method.
     class_weight_ : ndarray of shape (L,) or None
@@ -93,6 +106,9 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         balance: bool | str = "auto",
         temperature: float | None = None,
         class_lists: Sequence[Any] | None = None,
+        calibrate: bool | str | TeacherCalibrator = "auto",
+        teacher_weight: Sequence[float] | str | None = None,
+        abstain: bool = False,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
         store: str | os.PathLike[str] | None = None,
@@ -104,6 +120,9 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         self.balance = balance
         self.temperature = temperature
         self.class_lists = class_lists
+        self.calibrate = calibrate
+        self.teacher_weight = teacher_weight
+        self.abstain = abstain
         self.floor = floor
         self.memory = memory
         self.store = store
@@ -131,6 +150,7 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         self._set_label_space()
         self._check_labels(X, y)
         Q = self._merge_teachers(X)
+        sample_weight = self._row_weights(sample_weight)
         self.class_weight_ = class_weights(Q, sample_weight) if self._balances(len(Q)) else None
         return self
 
@@ -150,10 +170,15 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         check_is_fitted(self)
         assert self.teacher_outputs_ is not None
         X = check_input(self, X, reset=False)
-        Q = self.method_.transform(self.teacher_outputs_.transform(X))
+        log_p = self.teacher_outputs_.transform(X)
+        log_p = log_p if self.calibrator_ is None else self.calibrator_.transform(log_p)
+        Q = self.method_.transform(log_p)
         if self.class_weight_ is not None:
             Q = balanced_targets(Q, self.class_weight_)[0]
-        return sharpen(Q, self.method_.temperature)
+        proba = sharpen(Q, self.method_.temperature)
+        if self.abstain:
+            proba[~answered_rows(log_p, self.label_space_)] = 1 / len(self.classes_)
+        return proba
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from joblib import Memory
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from sklearn_uhc._answers import check_flag, silent_teachers
 from sklearn_uhc._rows import check_row_weights
+from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import teacher_agreement
 from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
@@ -29,6 +31,9 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
     method: str | SoftLabelMethod
     balance: bool | str
     temperature: float | None
+    calibrate: bool | str | TeacherCalibrator
+    teacher_weight: Sequence[float] | str | None
+    abstain: bool
     floor: float | str
     memory: str | Memory | None
     store: str | os.PathLike[str] | None
@@ -36,14 +41,54 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
     verbose: int
     label_space_: LabelSpace
     teacher_outputs_: TeacherOutputs | None
+    calibrator_: TeacherCalibrator | None
+    _learnt_weight: NDArray[Any] | None
+    _answered: NDArray[np.bool_] | None
 
     def _merge_teachers(self, X: Any, log_p: Any = None) -> NDArray[Any]:
         """Read the teachers, unless `log_p` is given, and return the soft labels; sets the fitted attributes."""
-        self._check_balance()
-        log_p = self._read_teachers(X, log_p)
+        self._check_merge()
+        log_p = self._calibrated(self._read_teachers(X, log_p))
         self.method_ = self._make_method(self.label_space_.class_lists)
         Q: NDArray[Any] = self.method_.fit_transform(log_p)
+        self._answered = answered_rows(log_p, self.label_space_) if self.abstain else None
         return Q
+
+    def _calibrated(self, log_p: Any) -> Any:
+        """Learn the teachers' temperatures and weights, as far as that is wanted, and apply the temperatures."""
+        self.calibrator_, self._learnt_weight = None, None
+        by_agreement = isinstance(self.teacher_weight, str)
+        temper = self.calibrate if self.calibrate != "auto" else overlaps_enough(self.label_space_)
+        if temper is False and not by_agreement:
+            return log_p
+        given = isinstance(self.calibrate, TeacherCalibrator)
+        calibrator = clone(self.calibrate) if given else TeacherCalibrator()
+        calibrator.set_params(class_lists=self.label_space_.class_lists, abstain=self.abstain)
+        calibrator.set_output(transform="default").fit(log_p)
+        self._learnt_weight = calibrator.weights_ if by_agreement else None
+        if temper is False:
+            return log_p
+        self.calibrator_ = calibrator
+        return calibrator.transform(log_p)
+
+    def _row_weights(self, sample_weight: NDArray[Any] | None) -> NDArray[Any] | None:
+        """Take the weight from rows for which no teacher answers."""
+        if self._answered is None or self._answered.all():
+            return sample_weight
+        if not self._answered.any():
+            raise ValueError("No teacher answers for any row: there is nothing to learn from.")
+        return self._answered * (1.0 if sample_weight is None else sample_weight)
+
+    def _check_merge(self) -> None:
+        """Refuse wrong parameters of the merge, before anything is read."""
+        self._check_balance()
+        check_flag("abstain", self.abstain)
+        if not isinstance(self.calibrate, (bool, np.bool_, TeacherCalibrator)) and self.calibrate != "auto":
+            raise ValueError(f'calibrate must be True, False, "auto" or a TeacherCalibrator, got {self.calibrate!r}.')
+        if isinstance(self.teacher_weight, str) and self.teacher_weight != "agreement":
+            raise ValueError(
+                f'teacher_weight must be one positive number per teacher or "agreement", got {self.teacher_weight!r}.'
+            )
 
     def _read_teachers(self, X: Any, log_p: Any = None) -> Any:
         """Return the answers of all teachers, or `log_p` as it was given."""
@@ -52,6 +97,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
                 self.teachers,
                 class_lists=self.class_lists,
                 floor=self.floor,
+                abstain=self.abstain,
                 memory=self.memory,
                 store=self.store,
                 n_jobs=self.n_jobs,
@@ -75,6 +121,11 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
 
     def _make_method(self, class_lists: Sequence[Any]) -> SoftLabelMethod:
         method = resolve_method(self.method).set_params(class_lists=class_lists, verbose=self.verbose)
+        weight = self._learnt_weight if isinstance(self.teacher_weight, str) else self.teacher_weight
+        if weight is not None:
+            method.set_params(teacher_weight=weight)
+        if self.abstain:
+            method.set_params(abstain=True)
         if self.temperature is not None:
             method.set_params(temperature=self.temperature)
         method.set_output(transform="default")
@@ -178,4 +229,20 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             )
         sample_weight = check_row_weights(sample_weight, X)
         log_p = self.teacher_outputs_.transform(X)
-        return teacher_agreement(log_p, proba, self.label_space_.class_lists, sample_weight=sample_weight)
+        lists = self.label_space_.class_lists
+        return teacher_agreement(log_p, proba, lists, sample_weight=sample_weight, abstain=self.abstain)
+
+
+def answered_rows(log_p: Any, space: LabelSpace) -> NDArray[np.bool_]:
+    """Return (n,): whether any teacher answers for a row."""
+    return np.any(~silent_teachers(np.asarray(log_p), space.blocks), axis=1, keepdims=True)[:, 0]
+
+
+def overlaps_enough(space: LabelSpace) -> bool:
+    """Whether a calibration pays: the teachers say enough more than a merge needs, to be compared with each other.
+
+    A teacher with k classes gives k - 1 odds, and the merge has one unknown per class, less one for each group that is
+    linked. The rest is what can disagree. Calibration began to help at one such comparison for every two teachers.
+    """
+    spare = space.n_outputs - space.n_teachers - (space.n_classes - space.n_components)
+    return 2 * spare >= space.n_teachers > 1

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
+from sklearn_uhc._answers import check_answers, silent_teachers
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import Blocks
 
@@ -19,7 +20,12 @@ MIN_PROBABILITY = 1e-12
 
 
 def teacher_agreement(
-    log_p: Any, proba: Any, class_lists: Sequence[Any], *, sample_weight: NDArray[Any] | None = None
+    log_p: Any,
+    proba: Any,
+    class_lists: Sequence[Any],
+    *,
+    sample_weight: NDArray[Any] | None = None,
+    abstain: bool = False,
 ) -> float:
     r"""Mean negative cross-entropy of the merged prediction against each teacher, over that teacher's classes.
 
@@ -39,6 +45,8 @@ def teacher_agreement(
         Classes of each teacher, in block order.
     sample_weight : ndarray of shape (n,), default=None
         Weights of the rows.
+    abstain : bool, default=False
+        Whether a teacher may be silent about a row (NaN in its whole block). The mean is over the answers there are.
 
     Returns
     -------
@@ -60,17 +68,19 @@ def teacher_agreement(
     blocks = Blocks.from_label_space(space)
     Z = check_array(log_p, dtype=np.float64, ensure_all_finite=False, input_name="log_p")
     Q = check_array(proba, dtype=np.float64, input_name="proba")
-    if np.isnan(Z).any():
-        raise ValueError("log_p contains NaN: every teacher must answer every row.")
     if Z.shape != (len(Q), space.n_outputs) or Q.shape[1] != space.n_classes:
         raise ValueError(
             f"log_p must have shape (n, {space.n_outputs}) and proba (n, {space.n_classes}) for these class lists, got "
             f"{Z.shape} and {Q.shape}."
         )
-    P = np.exp(blocks.log_softmax(Z))
+    check_answers(Z, space.blocks, abstain, name="log_p")
+    silent = np.isnan(Z)
+    P = np.exp(blocks.log_softmax(np.where(silent, 0.0, Z)))
     log_q = blocks.log_softmax(np.log(np.maximum(Q, MIN_PROBABILITY))[:, blocks.class_of])
-    per_sample = (P * log_q).sum(axis=1) / space.n_teachers
-    return float(np.average(per_sample, weights=sample_weight))
+    per_sample = np.where(silent, 0.0, P * log_q).sum(axis=1)
+    speaking = (~silent_teachers(Z, space.blocks)).sum(axis=1)
+    weights = np.ones(len(Q)) if sample_weight is None else np.asarray(sample_weight)
+    return float((weights * per_sample).sum() / max((weights * speaking).sum(), np.finfo(float).tiny))
 
 
 def teacher_agreement_scorer(estimator: Any, X: Any, y: Any = None) -> float:

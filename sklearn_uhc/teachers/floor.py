@@ -25,7 +25,8 @@ SATURATED_MASS = 0.05
 
 def learn_floor(log_p: NDArray[np.floating[Any]]) -> float:
     """Choose the floor of one teacher from its (n, k) log-probabilities."""
-    share = float((log_p < math.log(ABSURD)).mean())
+    answered = log_p[~np.isnan(log_p[:, 0])]
+    share = float((answered < math.log(ABSURD)).mean()) if len(answered) else 0.0
     return SATURATED_MASS / log_p.shape[1] if share >= SATURATED_SHARE else SMOOTH_FLOOR
 
 

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, check_memory
 
+from sklearn_uhc._answers import check_flag
 from sklearn_uhc._notes import add_note
 from sklearn_uhc._progress import progress
 from sklearn_uhc._response import log_proba
@@ -47,6 +48,9 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
     floor : float or "auto", default="auto"
         Smallest probability a teacher may give. "auto" learns one per teacher in `fit`: a saturated teacher (2 % of its
         answers or more are below 1e-20: trees, forests, k-NN, naive Bayes) gets 0.05 / k for k classes, any other 1e-6.
+    abstain : bool, default=False
+        Whether a teacher may be silent about a row, because it cannot say or a request failed: NaN for all its classes.
+        False: that is an error. A row that is NaN in part always is one.
     memory : str or joblib.Memory, default=None
         Where to keep the answers, so that a search reads each teacher once per X. Pays for teachers that are slow on
         many rows: every look-up hashes the teacher and X. Teachers must be picklable; clear it when the code of a
@@ -97,6 +101,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         *,
         class_lists: Sequence[Any] | None = None,
         floor: float | str = "auto",
+        abstain: bool = False,
         memory: str | Memory | None = None,
         store: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
@@ -105,6 +110,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         self.teachers = teachers
         self.class_lists = class_lists
         self.floor = floor
+        self.abstain = abstain
         self.memory = memory
         self.store = store
         self.n_jobs = n_jobs
@@ -154,7 +160,8 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Returns
         -------
         log_p : ndarray of shape (n, K)
-            Each teacher's block is normalised, after everything below its floor was raised to it.
+            Each teacher's block is normalised, after everything below its floor was raised to it. NaN where a teacher
+            is silent and may be.
         """
         check_is_fitted(self)
         X = check_input(self, X, reset=False)
@@ -178,6 +185,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
 
     def _fit(self, X: Any) -> list[NDArray[np.floating[Any]]]:
         self._check_floor()
+        check_flag("abstain", self.abstain)
         self.label_space_ = check_teachers(self.teachers, self.class_lists)
         self.class_lists_ = self.label_space_.class_lists
         self._check_floor_of_lists()
@@ -207,7 +215,9 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         """Ask every teacher, in threads: predictions release the GIL and nothing has to be copied."""
         read = check_memory(self.memory).cache(read_teacher, ignore=["name", "store", "verbose"])
         asked = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")(
-            delayed(read)(teacher, X, len(labels), teacher_name(i, teacher), self.store, self.verbose)
+            delayed(read)(
+                teacher, X, len(labels), teacher_name(i, teacher), self.store, self.verbose, bool(self.abstain)
+            )
             for i, (teacher, labels) in enumerate(zip(self.teachers, self.class_lists_, strict=True))
         )
         return list(progress(asked, total=len(self.teachers), desc="Reading teachers", verbose=self.verbose))
@@ -223,13 +233,14 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
 
 
 def read_teacher(
-    teacher: Any, X: Any, n_classes: int, name: str, store: Any = None, verbose: int = 0
+    teacher: Any, X: Any, n_classes: int, name: str, store: Any = None, verbose: int = 0, abstain: bool = False
 ) -> NDArray[np.floating[Any]]:
     """Return one teacher's log-probabilities for all rows, read in chunks of bounded memory."""
     if store is not None:
-        return _read_into_store(teacher, X, n_classes, name, AnswerStore(store, teacher, X, n_classes), verbose)
+        answers = AnswerStore(store, teacher, X, n_classes)
+        return _read_into_store(teacher, X, n_classes, name, answers, verbose, abstain)
     out: NDArray[np.floating[Any]] | None = None
-    for rows, answer in _answers(teacher, X, n_classes, name):
+    for rows, answer in _answers(teacher, X, n_classes, name, abstain):
         if out is None:
             out = np.empty((count_rows(X), n_classes), dtype=answer.dtype)
         out[rows] = answer
@@ -238,12 +249,12 @@ def read_teacher(
 
 
 def _read_into_store(
-    teacher: Any, X: Any, n_classes: int, name: str, store: AnswerStore, verbose: int
+    teacher: Any, X: Any, n_classes: int, name: str, store: AnswerStore, verbose: int, abstain: bool
 ) -> NDArray[np.floating[Any]]:
     """Read what the store has not got yet; a chunk is lost at most."""
     out: NDArray[np.floating[Any]] | None = None
     n, done = count_rows(X), store.done
-    parts = _answers(teacher, X, n_classes, name, first=done, most=STORED_ROWS)
+    parts = _answers(teacher, X, n_classes, name, abstain, first=done, most=STORED_ROWS)
     total = -(-(n - done) // STORED_ROWS)
     for rows, answer in progress(parts, total=total, desc=f"Reading {name}", verbose=verbose):
         if out is None:
@@ -254,7 +265,7 @@ def _read_into_store(
 
 
 def _answers(
-    teacher: Any, X: Any, n_classes: int, name: str, first: int = 0, most: int | None = None
+    teacher: Any, X: Any, n_classes: int, name: str, abstain: bool, first: int = 0, most: int | None = None
 ) -> Iterator[tuple[slice, NDArray[np.floating[Any]]]]:
     """Ask for chunk after chunk, from row `first` on, and check every answer."""
     n = count_rows(X)
@@ -262,7 +273,7 @@ def _answers(
         rows = slice(first + part.start, first + part.stop)
         whole = rows.start == 0 and rows.stop == n and not is_dataset(X)
         try:
-            answer = log_proba(teacher, X if whole else take_rows(X, rows), name)
+            answer = log_proba(teacher, X if whole else take_rows(X, rows), name, abstain)
         except Exception as error:
             add_note(error, f"This came from {name}.")
             raise
