@@ -5,6 +5,7 @@ from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import teacher_agreement, teacher_agreement_scorer
+from sklearn_uhc.report import teacher_report
 from sklearn_uhc.soft_labels import (
     CrossEntropyUnifier,
     LogitFactorization,
@@ -30,4 +31,5 @@ __all__ = [
     "UnifiedEnsemble",
     "teacher_agreement",
     "teacher_agreement_scorer",
+    "teacher_report",
 ]

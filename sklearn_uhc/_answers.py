@@ -109,13 +109,16 @@ def silent_teachers(X: Any, slices: Sequence[slice]) -> NDArray[np.bool_]:
 
 def patterns(silent: NDArray[np.bool_], space: LabelSpace) -> Iterator[Pattern]:
     """Group rows by their silent teachers; rows without any answer are in no group."""
-    kinds, kind_of = np.unique(silent, axis=0, return_inverse=True)
-    for k, quiet in enumerate(kinds):
-        if not quiet.all():
-            teachers = np.flatnonzero(~quiet)
+    kind_of = np.zeros(len(silent), dtype=np.int64)
+    for first in range(0, silent.shape[1], 31):  # numbers for rows of bits: sorting the rows themselves is slow
+        bits = silent[:, first : first + 31]
+        kind_of = np.unique(kind_of * 2**31 + bits @ (2 ** np.arange(bits.shape[1])), return_inverse=True)[1]
+    for k, example in enumerate(np.unique(kind_of, return_index=True)[1]):
+        if not silent[example].all():
+            teachers = np.flatnonzero(~silent[example])
             part = LabelSpace([space.class_lists[i].tolist() for i in teachers])
             columns = np.concatenate([np.arange(space.n_outputs)[space.blocks[i]] for i in teachers])
-            rows = np.flatnonzero(kind_of.reshape(-1) == k)
+            rows = np.flatnonzero(kind_of == k)
             yield Pattern(rows, teachers, part, columns, np.searchsorted(space.classes, part.classes))
 
 

@@ -1,0 +1,280 @@
+"""Teachers that cannot be trusted alike: what calibration, weights and abstention give and cost.
+
+    python -m benchmarks.teachers [--seeds 20] [--data FOLDER] [--trials 10] [--out docs/teachers]
+
+For each mixture of teachers and method, without and with `calibrate="auto"`: accuracy of the merged labels of the
+transfer set, accuracy and log-loss of a k-NN student on the test, log-loss and calibration error of the merged
+`predict_proba` (UnifiedEnsemble) there; beside it the accuracy with the best constant floor, which nobody could know.
+Then six teachers of digits of which one answers at random, or is silent about 30 % of the rows. With --data, a folder with
+`tinyimagenet_lite0_pca256.npz`, network teachers of the paper's size (see `benchmarks.networks`) are added. Results are
+saved as JSON and a figure; finished parts are not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.neighbors import KNeighborsClassifier
+
+from benchmarks.digits import Trial, make_trial
+from benchmarks.mixtures import make_mixture
+from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator, TeacherOutputs, UnifiedEnsemble
+from sklearn_uhc.soft_labels import METHODS
+
+Floats = NDArray[np.floating[Any]]
+NAMES = ["mf_lf", "ce", "mf_p", "mf_lu", "sd"]
+FLOORS = [0.1, 0.03, 0.01, 1e-3, 1e-6]
+#: Name: data, mixture, number of teachers, shortest and longest class list.
+SETTINGS: dict[str, tuple[str, str, int, int, int]] = {
+    "digits, mixed, 6 of 3-5": ("digits", "mixed", 6, 3, 5),
+    "digits, votes, 6 of 3-5": ("digits", "votes", 6, 3, 5),
+    "digits, networks, 6 of 3-5": ("digits", "networks", 6, 3, 5),
+    "digits, mixed, 6 of 4-7": ("digits", "mixed", 6, 4, 7),
+    "digits, mixed, 10 of 2": ("digits", "mixed", 10, 2, 2),
+    "wine, mixed, 3 of 2-3": ("wine", "mixed", 3, 2, 3),
+    "points, mixed, 10 of 5-9": ("points", "mixed", 10, 5, 9),
+    "points, logistic, 10 of 5-9": ("points", "logistic", 10, 5, 9),
+    "texts, mixed, 10 of 4-8": ("texts", "mixed", 10, 4, 8),
+}
+MEASURES = ["labels", "student", "student log-loss", "merge log-loss", "merge ECE"]
+
+
+def get_trial(seed: int, data: str, *setting: Any) -> Trial:
+    return make_trial(seed, *setting) if data == "digits" else make_mixture(seed, data, *setting)
+
+
+def calibration_error(proba: Floats, correct: NDArray[np.bool_], bins: int = 15) -> float:
+    """Return the mean distance of confidence and accuracy over bins of confidence."""
+    top = proba.max(axis=1)
+    which = np.minimum((top * bins).astype(int), bins - 1)
+    gaps = [abs((correct[which == b] - top[which == b]).sum()) for b in range(bins)]
+    return float(np.sum(gaps) / len(top))
+
+
+def merge(log_p: Floats, lists: Any, method: str, weight: Any = None, abstain: bool = False) -> Floats:
+    made = METHODS[method]().set_params(class_lists=lists, teacher_weight=weight, abstain=abstain)
+    Q: Floats = made.fit_transform(log_p)
+    return Q
+
+
+def label_accuracy(log_p: Floats, lists: Any, method: str, y: Any, **more: Any) -> float:
+    return float((LabelSpace(lists).classes[merge(log_p, lists, method, **more).argmax(axis=1)] == y).mean())
+
+
+def measure(trial: Trial, method: str, calibrate: bool | str) -> list[float]:
+    """Return what `MEASURES` names."""
+    params: dict[str, Any] = {"method": method, "calibrate": calibrate}
+    distiller = HeterogeneousDistiller(trial.teachers, KNeighborsClassifier(10), store_soft_labels=True, **params)
+    distiller.fit(trial.X_unlabelled)
+    labels = distiller.classes_[distiller.soft_labels_.argmax(axis=1)]
+    merged = UnifiedEnsemble(trial.teachers, **params).fit(trial.X_unlabelled).predict_proba(trial.X_test)
+    known = distiller.classes_
+    clipped = [np.clip(p, 1e-6, None) for p in (distiller.predict_proba(trial.X_test), merged)]
+    losses = [log_loss(trial.y_test, p / p.sum(axis=1, keepdims=True), labels=known) for p in clipped]
+    error = calibration_error(merged, known[merged.argmax(axis=1)] == trial.y_test)
+    score = float(distiller.score(trial.X_test, trial.y_test))
+    return [float((labels == trial.y_unlabelled).mean()), score, *losses, error]
+
+
+def mixture(seed: int, setting: tuple[Any, ...]) -> dict[str, Any]:
+    """Measure one trial with every method."""
+    warnings.simplefilter("ignore")
+    trial = get_trial(seed, *setting)
+    out: dict[str, Any] = {}
+    for method in NAMES:
+        out[method] = {"plain": measure(trial, method, False), "auto": measure(trial, method, "auto")}
+    for floor in FLOORS:
+        outputs = TeacherOutputs(trial.teachers, floor=min(floor, 0.9 / max(len(t.classes_) for t in trial.teachers)))
+        log_p = outputs.fit_transform(trial.X_unlabelled)
+        for method in NAMES:
+            accuracy = label_accuracy(log_p, outputs.class_lists_, method, trial.y_unlabelled)
+            out[method].setdefault("floors", []).append(accuracy)
+    return out
+
+
+def broken(seed: int, kind: str) -> list[dict[str, Any]]:
+    """Turn each of six teachers into confident noise, in turn; beside the five others alone."""
+    warnings.simplefilter("ignore")
+    trial, rng = make_trial(seed, kind, 6, 3, 5), np.random.default_rng(seed)
+    outputs = TeacherOutputs(trial.teachers)
+    log_p, y = outputs.fit_transform(trial.X_unlabelled), trial.y_unlabelled
+    lists, blocks, found = outputs.class_lists_, outputs.label_space_.blocks, []
+    for i in range(6):
+        rest = LabelSpace([lists[k] for k in range(6) if k != i])
+        if rest.n_classes < 10 or not rest.is_connected:
+            continue  # the five others do not say enough for all classes, whatever is done
+        noisy = log_p.copy()
+        noisy[:, blocks[i]] = log_softmax(8 * rng.normal(size=noisy[:, blocks[i]].shape), axis=1)
+        calibrator = TeacherCalibrator(lists).fit(noisy)
+        tempered, five = calibrator.transform(noisy), np.delete(log_p, np.r_[blocks[i]], axis=1)
+        five_tempered = TeacherCalibrator(rest.class_lists).fit_transform(five)
+        row: dict[str, Any] = {"found": (calibrator.weights_ < 1).tolist() == [k == i for k in range(6)]}
+        for method in ("mf_lf", "ce"):
+            weight = calibrator.weights_
+            row[method] = {
+                "five": label_accuracy(five, rest.class_lists, method, y),
+                "five, calibrated": label_accuracy(five_tempered, rest.class_lists, method, y),
+                "noisy": label_accuracy(noisy, lists, method, y),
+                "noisy, calibrated": label_accuracy(tempered, lists, method, y),
+                "noisy, agreement": label_accuracy(tempered, lists, method, y, weight=weight),
+            }
+        found.append(row)
+    return found
+
+
+def silent(seed: int, kind: str, copies: int = 20) -> dict[str, Any]:
+    """Let one of six teachers be silent about 30 % of the rows; times on `copies` times the rows."""
+    warnings.simplefilter("ignore")
+    trial, rng = make_trial(seed, kind, 6, 3, 5), np.random.default_rng(seed)
+    outputs = TeacherOutputs(trial.teachers)
+    log_p = outputs.fit_transform(trial.X_unlabelled)
+    lists, n, out = outputs.class_lists_, len(log_p), {}
+    quiet = log_p.copy()
+    quiet[np.ix_(rng.random(n) < 0.3, np.r_[outputs.label_space_.blocks[seed % 6]])] = np.nan
+    for method in NAMES:
+        result: dict[str, list[float]] = {}
+        for name, answers, abstain in (("complete", log_p, False), ("silent", quiet, True)):
+            params: dict[str, Any] = {"method": method, "class_lists": lists, "abstain": abstain}
+            student = HeterogeneousDistiller(None, KNeighborsClassifier(10), **params)
+            score = student.fit(trial.X_unlabelled, log_p=answers).score(trial.X_test, trial.y_test)
+            many, times = np.tile(answers, (copies, 1)), []
+            for _ in range(3):
+                start = time.perf_counter()
+                merge(many, lists, method, abstain=abstain)
+                times.append(time.perf_counter() - start)
+            labels = label_accuracy(answers, lists, method, trial.y_unlabelled, abstain=abstain)
+            result[name] = [labels, float(score), min(times)]
+        out[method] = result
+    return out
+
+
+def networks(seed: int, folder: Path) -> dict[str, Any]:
+    """Network teachers on the Tiny-ImageNet features: merged labels and a logistic student, on the test."""
+    from benchmarks.networks import draw_lists, draw_rows, net, torch
+
+    warnings.simplefilter("ignore")
+    data, rng = dict(np.load(folder / "tinyimagenet_lite0_pca256.npz")), np.random.default_rng(seed)
+    X, y = data["X_train"].astype(np.float32), data["y_train"]
+    lists = draw_lists(rng)
+    rows = draw_rows(rng, lists, y)
+    torch.manual_seed(seed)
+    fitted = [net(X.shape[1], len(k)).fit(X[r], np.searchsorted(k, y[r])) for k, r in zip(lists, rows, strict=True)]
+    test = np.isin(data["y_test"], LabelSpace(lists).classes)
+    X_test, y_test = data["X_test"][test].astype(np.float32), data["y_test"][test]
+    X_u = data["X_unlabelled"].astype(np.float32)
+    outputs = TeacherOutputs(fitted, class_lists=lists).fit(X_u)
+    answers, answers_test = outputs.transform(X_u), outputs.transform(X_test)
+    tempered = TeacherCalibrator(lists).fit(answers)
+    out: dict[str, Any] = {}
+    for method in ("mf_lf", "ce"):
+        out[method] = {}
+        for name, log_p in (("plain", answers_test), ("auto", tempered.transform(answers_test))):
+            student = HeterogeneousDistiller(
+                None, LogisticRegression(C=0.1), method=method, class_lists=lists, calibrate=name == "auto" and "auto"
+            )
+            score = float(student.fit(X_u, log_p=answers).score(X_test, y_test))
+            out[method][name] = [label_accuracy(log_p, lists, method, y_test), score]
+    return out
+
+
+def run(args: argparse.Namespace, found: dict[str, Any], file: Path) -> None:
+    """Run what is not there yet, and save after every part."""
+    seeds = range(args.first, args.first + args.seeds)
+    parts: dict[str, Any] = {name: (mixture, setting) for name, setting in SETTINGS.items()}
+    parts |= {f"noise, {kind}": (broken, kind) for kind in ("mixed", "votes", "networks")}
+    parts |= {f"silence, {kind}": (silent, kind) for kind in ("mixed", "networks")}
+    for name, (function, setting) in parts.items():
+        if name not in found and args.only in name:
+            few = seeds[:8] if name.startswith(("points", "texts")) else seeds
+            found[name] = Parallel(n_jobs=args.n_jobs)(delayed(function)(seed, setting) for seed in few)
+            file.write_text(json.dumps(found, indent=0))
+            print(name, "done", flush=True)
+    if args.data and "Tiny-ImageNet networks" not in found and args.only in "Tiny-ImageNet networks":
+        trials = range(args.first, args.first + args.trials)
+        found["Tiny-ImageNet networks"] = [networks(seed, args.data) for seed in trials]
+        file.write_text(json.dumps(found, indent=0))
+
+
+def show(found: dict[str, Any]) -> None:
+    """Print the tables."""
+    print("| teachers | method | " + " | ".join(MEASURES) + " | best floor, labels |\n" + "|---" * 8 + "|")
+    for name in SETTINGS:
+        for method in NAMES:
+            rows = [trial[method] for trial in found.get(name, [])]
+            if rows:
+                plain, auto = (np.mean([r[key] for r in rows], axis=0) for key in ("plain", "auto"))
+                cells = [f"{a:.3f} → {b:.3f}" for a, b in zip(plain, auto, strict=True)]
+                best = np.mean([r["floors"] for r in rows], axis=0).max()
+                print(f"| {name} | {method} | " + " | ".join(cells) + f" | {best:.3f} |")
+    for name in (n for n in found if n.startswith("noise")):
+        rows = [row for trial in found[name] for row in trial]
+        print(f"\n{name}: {len(rows)} cases, found alone in {sum(r['found'] for r in rows)}")
+        for method in ("mf_lf", "ce"):
+            print(method, {k: round(float(np.mean([r[method][k] for r in rows])), 3) for k in rows[0][method]})
+    for name in (n for n in found if n.startswith("silence")):
+        print(f"\n{name}: labels, student, seconds")
+        for method in NAMES:
+            cells = {k: np.mean([t[method][k] for t in found[name]], axis=0).round(3) for k in ("complete", "silent")}
+            print(method, {k: v.tolist() for k, v in cells.items()})
+    for method in ("mf_lf", "ce") if "Tiny-ImageNet networks" in found else ():
+        rows = [trial[method] for trial in found["Tiny-ImageNet networks"]]
+        print("Tiny-ImageNet", method, {k: np.mean([r[k] for r in rows], axis=0).round(4).tolist() for k in rows[0]})
+
+
+def draw(found: dict[str, Any], file: Path) -> None:
+    """Draw merged labels and students, without and with calibration."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = [name for name in SETTINGS if name in found]
+    figure, axes = plt.subplots(1, 2, figsize=(11, 0.5 * len(names) + 1.5), sharey=True)
+    for axis, k in zip(axes, (0, 1), strict=True):
+        for shift, (method, color) in enumerate((("mf_lf", "tab:blue"), ("ce", "tab:orange"))):
+            for row, name in enumerate(names):
+                plain, auto = (np.mean([t[method][key][k] for t in found[name]]) for key in ("plain", "auto"))
+                axis.plot([plain, auto], [row + 0.2 * shift] * 2, color=color, lw=1)
+                axis.scatter([plain], [row + 0.2 * shift], facecolor="white", edgecolor=color, zorder=3)
+                label = method if row == 0 else None
+                axis.scatter([auto], [row + 0.2 * shift], color=color, zorder=3, label=label)
+        axis.set_title(["merged labels", "k-NN student"][k])
+        axis.set_xlabel("accuracy, without (open) and with calibration")
+        axis.grid(axis="x", alpha=0.3)
+    axes[0].set_yticks(range(len(names)), names)
+    axes[0].invert_yaxis()
+    axes[1].legend()
+    figure.tight_layout()
+    figure.savefig(file, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=5000, help="first seed")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--trials", type=int, default=10)
+    parser.add_argument("--only", default="", help="run only parts with this in their name")
+    parser.add_argument("--n-jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("docs/teachers"), help="files to write, without suffix")
+    args = parser.parse_args()
+    file = args.out.with_suffix(".json")
+    found = json.loads(file.read_text()) if file.exists() else {}
+    run(args, found, file)
+    show(found)
+    draw(found, args.out.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()
