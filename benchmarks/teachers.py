@@ -5,9 +5,9 @@
 For each mixture of teachers and method, without and with `calibrate="auto"`: accuracy of the merged labels of the
 transfer set, accuracy and log-loss of a k-NN student on the test, log-loss and calibration error of the merged
 `predict_proba` (UnifiedEnsemble) there; beside it the accuracy with the best constant floor, which nobody could know.
-Then six teachers of digits of which one answers at random, or is silent about 30 % of the rows. With --data, a folder with
-`tinyimagenet_lite0_pca256.npz`, network teachers of the paper's size (see `benchmarks.networks`) are added. Results are
-saved as JSON and a figure; finished parts are not run again.
+Then six teachers of digits of which one answers at random, or is silent about 30 % of the rows. With --data, a folder
+with `tinyimagenet_lite0_pca256.npz`, network teachers of the paper's size (see `benchmarks.networks`) are added.
+Results are saved as JSON and a figure; finished parts are not run again.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ def teacher_report(
         rows it answers; `confidence`, the mean of its largest probability; `temperature` and `weight` of
         `TeacherCalibrator`, and `left`, why it has no temperature; `shared`, how many of its classes others know;
         `agreement`, how often it prefers the same as others among the classes it shares with each; `residual`, its
-        mean Kullback-Leibler divergence from the merge (MF-LF at temperature 1, calibrated). "pairs": `first`, `second`,
-        `shared` and `agreement` of teachers that share two classes or more. Numbers that nothing is known of are None.
+        mean Kullback-Leibler divergence from the merge (MF-LF at temperature 1, calibrated). "pairs": `first`,
+        `second`, `shared` and `agreement` of teachers that share two classes or more. What cannot be told is None.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -230,9 +231,10 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _restrict(self, pattern: Pattern) -> Any:
         """Return the same method for some of the teachers."""
-        part: Any = clone(self).set_params(class_lists=pattern.space.class_lists, verbose=0)
+        part = copy.copy(self)
+        part.class_lists, part.verbose = pattern.space.class_lists, 0
         if self.teacher_weight is not None:
-            part.set_params(teacher_weight=np.asarray(self.teacher_weight)[pattern.teachers])
+            part.teacher_weight = np.asarray(self.teacher_weight, dtype=float)[pattern.teachers].tolist()
         part._set_structure(pattern.space)
         return part
 

@@ -1,0 +1,200 @@
+"""Teachers that are silent about some rows: NaN in a whole block means "I cannot say"."""
+
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+
+from sklearn_uhc import (
+    CrossEntropyUnifier,
+    HeterogeneousDistiller,
+    LabelSpace,
+    TeacherOutputs,
+    UnifiedEnsemble,
+)
+from sklearn_uhc._answers import patterns
+from sklearn_uhc.metrics import teacher_agreement
+from tests.helpers import METHOD_NAMES, LinearTeacher, make_method, random_outputs
+
+LISTS = [[0, 1, 2], [1, 2, 3], [0, 3, 4], [2, 4]]
+SPACE = LabelSpace(LISTS)
+
+
+class Silent(LinearTeacher):
+    """A teacher that says nothing about rows whose first feature is above a limit."""
+
+    def __init__(self, classes=(0, 1, 2), seed=0, limit=0.5, part=False):
+        super().__init__(classes, seed)
+        self.limit = limit
+        self.part = part
+
+    def predict_log_proba(self, X):
+        answer = super().predict_log_proba(X)
+        answer[np.asarray(X)[:, 0] > self.limit, : 1 if self.part else None] = np.nan
+        return answer
+
+
+def silent_teachers(*limits, part=False):
+    return [Silent(tuple(k), i, limit, part).fit(None) for i, (k, limit) in enumerate(zip(LISTS, limits, strict=True))]
+
+
+@pytest.fixture
+def answers():
+    """Answers in which every teacher but the second is silent about some rows; nobody speaks of row 0."""
+    rng = np.random.default_rng(0)
+    Z = random_outputs(rng, LISTS, 60)
+    quiet = rng.random((60, 4)) < 0.3
+    quiet[:, 1] = False
+    quiet[0], quiet[1], quiet[2] = True, [False, True, False, False], False
+    for i, block in enumerate(SPACE.blocks):
+        Z[np.ix_(quiet[:, i], np.r_[block])] = np.nan
+    return Z, quiet
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+@pytest.mark.filterwarnings("ignore:The class lists do not connect")
+def test_a_silent_teacher_is_left_out_for_that_row(name, answers):
+    """Row by row the same as the method for the teachers that speak, as far as they determine the classes."""
+    Z, quiet = answers
+    with pytest.warns(UserWarning, match="No teacher answers for 1 of 60 rows"):
+        Q = make_method(name, LISTS, abstain=True).fit_transform(Z)
+    np.testing.assert_allclose(Q.sum(axis=1), 1)
+    np.testing.assert_allclose(Q[0], 0.2)
+    for row in range(1, 60):
+        speaking = np.flatnonzero(~quiet[row])
+        part = LabelSpace([LISTS[i] for i in speaking])
+        z = np.concatenate([Z[row, SPACE.blocks[i]] for i in speaking])
+        alone = make_method(name, part.class_lists).fit_transform(z[None])[0]
+        classes = np.searchsorted(SPACE.classes, part.classes)
+        np.testing.assert_allclose(Q[row, classes] / Q[row, classes].sum(), alone, atol=1e-6)
+        unanswered = np.setdiff1d(np.arange(5), classes)
+        if name == "sd":
+            assert (Q[row, unanswered] == 0).all()
+        elif len(unanswered):  # mean logit 0, like a group of classes that no teacher links
+            means = [np.log(Q[row, classes[part.components == g]]).mean() for g in range(part.n_components)]
+            np.testing.assert_allclose(np.log(Q[row, unanswered]), means[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_complete_rows_are_solved_as_before(name):
+    Z = random_outputs(np.random.default_rng(1), LISTS, 30)
+    np.testing.assert_array_equal(
+        make_method(name, LISTS, abstain=True).fit_transform(Z), make_method(name, LISTS).fit_transform(Z)
+    )
+
+
+def test_patterns_are_many_but_never_one_per_row():
+    quiet = np.random.default_rng(2).random((500, 4)) < 0.4
+    found = list(patterns(quiet, SPACE))
+    assert len(found) <= 15
+    rows = np.concatenate([p.rows for p in found])
+    assert sorted(rows) == np.flatnonzero(~quiet.all(axis=1)).tolist()
+    for p in found:
+        assert (quiet[p.rows] == ~np.isin(np.arange(4), p.teachers)).all()
+
+
+def test_patterns_of_many_teachers():
+    space = LabelSpace([[0, 1]] * 70)
+    quiet = np.zeros((4, 70), dtype=bool)
+    quiet[1, 0] = quiet[2, 69] = quiet[3, 35] = True
+    assert sorted(p.rows.tolist() for p in patterns(quiet, space)) == [[0], [1], [2], [3]]
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_nan_is_an_error_until_asked_for_and_in_part_always(name, answers):
+    Z, _ = answers
+    with pytest.raises(ValueError, match=r"contains NaN.*row 0, column 0 \(teacher 0\).*abstain=True"):
+        make_method(name, LISTS).fit(Z)
+    complete = random_outputs(np.random.default_rng(3), LISTS, 10)
+    complete[4, 7] = np.nan
+    for abstain in (False, True):
+        with pytest.raises(ValueError, match=r"row 4, column 7 \(teacher 2\).*for all its classes, or for none"):
+            make_method(name, LISTS, abstain=abstain).fit(complete)
+    with pytest.raises(ValueError, match="abstain must be"):
+        make_method(name, LISTS, abstain="yes").fit(complete)
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch")
+    Z = random_outputs(np.random.default_rng(4), LISTS, 20)
+    Z[:7, SPACE.blocks[3]] = np.nan
+    method = CrossEntropyUnifier(LISTS, abstain=True)
+    np.testing.assert_allclose(method.fit_transform(torch.asarray(Z)).numpy(), method.fit_transform(Z), atol=1e-8)
+
+
+def test_reconciliation_error_counts_who_answers(answers):
+    Z, quiet = answers
+    Z = Z[2:]
+    method = make_method("mf_lf", LISTS, abstain=True, temperature=1)
+    error = method.fit(Z).reconciliation_error(Z)
+    assert error.shape == (58,)
+    assert np.isfinite(error).all()
+    assert error[quiet[2:].sum(axis=1) == 3].max(initial=0) < 1e-12  # nobody to disagree with
+    assert error[0] > 1e-3
+
+
+def test_outputs_keep_silence_and_floors_do_not_see_it():
+    X = np.random.default_rng(5).normal(size=(40, 3))
+    teachers = silent_teachers(0.5, np.inf, np.inf, np.inf)
+    with pytest.raises(ValueError, match=r"teacher 0 \(Silent\) gives NaN.*whole row.*abstain=True"):
+        TeacherOutputs(teachers).fit(X)
+    outputs = TeacherOutputs(teachers, abstain=True).fit(X)
+    log_p = outputs.transform(X)
+    assert (np.isnan(log_p[:, 0]) == (X[:, 0] > 0.5)).all()
+    assert not np.isnan(log_p[:, 3:]).any()
+    assert (outputs.floor_ == 1e-6).all()
+    with pytest.raises(ValueError, match="part of the row"):
+        TeacherOutputs(silent_teachers(0.5, 0.5, 0.5, 0.5, part=True), abstain=True).fit(X)
+
+
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_distiller_gives_no_weight_to_rows_that_nobody_answers(calibrate):
+    X = np.random.default_rng(6).normal(size=(200, 3))
+    silent = X[:, 0] > 1
+    student = KNeighborsClassifier(3)
+    params = {"abstain": True, "calibrate": calibrate}
+    with pytest.warns(UserWarning, match=f"No teacher answers for {silent.sum()} of 200 rows"):
+        clf = HeterogeneousDistiller(silent_teachers(1, 1, 1, 1), student, **params).fit(X)
+    without = HeterogeneousDistiller(silent_teachers(1, 1, 1, 1), student, **params).fit(X[~silent])
+    np.testing.assert_allclose(clf.class_weight_, without.class_weight_)
+    near = np.linspace(-2, 0.5, 50)[:, None] * [1, 0, 0]
+    np.testing.assert_allclose(clf.predict_proba(near), without.predict_proba(near), atol=1e-6)
+    with (
+        pytest.warns(UserWarning, match="No teacher answers"),
+        pytest.raises(ValueError, match="No teacher answers for any row"),
+    ):
+        HeterogeneousDistiller(silent_teachers(-9, -9, -9, -9), student, **params).fit(X)
+
+
+def test_ensemble_is_uniform_where_nobody_answers():
+    X = np.random.default_rng(7).normal(size=(100, 3))
+    ensemble = UnifiedEnsemble(silent_teachers(1, 1, 1, 1), abstain=True).fit(X[X[:, 0] <= 1])
+    with pytest.warns(UserWarning, match="No teacher answers"):
+        proba = ensemble.predict_proba(X)
+    np.testing.assert_allclose(proba[X[:, 0] > 1], 0.2)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert ensemble.score(X[X[:, 0] <= 1]) < 0
+
+
+def test_agreement_is_the_mean_over_answers(answers):
+    Z, quiet = answers
+    Q = np.random.default_rng(8).dirichlet(np.ones(5), size=60)
+    found = teacher_agreement(Z, Q, LISTS, abstain=True)
+    total, count = 0.0, 0
+    for i, block in enumerate(SPACE.blocks):
+        rows = ~quiet[:, i]
+        total += rows.sum() * teacher_agreement(Z[rows, block], Q[rows][:, LISTS[i]], [LISTS[i]])
+        count += rows.sum()
+    assert found == pytest.approx(total / count)
+    with pytest.raises(ValueError, match="log_p contains NaN"):
+        teacher_agreement(Z, Q, LISTS)
+
+
+def test_no_backpropagation_with_silence_or_weights():
+    pytest.importorskip("torch")
+    from torch import nn
+
+    X = np.random.default_rng(9).normal(size=(20, 3))
+    for params in ({"abstain": True}, {"teacher_weight": [1, 1, 1, 2]}):
+        clf = HeterogeneousDistiller(silent_teachers(9, 9, 9, 9), nn.Linear(3, 5), backprop=True, **params)
+        with pytest.raises(ValueError, match="no teacher_weight and no abstain"):
+            clf.fit(X)
