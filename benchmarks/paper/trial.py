@@ -174,6 +174,7 @@ class Setting:
             backprop=backprop,
             balance=balance,
             temperature=self.temperature,
+            calibrate=False,  # the paper's methods as they are
             class_lists=trial.draw.lists,
         ).fit(self.X, log_p=self.log_p)
 
