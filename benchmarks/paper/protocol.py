@@ -79,18 +79,33 @@ def draw_trial(
 
 
 def draw_lists(rng: np.random.Generator, available: Array, ranges: Ranges, protocol: str) -> list[Array]:
-    """Draw who knows which class; random lists are drawn again until they cover all classes and connect."""
+    """Draw who knows which class; with random classes all must be known to somebody, and connect.
+
+    Drawing everything again until they do would favour few classes and many teachers. So classes that nobody has drawn
+    take the place of some that several teachers have, and teachers are drawn again only if that does not help.
+    """
     most = min(ranges.classes[1], len(available))
+    classes = np.sort(rng.choice(available, _between(rng, (ranges.classes[0], most)), replace=False))
     while True:
-        classes = np.sort(rng.choice(available, _between(rng, (ranges.classes[0], most)), replace=False))
         n_teachers = _between(rng, ranges.teachers)
         if protocol == "overlapping":
             return [classes] * n_teachers
         known = [min(_between(rng, ranges.known), len(classes)) for _ in range(n_teachers)]
-        lists = [np.sort(rng.choice(classes, size, replace=False)) for size in known]
+        lists = [rng.choice(classes, size, replace=False) for size in known]
+        if sum(known) >= len(classes):
+            _hand_out(rng, classes, lists)
         space = LabelSpace(lists)
         if space.n_classes == len(classes) and space.is_connected:
-            return lists
+            return [np.sort(known) for known in lists]
+
+
+def _hand_out(rng: np.random.Generator, classes: Array, lists: list[Array]) -> None:
+    """Give every class that nobody knows to a teacher, for one that another teacher knows as well; in place."""
+    for label in np.setdiff1d(classes, np.concatenate(lists)):
+        labels, counts = np.unique(np.concatenate(lists), return_counts=True)
+        spare = [(i, j) for i, own in enumerate(lists) for j in np.flatnonzero(np.isin(own, labels[counts > 1]))]
+        i, j = spare[rng.integers(len(spare))]
+        lists[i][j] = label
 
 
 def draw_rows(

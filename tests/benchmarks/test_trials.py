@@ -14,7 +14,7 @@ from distributed import LocalCluster
 
 from benchmarks.__main__ import make_experiment, parse
 from benchmarks.paper.experiments import EXPERIMENTS, METHODS, STUDIED, TABLE, choose_methods
-from benchmarks.paper.protocol import FEW_CLASSES, MANY_CLASSES, draw_trial
+from benchmarks.paper.protocol import FEW_CLASSES, MANY_CLASSES, draw_lists, draw_trial
 from benchmarks.paper.records import read_records
 from benchmarks.paper.rivals import RIVALS
 from benchmarks.paper.runner import Results, run
@@ -44,6 +44,12 @@ def test_random_classes_keep_to_the_papers_ranges(ranges):
             np.testing.assert_array_equal(labels, known)
             assert counts.max() <= 200
         assert draw_trial(seed, y, ranges, "random", ("a", "b")).lists[0].tolist() == draw.lists[0].tolist()
+
+
+def test_random_classes_do_not_favour_few_classes_or_many_teachers():
+    draws = [draw_lists(np.random.default_rng(k), np.arange(200), MANY_CLASSES, "random") for k in range(200)]
+    assert abs(np.mean([LabelSpace(lists).n_classes for lists in draws]) - 35) < 2
+    assert abs(np.mean([len(lists) for lists in draws]) - 15) < 0.75
 
 
 def test_overlapping_classes_share_what_there_is():
