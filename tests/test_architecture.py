@@ -27,6 +27,7 @@ RINGS = {
     "merging": 2,
     "distiller": 2,
     "ensemble": 2,
+    "plots": 2,
     "__init__": 3,
 }
 OPTIONAL = ["torch", "skorch", "lightgbm", "xgboost", "catboost", "onnxruntime", "dask", "matplotlib", "pandas", "tqdm"]

@@ -33,6 +33,15 @@ def teacher_name(i: int, teacher: Any) -> str:
     return f"teacher {i} ({type(teacher).__name__})"
 
 
+def kind_of_teacher(teacher: Any) -> str:
+    """Return what plots and reports call a teacher: its type, that of a Pipeline's last step, of a torch module."""
+    inner = teacher
+    if getattr(inner, "steps", None):
+        inner = inner.steps[-1][1]
+    inner = getattr(inner, "module", inner)
+    return type(inner).__name__
+
+
 def check_teachers(teachers: Any, class_lists: Any = None) -> LabelSpace:
     """Check that all teachers are fitted classifiers and return the space of their classes."""
     if isinstance(teachers, (str, bytes, dict)) or not isinstance(teachers, Sequence) or len(teachers) == 0:
