@@ -12,6 +12,7 @@ import sklearn_uhc
 ROOT = Path(sklearn_uhc.__file__).parent
 RINGS = {
     "_device": 0,
+    "_diagram": 0,
     "_notes": 0,
     "_progress": 0,
     "_response": 0,
