@@ -19,7 +19,7 @@ extensions = [
     "myst_parser",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
-    "sphinx_mathjax_offline",
+    "sphinx-mathjax-offline",
 ]
 exclude_patterns = ["_build", "examples"]
 templates_path = ["_templates"]

@@ -52,10 +52,8 @@ diagnoses = {
     "lung clinic": ["asthma", "covid", "pneumonia"],
     "family doctor": ["cold", "allergy", "asthma", "flu"],
 }
-teachers = [
-    HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(*patients(1500, known, rng))
-    for known in diagnoses.values()
-]
+records = [patients(1500, known, rng) for known in diagnoses.values()]
+teachers = [HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(X, y) for X, y in records]
 
 # %%
 # One classifier of six diagnoses
@@ -80,8 +78,7 @@ for name, teacher in zip(diagnoses, teachers):
     print(f"{name:16s} alone: {teacher.score(X_test, y_test):.3f}")
 print(f"merged, without labels: {clf.score(X_test, y_test):.3f}")
 
-shared = [patients(1500, known, np.random.default_rng(k)) for k, known in enumerate(diagnoses.values())]
-X_all, y_all = pd.concat([X for X, _ in shared]), np.concatenate([y for _, y in shared])
+X_all, y_all = pd.concat([X for X, _ in records]), np.concatenate([y for _, y in records])
 print(f"trained on all records: {student.fit(X_all, y_all).score(X_test, y_test):.3f}")
 
 # %%

@@ -95,8 +95,8 @@ def _class_list(i: int, teacher: Any, labels: Any) -> Any:
     if own is not None and list(own) != list(labels) and set(np.asarray(own).tolist()) == set(labels):
         warnings.warn(
             f"class_lists[{i}] holds the classes of {teacher_name(i, teacher)} in another order. It renames its "
-            f"outputs one by one: {np.asarray(own).tolist()} become {np.asarray(labels).tolist()}. If that is not meant, "
-            "give None to keep them.",
+            f"outputs one by one: {np.asarray(own).tolist()} become {np.asarray(labels).tolist()}. If that is not "
+            "meant, give None to keep them.",
             UserWarning,
             stacklevel=5,
         )
