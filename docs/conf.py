@@ -6,6 +6,8 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
+from docutils import nodes  # noqa: E402
+
 import sklearn_uhc  # noqa: E402
 
 project = "sklearn-uhc"
@@ -50,6 +52,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,
     "remove_config_comments": True,
     "plot_gallery": True,
 }
@@ -78,6 +81,14 @@ def skip_foreign(app, what, name, obj, skip, options):
     return True if foreign or name.startswith("set_") or name == "get_metadata_routing" else skip
 
 
+def strip_code(app, doctree):
+    """Take away the empty line that a doctest needs before the end of its block."""
+    for block in doctree.findall(nodes.literal_block):
+        text = block.astext().rstrip()
+        block.children, block.rawsource = [nodes.Text(text)], text
+
+
 def setup(app):
-    """Connect to autodoc."""
+    """Connect to Sphinx."""
     app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("doctree-read", strip_code)

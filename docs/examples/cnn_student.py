@@ -13,6 +13,7 @@ Digits as images of 8 x 8 are used here. With a folder that holds ``fashion_mnis
 import os
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from sklearn.datasets import load_digits
@@ -88,6 +89,16 @@ for title, params in {"soft labels": {}, "backpropagation": {"backprop": True, "
     student = SoftLabelClassifier(net(len(names)), random_state=0)
     clf = HeterogeneousDistiller(teachers, student, temperature=1, **params).fit(unlabelled)
     print(f"{title}: accuracy {clf.score(X[test], y[test]):.3f} over {len(clf.classes_)} classes")
+
+# %%
+# Some images that the last network has never seen, and what it says:
+
+figure, axes = plt.subplots(2, 6, figsize=(8, 3.2), layout="constrained")
+for ax, image, said in zip(axes.ravel(), X[test], clf.predict(X[test][:12])):
+    ax.imshow(image[0], cmap="Greys")
+    ax.set_title(said, fontsize=10)
+    ax.axis("off")
+plt.show()
 
 # %%
 # What supervised training on everything the teachers saw would have reached, had they shared it:

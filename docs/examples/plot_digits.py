@@ -6,6 +6,8 @@ Three sites have trained classifiers of handwritten digits. Each knows six of th
 With 500 images that nobody has labelled, they become one classifier of all ten digits.
 """
 
+# sphinx_gallery_thumbnail_number = 3
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -60,9 +62,10 @@ print(f"{'merged':24s} accuracy on all digits {clf.score(X_test, y_test):.3f}")
 # -----------------------
 # Who knows which digit, and how often two teachers choose the same of the digits that both know:
 
-figure, axes = plt.subplots(1, 2, figsize=(11, 3.2), layout="constrained")
-ClassOverlapDisplay.from_estimator(clf, ax=axes[0])
-TeacherAgreementDisplay.from_estimator(clf, X_unlabelled, ax=axes[1])
+names = ["forest", "logistic", "neighbours"]
+figure, axes = plt.subplots(1, 2, figsize=(10, 2.8), layout="constrained")
+ClassOverlapDisplay.from_estimator(clf, teacher_names=names, ax=axes[0])
+TeacherAgreementDisplay.from_estimator(clf, X_unlabelled, teacher_names=names, ax=axes[1])
 plt.show()
 
 # %%

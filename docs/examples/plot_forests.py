@@ -9,6 +9,7 @@ at least as good as both, and ask how to combine the two: scikit-learn's issue
 first forest's trees have two outputs and the second's have three; half of the trees would call every cow a dog or cat.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_blobs
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
@@ -62,6 +63,19 @@ def show(name, predicted):
 show("first forest", first.predict(X_test))
 show("second forest", second.predict(X_test))
 show("merged forest", merged.predict(X_test))
+
+# %%
+# Where each would call an animal what: black is cow, white is cat.
+
+figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), sharey=True, layout="constrained")
+across, up = np.meshgrid(np.linspace(-3, 6.5, 120), np.linspace(-3, 6.5, 120))
+for ax, (name, forest) in zip(axes, {"first": first, "second": second, "merged": merged}.items()):
+    where = np.searchsorted(names, forest.predict(np.c_[across.ravel(), up.ravel()])).reshape(across.shape)
+    ax.pcolormesh(across, up, np.take([0, 2, 1], where), cmap="Greys", vmin=0, vmax=2)
+    ax.set(title=f"{name} forest", xticks=[], yticks=[])
+    for label, center in zip(names, [[0, 0], [3, 3], [3, 0]]):
+        ax.text(*center, label, ha="center", weight="bold", bbox={"facecolor": "white", "edgecolor": "black"})
+plt.show()
 
 # %%
 # The result holds a forest of its own, which needs neither of the two:

@@ -62,7 +62,7 @@ def fingerprint(teacher: Any) -> str:
             return str(joblib.hash(teacher))
         except PicklingError as error:
             raise ValueError(
-                f"{type(teacher).__name__} cannot be pickled, so that its answers cannot be found again in a store: use "
+                f"{type(teacher).__name__} cannot be pickled, so its answers cannot be found again in a store: use "
                 "functions that can be imported instead of lambdas in it, or leave store out."
             ) from error
     weights = {name: value.detach().cpu().numpy() for name, value in module.state_dict().items()}
