@@ -34,6 +34,7 @@ myst_heading_anchors = 3
 # API reference
 autosummary_generate = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_validation_checks = set()
 

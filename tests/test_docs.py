@@ -34,7 +34,7 @@ def target_of(page, link):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
-    for link in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text())):
+    for link in re.findall(r"(?:\]\(|src=\")([^)\s\"]+)", without_code(page.read_text())):
         if link.startswith(("http://", "https://", "mailto:")):
             continue
         file, _, anchor = link.partition("#")
