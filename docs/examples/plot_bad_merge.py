@@ -85,16 +85,18 @@ for floor in ("auto", 1e-30):
 # %%
 # Unlabelled data from elsewhere
 # ------------------------------
-# Rows that show no digits at all get soft labels too. What teachers say about them is unsure, and the entropy tells;
-# and the soft labels never show some of the classes.
+# Rows that show no digits at all get soft labels too, and not even unsure ones: teachers are as certain about nonsense
+# as about digits. What tells is that teachers stop agreeing on the digits that they share, and that few classes take
+# most of the rows.
 
 noise = np.random.default_rng(0).permuted(X_unlabelled, axis=1)  # the same grey values, in the wrong places
 elsewhere = HeterogeneousDistiller(teachers, KNeighborsClassifier(10)).fit(noise)
 print(f"accuracy {elsewhere.score(X_test, y_test):.3f}")
 
-figure, axes = plt.subplots(2, 2, figsize=(11, 6), layout="constrained")
+figure, axes = plt.subplots(2, 3, figsize=(12, 6), layout="constrained")
 for row, data, title in zip(axes, (X_unlabelled, noise), ("digits", "from elsewhere")):
-    SoftLabelDisplay.from_estimator(good, data, kind="entropy", ax=row[0])
+    TeacherAgreementDisplay.from_estimator(good, data, teacher_names=["A", "B", "C", "D"], ax=row[0])
     SoftLabelDisplay.from_estimator(good, data, kind="top", ax=row[1])
-    row[0].set_ylabel(f"{title}: rows")
+    SoftLabelDisplay.from_estimator(good, data, kind="entropy", ax=row[2])
+    row[0].set_ylabel(title)
 plt.show()
