@@ -143,8 +143,7 @@ class TeacherAgreementDisplay:
         label_ticks(ax.yaxis, self.teacher_names, upright=False)
         ax.tick_params(length=0)
         self.texts_ = self._write_numbers(values) if N <= 20 else []
-        label = "rows on which both choose the same\nof the classes that both know"
-        self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label=label)
+        self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label="agreement on shared classes")
         return self
 
     def _write_numbers(self, values: Any) -> list[Any]:

@@ -121,7 +121,7 @@ class SoftLabelDisplay:
             self.artists_ = self._draw_entropy()
         else:
             self.artists_ = self._draw_bars(getattr(self, kind), getattr(self, f"balanced_{kind}"))
-            self.ax_.set_ylabel("mean soft label" if kind == "mean" else "share of rows it is chosen in")
+            self.ax_.set_ylabel("mean soft label" if kind == "mean" else "share of rows that choose it")
         self.ax_.spines[["top", "right"]].set_visible(False)
         self.ax_.legend(fontsize=8, frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
         return self
@@ -144,7 +144,7 @@ class SoftLabelDisplay:
         edges = np.linspace(0, 1, 31)
         filled = self.ax_.hist(self.entropy, edges, color="0.75", label="as merged")[2]
         line = self.ax_.hist(self.balanced_entropy, edges, histtype="step", color="black", lw=1.5, label="balanced")[2]
-        self.ax_.set(xlabel="entropy / log L   (0: certain, 1: knows nothing)", ylabel="rows")
+        self.ax_.set(xlabel="entropy, from 0 (sure) to 1", ylabel="rows")
         return [filled, line]
 
 
