@@ -190,6 +190,13 @@ def test_soft_labels_draw_means_and_choices(distiller, X, kind):
     assert ticks(display.ax_.xaxis) == ["ant", "bee", "cat", "dog"]
 
 
+def test_soft_labels_are_those_that_the_student_was_taught(X):
+    teachers = linear_teachers(LISTS)
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3), store_soft_labels=True).fit(X)
+    display = SoftLabelDisplay.from_estimator(clf, X)
+    np.testing.assert_allclose(display.mean, clf.soft_labels_.mean(axis=0), rtol=1e-6)
+
+
 def test_entropy_counts_all_rows(distiller, X):
     display = SoftLabelDisplay.from_estimator(distiller, X, kind="entropy")
     assert sum(bar.get_height() for bar in display.artists_[0]) == len(X)
