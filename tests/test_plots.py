@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -22,6 +23,7 @@ from sklearn_uhc import (
     UnifiedEnsemble,
     pairwise_agreement,
 )
+from sklearn_uhc.teachers.holder import kind_of_teacher
 from tests.helpers import linear_teachers, random_outputs
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -86,6 +88,18 @@ def test_a_pipeline_is_named_after_its_last_step(X):
     display = ClassOverlapDisplay.from_estimator(TeacherOutputs([teacher]).fit(X))
     assert ticks(display.ax_.yaxis) == ["0 RandomForestClassif…"]
     assert display.teacher_names == ["0 RandomForestClassifier"]
+
+
+def test_teachers_are_named_after_what_is_inside():
+    class Net:
+        module = KNeighborsClassifier  # a class, as in a skorch net
+
+    class Torch:
+        module = KNeighborsClassifier()  # an instance, as in a TorchTeacher
+
+    frozen = FrozenEstimator(make_pipeline(StandardScaler(), RandomForestClassifier()))
+    kinds = [kind_of_teacher(teacher) for teacher in (Net(), Torch(), frozen, KNeighborsClassifier())]
+    assert kinds == ["KNeighborsClassifier", "KNeighborsClassifier", "RandomForestClassifier", "KNeighborsClassifier"]
 
 
 @pytest.mark.parametrize(

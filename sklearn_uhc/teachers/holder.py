@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, is_clusterer, is_regressor
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.label_space import LabelSpace
@@ -34,12 +35,13 @@ def teacher_name(i: int, teacher: Any) -> str:
 
 
 def kind_of_teacher(teacher: Any) -> str:
-    """Return what plots and reports call a teacher: its type, that of a Pipeline's last step, of a torch module."""
-    inner = teacher
-    if getattr(inner, "steps", None):
-        inner = inner.steps[-1][1]
-    inner = getattr(inner, "module", inner)
-    return type(inner).__name__
+    """Return what plots call a teacher: the type of what is frozen, of a Pipeline's last step, of a net's module."""
+    if isinstance(teacher, FrozenEstimator):
+        return kind_of_teacher(teacher.estimator)
+    if getattr(teacher, "steps", None):
+        return kind_of_teacher(teacher.steps[-1][1])
+    inner = getattr(teacher, "module", teacher)
+    return (inner if isinstance(inner, type) else type(inner)).__name__
 
 
 def check_teachers(teachers: Any, class_lists: Any = None) -> LabelSpace:
