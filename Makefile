@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test slow gpu check format clean
+.PHONY: demo test slow gpu check format docs clean
 
 demo: $(VENV)/.plots  ## merge digits classifiers, print the scores, save demo.png
 	$(BIN)/python -m benchmarks.demo
 
-test: $(VENV)/.dev  ## every test but the slow ones, doctests and README included
-	$(BIN)/python -m pytest -q -n 2 --doctest-modules --doctest-glob=README.md
+test: $(VENV)/.dev  ## every test but the slow ones, docstrings, README and pages of docs/ included
+	$(BIN)/python -m pytest -q -n 2 --doctest-modules --doctest-glob="*.md"
 
 slow: $(VENV)/.dev  ## the tests that take minutes
 	$(BIN)/python -m pytest -q -m slow tests
@@ -23,17 +23,20 @@ check: $(VENV)/.dev  ## lint, format, types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.docs  ## the documentation, into docs/_build/html; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo.png
+	rm -rf $(VENV) demo.png docs/_build docs/auto_examples docs/generated
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/.plots $(VENV)/.dev: $(VENV)/.%: $(VENV)/.created pyproject.toml constraints.txt
+$(VENV)/.plots $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: $(VENV)/.created pyproject.toml constraints.txt
 	$(PIP) --editable ".[$*]"
 	touch $@

@@ -4,7 +4,13 @@ from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.metrics import teacher_agreement, teacher_agreement_scorer
+from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
+from sklearn_uhc.plots import (
+    ClassOverlapDisplay,
+    DistillationCurveDisplay,
+    SoftLabelDisplay,
+    TeacherAgreementDisplay,
+)
 from sklearn_uhc.report import teacher_report
 from sklearn_uhc.soft_labels import (
     CrossEntropyUnifier,
@@ -18,17 +24,22 @@ from sklearn_uhc.teachers import TeacherOutputs, TorchTeacher
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "ClassOverlapDisplay",
     "CrossEntropyUnifier",
+    "DistillationCurveDisplay",
     "HeterogeneousDistiller",
     "LabelSpace",
     "LogitFactorization",
     "ProbabilityFactorization",
     "SoftLabelClassifier",
+    "SoftLabelDisplay",
     "StandardDistillation",
+    "TeacherAgreementDisplay",
     "TeacherCalibrator",
     "TeacherOutputs",
     "TorchTeacher",
     "UnifiedEnsemble",
+    "pairwise_agreement",
     "teacher_agreement",
     "teacher_agreement_scorer",
     "teacher_report",

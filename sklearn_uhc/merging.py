@@ -15,6 +15,7 @@ from sklearn.utils import assert_all_finite, check_consistent_length, column_or_
 from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_uhc._answers import check_flag, silent_teachers
+from sklearn_uhc._diagram import Block, merge_block
 from sklearn_uhc._rows import check_row_weights
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.label_space import LabelSpace
@@ -166,6 +167,20 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
                 UserWarning,
                 stacklevel=3,
             )
+
+    def _sk_visual_block_(self) -> Block:
+        """Tell scikit-learn how to draw this in a notebook."""
+        teachers = [] if self.teachers is None else list(self.teachers)
+        given = [None] * len(teachers) if self.class_lists is None else list(self.class_lists)
+        known = [getattr(teacher, "classes_", None) for teacher in teachers] or given
+        lists = [own if labels is None else labels for own, labels in zip(known, given, strict=True)]
+        if not teachers:
+            teachers = ["answers given as log_p"] * len(lists)
+        method = resolve_method(self.method)
+        if self.temperature is not None:
+            method.set_params(temperature=self.temperature)
+        student = {"student": self.student} if hasattr(self, "student") else {}
+        return merge_block(teachers, lists, {"method": method, **student})
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return class probabilities."""

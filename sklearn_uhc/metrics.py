@@ -13,7 +13,7 @@ from sklearn_uhc._answers import check_answers, silent_teachers
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import Blocks
 
-__all__ = ["teacher_agreement", "teacher_agreement_scorer"]
+__all__ = ["pairwise_agreement", "teacher_agreement", "teacher_agreement_scorer"]
 
 #: Merged probabilities are clipped here, as a student's exact zero would cost infinitely much.
 MIN_PROBABILITY = 1e-12
@@ -81,6 +81,57 @@ def teacher_agreement(
     speaking = (~silent_teachers(Z, space.blocks)).sum(axis=1)
     weights = np.ones(len(Q)) if sample_weight is None else np.asarray(sample_weight)
     return float((weights * per_sample).sum() / max((weights * speaking).sum(), np.finfo(float).tiny))
+
+
+def pairwise_agreement(
+    log_p: Any, class_lists: Sequence[Any], *, sample_weight: NDArray[Any] | None = None
+) -> np.ma.MaskedArray[Any, Any]:
+    """Share of rows for which two teachers choose the same of the classes that both know.
+
+    A row counts by how much both expect it to be one of those classes: the product of the probabilities that they
+    give to them. Rows of classes that one of the two has never seen hardly count therefore; rows that one of the two
+    did not answer (NaN) do not count at all.
+
+    Parameters
+    ----------
+    log_p : array-like of shape (n, K)
+        Log-probabilities or logits of the teachers, as `TeacherOutputs` gives them.
+    class_lists : list of lists
+        Classes of each teacher, in block order.
+    sample_weight : ndarray of shape (n,), default=None
+        Weights of the rows.
+
+    Returns
+    -------
+    agreement : masked array of shape (N, N)
+        Between 0 and 1, symmetric; masked where two teachers share fewer than two classes, or expect none of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_uhc.metrics import pairwise_agreement
+    >>> log_p = np.log([[0.7, 0.2, 0.1, 0.6, 0.4], [0.1, 0.8, 0.1, 0.6, 0.4]])
+    >>> pairwise_agreement(log_p, [["a", "b", "c"], ["a", "b"]]).round(2).tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    space = LabelSpace(class_lists)
+    Z: NDArray[np.float64] = check_array(log_p, dtype=np.float64, ensure_all_finite=False, input_name="log_p")
+    if Z.shape[1] != space.n_outputs:
+        raise ValueError(f"log_p must have {space.n_outputs} columns for these class lists, got {Z.shape[1]}.")
+    weights = np.ones(len(Z)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    # A teacher that gave NaN has not answered: it is sure of nothing, and the row does not count for its pairs.
+    P = np.exp(Blocks.from_label_space(space).log_softmax(np.nan_to_num(Z, nan=0.0))) * ~np.isnan(Z)
+    agreement = np.ma.masked_all((space.n_teachers, space.n_teachers))
+    for i in range(space.n_teachers):
+        agreement[i, i] = 1.0
+        for j in range(i):
+            _, a, b = np.intersect1d(space.columns[i], space.columns[j], return_indices=True)
+            Pi, Pj = P[:, space.blocks[i]][:, a], P[:, space.blocks[j]][:, b]
+            counts = weights * Pi.sum(axis=1) * Pj.sum(axis=1)
+            if len(a) > 1 and counts.sum() > 0:
+                same = Pi.argmax(axis=1) == Pj.argmax(axis=1)
+                agreement[i, j] = agreement[j, i] = np.average(same, weights=counts)
+    return agreement
 
 
 def teacher_agreement_scorer(estimator: Any, X: Any, y: Any = None) -> float:

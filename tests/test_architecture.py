@@ -13,6 +13,7 @@ ROOT = Path(sklearn_uhc.__file__).parent
 RINGS = {
     "_answers": 0,
     "_device": 0,
+    "_diagram": 0,
     "_notes": 0,
     "_progress": 0,
     "_response": 0,
@@ -30,6 +31,7 @@ RINGS = {
     "distiller": 2,
     "ensemble": 2,
     "report": 2,
+    "plots": 2,
     "__init__": 3,
 }
 OPTIONAL = ["torch", "skorch", "lightgbm", "xgboost", "catboost", "onnxruntime", "dask", "matplotlib", "pandas", "tqdm"]

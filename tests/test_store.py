@@ -80,3 +80,10 @@ def test_a_distiller_and_an_ensemble_pass_the_store_on(teacher, tmp_path):
         HeterogeneousDistiller(teachers, KNeighborsClassifier(), class_lists=lists, store=tmp_path).fit(X)
         UnifiedEnsemble(teachers, class_lists=lists, store=tmp_path).fit(X)
     assert Asked.asked == 600
+
+
+def test_a_teacher_that_cannot_be_pickled_is_told_why(tmp_path):
+    teacher = Asked()
+    teacher.preprocess = lambda X: X
+    with pytest.raises(ValueError, match=r"Asked cannot be pickled.*lambdas"):
+        TeacherOutputs([teacher], store=tmp_path).fit(np.zeros((5, 3)))

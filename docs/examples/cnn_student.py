@@ -5,14 +5,15 @@ A convolutional network from a network, a forest and a logistic regression
 Three sites have trained three kinds of classifiers of images, each of other classes. Without their data, one small
 convolutional network learns all the classes: from merged soft labels, and by direct backpropagation.
 
-Fashion-MNIST is used if a folder with `fashion_mnist.npz` is given, digits as images of 8 x 8 otherwise::
+Digits as images of 8 x 8 are used here. With a folder that holds ``fashion_mnist.npz`` it is Fashion-MNIST::
 
-    python docs/examples/cnn_student.py [FOLDER]
+    UHC_DATA=FOLDER python docs/examples/cnn_student.py
 """
 
-import sys
+import os
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from sklearn.datasets import load_digits
@@ -29,9 +30,8 @@ from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TorchTeache
 # Images: floats of the shape (n, channels, height, width). The first third belongs to the teachers, the second third
 # has no labels, the last is the test.
 
-folder = Path(sys.argv[1]) if len(sys.argv) > 1 and __name__ == "__main__" else None
-if folder is not None and (folder / "fashion_mnist.npz").exists():
-    data = np.load(folder / "fashion_mnist.npz")
+if "UHC_DATA" in os.environ:
+    data = np.load(Path(os.environ["UHC_DATA"]) / "fashion_mnist.npz")
     X, y = data["X_train"][:9000] / 255.0, data["y_train"][:9000]
     names = [str(name) for name in data["class_names"]]
 else:
@@ -89,6 +89,16 @@ for title, params in {"soft labels": {}, "backpropagation": {"backprop": True, "
     student = SoftLabelClassifier(net(len(names)), random_state=0)
     clf = HeterogeneousDistiller(teachers, student, temperature=1, **params).fit(unlabelled)
     print(f"{title}: accuracy {clf.score(X[test], y[test]):.3f} over {len(clf.classes_)} classes")
+
+# %%
+# Some images that the last network has never seen, and what it says:
+
+figure, axes = plt.subplots(2, 6, figsize=(8, 3.2), layout="constrained")
+for ax, image, said in zip(axes.ravel(), X[test], clf.predict(X[test][:12])):
+    ax.imshow(image[0], cmap="Greys")
+    ax.set_title(said, fontsize=10)
+    ax.axis("off")
+plt.show()
 
 # %%
 # What supervised training on everything the teachers saw would have reached, had they shared it:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, is_clusterer, is_regressor
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.label_space import LabelSpace
@@ -31,6 +32,16 @@ class TeacherHolder:
 def teacher_name(i: int, teacher: Any) -> str:
     """Return how messages call a teacher: its place in the list and its type."""
     return f"teacher {i} ({type(teacher).__name__})"
+
+
+def kind_of_teacher(teacher: Any) -> str:
+    """Return what plots call a teacher: the type of what is frozen, of a Pipeline's last step, of a net's module."""
+    if isinstance(teacher, FrozenEstimator):
+        return kind_of_teacher(teacher.estimator)
+    if getattr(teacher, "steps", None):
+        return kind_of_teacher(teacher.steps[-1][1])
+    inner = getattr(teacher, "module", teacher)
+    return (inner if isinstance(inner, type) else type(inner)).__name__
 
 
 def check_teachers(teachers: Any, class_lists: Any = None) -> LabelSpace:
@@ -86,7 +97,8 @@ def _class_list(i: int, teacher: Any, labels: Any) -> Any:
     if own is not None and list(own) != list(labels) and set(np.asarray(own).tolist()) == set(labels):
         warnings.warn(
             f"class_lists[{i}] holds the classes of {teacher_name(i, teacher)} in another order. It renames its "
-            f"outputs one by one: {list(own)} become {list(labels)}. If that is not meant, give None to keep them.",
+            f"outputs one by one: {np.asarray(own).tolist()} become {np.asarray(labels).tolist()}. If that is not "
+            "meant, give None to keep them.",
             UserWarning,
             stacklevel=5,
         )

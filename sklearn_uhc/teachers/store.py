@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from pickle import PicklingError
 from typing import Any
 
 import joblib
@@ -57,7 +58,13 @@ def fingerprint(teacher: Any) -> str:
     """Hash what decides a teacher's answers: its parameters and what it learnt."""
     module: Any = getattr(teacher, "module_", getattr(teacher, "module", None))
     if not hasattr(module, "state_dict"):
-        return str(joblib.hash(teacher))
+        try:
+            return str(joblib.hash(teacher))
+        except PicklingError as error:
+            raise ValueError(
+                f"{type(teacher).__name__} cannot be pickled, so its answers cannot be found again in a store: use "
+                "functions that can be imported instead of lambdas in it, or leave store out."
+            ) from error
     weights = {name: value.detach().cpu().numpy() for name, value in module.state_dict().items()}
     # Code cannot be hashed; a preprocessing function counts by its name.
     own = [str(getattr(teacher, name, None)) for name in ("classes", "dtype")]

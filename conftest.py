@@ -1,0 +1,21 @@
+"""Plots in tests need no screen and leave no figure open; pages that save files do so in a folder of their own."""
+
+import os
+import sys
+
+import pytest
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(request, tmp_path_factory, monkeypatch):
+    if request.node.name.endswith(".md"):
+        monkeypatch.chdir(tmp_path_factory.mktemp("page"))

@@ -1,0 +1,95 @@
+"""Settings of the documentation: `make docs` builds it, warnings are errors."""
+
+import sys
+import warnings
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+
+from docutils import nodes  # noqa: E402
+
+import sklearn_uhc  # noqa: E402
+
+project = "sklearn-uhc"
+author = "The sklearn-uhc developers"
+release = version = sklearn_uhc.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+    "sphinx-mathjax-offline",
+]
+exclude_patterns = ["_build", "examples"]
+templates_path = ["_templates"]
+default_role = "literal"
+
+# Markdown pages
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+
+# API reference
+autosummary_generate = True
+autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
+numpydoc_show_class_members = False
+numpydoc_validation_checks = set()
+
+# The prompt and the output of examples are not copied.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+# Gallery
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "gallery_order.GalleryOrder",
+    "doc_module": ("sklearn_uhc",),
+    "backreferences_dir": "generated/backreferences",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "write_computation_times": False,
+    "remove_config_comments": True,
+    "plot_gallery": True,
+}
+warnings.filterwarnings("ignore", message=".*non-interactive.*")  # plt.show() in a build without a screen
+
+html_theme = "pydata_sphinx_theme"
+html_title = "sklearn-uhc"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "navbar_align": "left",
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 6,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+}
+html_sidebars = {"index": [], "installation": [], "quickstart": [], "changelog": []}
+
+
+def skip_foreign(app, what, name, obj, skip, options):
+    """Leave out what classes inherit from scikit-learn and torch."""
+    module = getattr(obj, "__module__", None) or getattr(getattr(obj, "fget", None), "__module__", "")
+    foreign = callable(obj) and not str(module).startswith("sklearn_uhc")
+    return True if foreign or name.startswith("set_") or name == "get_metadata_routing" else skip
+
+
+def strip_code(app, doctree):
+    """Take away the empty line that a doctest needs before the end of its block."""
+    for block in doctree.findall(nodes.literal_block):
+        text = block.astext().rstrip()
+        block.children, block.rawsource = [nodes.Text(text)], text
+
+
+def setup(app):
+    """Connect to Sphinx."""
+    app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("doctree-read", strip_code)

@@ -1,0 +1,91 @@
+"""
+Hospitals with different diagnoses
+==================================
+
+Three hospitals have trained gradient boosting on tables of their own patients. They treat different illnesses, so that
+their classifiers know different diagnoses, and patients' records must not leave the house. The fitted classifiers may.
+A public health office has a table of patients without diagnoses, and wants one classifier of all of them, in LightGBM.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from lightgbm import LGBMClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from sklearn_uhc import ClassOverlapDisplay, HeterogeneousDistiller
+
+# %%
+# Patients
+# --------
+# Made up: each illness has its own typical temperature, cough and so on; the season is a category.
+
+TYPICAL = pd.DataFrame(
+    {
+        "temperature": [39.2, 37.3, 36.8, 38.6, 36.7, 39.0],
+        "cough": [5, 4, 6, 6, 2, 8],
+        "breathless": [2, 1, 7, 5, 2, 8],
+        "sneezing": [3, 7, 1, 2, 8, 1],
+        "age": [45, 35, 30, 50, 25, 68],
+    },
+    index=["flu", "cold", "asthma", "covid", "allergy", "pneumonia"],
+)
+SPREAD = np.array([0.6, 1.6, 1.5, 1.6, 14])
+WINTER = pd.Series([0.8, 0.6, 0.4, 0.6, 0.1, 0.7], index=TYPICAL.index)
+
+
+def patients(n, illnesses, rng):
+    """Draw n patients with some of the illnesses."""
+    y = rng.choice(illnesses, n)
+    table = TYPICAL.loc[y].reset_index(drop=True) + SPREAD * rng.normal(size=(n, 5))
+    season = np.where(rng.random(n) < WINTER[y], "winter", "summer")
+    return table.assign(season=pd.Categorical(season, categories=["summer", "winter"])), y
+
+
+# %%
+# The hospitals' classifiers
+# --------------------------
+
+rng = np.random.default_rng(0)
+diagnoses = {
+    "county hospital": ["flu", "cold", "pneumonia", "covid"],
+    "lung clinic": ["asthma", "covid", "pneumonia"],
+    "family doctor": ["cold", "allergy", "asthma", "flu"],
+}
+records = [patients(1500, known, rng) for known in diagnoses.values()]
+teachers = [HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(X, y) for X, y in records]
+
+# %%
+# One classifier of six diagnoses
+# -------------------------------
+# The table goes to teachers and student as it is, with names of columns and categories.
+
+X_unlabelled, _ = patients(3000, TYPICAL.index, rng)
+X_test, y_test = patients(2000, TYPICAL.index, rng)
+student = LGBMClassifier(n_estimators=60, num_leaves=15, n_jobs=1, verbose=-1)
+clf = HeterogeneousDistiller(teachers, student).fit(X_unlabelled)
+clf
+
+# %%
+ClassOverlapDisplay.from_estimator(clf, teacher_names=list(diagnoses))
+plt.show()
+
+# %%
+# How good can it get? The last line is LightGBM on all the hospitals' patients and diagnoses in one place, which nobody
+# may bring together.
+
+for name, teacher in zip(diagnoses, teachers):
+    print(f"{name:16s} alone: {teacher.score(X_test, y_test):.3f}")
+print(f"merged, without labels: {clf.score(X_test, y_test):.3f}")
+
+X_all, y_all = pd.concat([X for X, _ in records]), np.concatenate([y for _, y in records])
+print(f"trained on all records: {student.fit(X_all, y_all).score(X_test, y_test):.3f}")
+
+# %%
+# The student is an ordinary LightGBM model: save it and hand it on, the hospitals are not needed any more.
+
+print(clf.student_.estimator_.booster_.model_to_string()[:60])
+importance = pd.Series(clf.student_.estimator_.feature_importances_, index=X_test.columns)
+figure, ax = plt.subplots(figsize=(6, 2.6), layout="constrained")
+importance.sort_values().plot.barh(color="0.4", xlabel="times used in a split", ax=ax)
+plt.show()

@@ -1,0 +1,88 @@
+"""
+Text classifiers with different lists of labels
+===============================================
+
+Three teams have classifiers of short messages, made of TF-IDF and a linear model. They use different lists of labels,
+and one team calls *sport* "football". Texts go through the library as they are: a list of strings.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import ComplementNB
+from sklearn.pipeline import make_pipeline
+
+from sklearn_uhc import ClassOverlapDisplay, HeterogeneousDistiller
+
+# %%
+# Messages
+# --------
+# A small generator of sentences, so that nothing has to be downloaded. A third of the words say nothing.
+
+WORDS = {
+    "sport": "match goal team player league coach stadium referee season keeper striker cup penalty fans",
+    "weather": "rain storm sunny forecast wind cloud snow temperature degrees thunder frost humid sky fog",
+    "politics": "vote minister election party parliament law budget debate senate campaign tax reform treaty mayor",
+    "cooking": "recipe oven butter flour onion simmer taste salt garlic sauce bake dish pepper boil",
+    "travel": "flight hotel train ticket beach passport luggage island tour border airport guide map coast",
+}
+FILLER = "the a very today some people said there it was and with for about much new last next again really"
+
+
+def messages(n, topics, rng):
+    """Draw n sentences about some topics; one in six words belongs to another topic."""
+    y = rng.choice(topics, n)
+    texts = []
+    for topic in y:
+        own, other = WORDS[topic].split(), WORDS[rng.choice(list(WORDS))].split()
+        size = rng.integers(5, 11)
+        kind = rng.choice(3, size, p=[0.5, 1 / 6, 1 / 3])
+        texts.append(" ".join(rng.choice((own, other, FILLER.split())[k]) for k in kind))
+    return texts, y
+
+
+rng = np.random.default_rng(0)
+print(*messages(3, list(WORDS), rng)[0], sep="\n")
+
+# %%
+# Three teams
+# -----------
+# Each classifier has a vocabulary of its own. The third team has its own names: "football" is our sport.
+
+newsroom = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(
+    *messages(400, ["sport", "politics", "weather"], rng)
+)
+magazine = make_pipeline(TfidfVectorizer(), ComplementNB()).fit(*messages(400, ["cooking", "travel", "weather"], rng))
+texts, y = messages(400, ["sport", "travel", "politics"], rng)
+fan_club = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, np.where(y == "sport", "football", y))
+print(fan_club.classes_)
+
+# %%
+# ``class_lists`` renames classes, teacher by teacher, in the order of ``classes_``; None keeps a teacher's own names.
+
+class_lists = [None, None, ["sport", "politics", "travel"]]
+
+# %%
+# One classifier of five topics
+# -----------------------------
+# The student is a Pipeline that makes its own vocabulary from the unlabelled texts.
+
+unlabelled, _ = messages(1500, list(WORDS), rng)
+test, y_test = messages(1000, list(WORDS), rng)
+student = make_pipeline(TfidfVectorizer(), LogisticRegression())
+clf = HeterogeneousDistiller([newsroom, magazine, fan_club], student, class_lists=class_lists).fit(unlabelled)
+
+ClassOverlapDisplay.from_estimator(clf, teacher_names=["newsroom", "magazine", "fan club"])
+plt.show()
+
+# %%
+for name, teacher in {"newsroom": newsroom, "magazine": magazine, "fan club": fan_club}.items():
+    print(f"{name} alone: {teacher.score(test, y_test):.3f}")
+print(f"merged: {clf.score(test, y_test):.3f}")
+
+# %%
+for text in ["the keeper said the goal was offside", "butter and flour in the oven", "storm over the airport"]:
+    probability = clf.predict_proba([text])[0]
+    best = probability.argsort()[:-3:-1]
+    print(f"{text:38s}", ", ".join(f"{clf.classes_[k]} {probability[k]:.2f}" for k in best))

@@ -1,0 +1,144 @@
+"""Draw the pictures of the README and the user guide into docs/images: `python docs/make_pictures.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs
+
+FOLDER = Path(__file__).parent / "images"
+INK, PALE, DARK = "#222222", "#e8eef5", "#1f5a94"
+ALL = ["flu", "cold", "asthma", "COVID", "allergy", "pneumonia"]
+SITES = {
+    "Hospital A": ("random forest", ["flu", "cold", "asthma"]),
+    "Hospital B": ("neural network", ["asthma", "COVID", "pneumonia"]),
+    "Hospital C": ("nearest neighbours", ["cold", "allergy", "pneumonia"]),
+}
+
+
+def box(ax: Any, x: float, y: float, width: float, height: float, face: str = "white", edge: str = INK) -> None:
+    """Draw a box with round corners."""
+    shape = "round,pad=0,rounding_size=0.12"
+    ax.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=shape, facecolor=face, edgecolor=edge, linewidth=1.3))
+
+
+def chips(ax: Any, x: float, y: float, known: list[str], columns: int) -> None:
+    """Draw all classes, those that are known filled."""
+    for k, name in enumerate(ALL):
+        left, bottom = x + 1.2 * (k % columns), y - 0.42 * (k // columns)
+        filled = name in known
+        box(ax, left, bottom, 1.12, 0.34, DARK if filled else "white", DARK if filled else "#cccccc")
+        ink = "white" if filled else "#bbbbbb"
+        ax.text(left + 0.56, bottom + 0.165, name, ha="center", va="center", fontsize=8, color=ink)
+
+
+def arrow(ax: Any, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Draw an arrow."""
+    ax.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=16, color=INK, linewidth=1.4))
+
+
+def draw_problem() -> None:
+    """Three sites with classifiers of different classes; one classifier of all classes comes out."""
+    figure, ax = plt.subplots(figsize=(10.2, 5.1))
+    ax.set(xlim=(0, 12.4), ylim=(-0.1, 6.0))
+    ax.axis("off")
+    for k, (site, (kind, known)) in enumerate(SITES.items()):
+        bottom = 4.1 - 1.75 * k
+        box(ax, 0.1, bottom, 4.0, 1.55, PALE)
+        ax.text(0.3, bottom + 1.28, site, fontsize=10.5, weight="bold", color=INK, va="center")
+        ax.text(3.9, bottom + 1.28, kind, fontsize=9, color=INK, va="center", ha="right", style="italic")
+        chips(ax, 0.3, bottom + 0.62, known, 3)
+        arrow(ax, (4.15, bottom + 0.78), (5.05, 3.0 + 0.28 * (1 - k)))
+    ax.text(0.1, 5.8, "fitted classifiers; their training data stay at home", fontsize=9.5)
+    box(ax, 5.1, 2.1, 2.3, 1.8)
+    ax.text(6.25, 3.0, "sklearn-uhc\n\nmerge the answers,\ntrain a student", ha="center", va="center", fontsize=9)
+    box(ax, 5.1, 0.15, 2.3, 0.95, "white")
+    ax.text(6.25, 0.62, "unlabelled data\n(no diagnoses)", ha="center", va="center", fontsize=9.5)
+    arrow(ax, (6.25, 1.14), (6.25, 2.06))
+    arrow(ax, (7.45, 3.0), (8.2, 3.0))
+    box(ax, 8.25, 2.1, 4.0, 1.8, PALE)
+    ax.text(8.45, 3.6, "One classifier", fontsize=10.5, weight="bold", color=INK, va="center")
+    ax.text(12.05, 3.6, "of any kind", fontsize=9, style="italic", ha="right", va="center")
+    chips(ax, 8.45, 2.88, ALL, 3)
+    ax.text(10.25, 1.72, "knows all classes, needs no hospital", ha="center", fontsize=9.5)
+    figure.savefig(FOLDER / "problem.png", dpi=150, bbox_inches="tight", pad_inches=0.05)
+
+
+def bars(ax: Any, classes: Any, values: Any, title: str, color: str) -> None:
+    """Draw the probabilities of some of the ten digits; the others are struck out."""
+    ax.bar(classes, values, color=color, edgecolor=INK, linewidth=0.6)
+    for digit in set(range(10)) - set(np.asarray(classes).tolist()):
+        ax.axvspan(digit - 0.5, digit + 0.5, facecolor="white", edgecolor="#cccccc", hatch="////", linewidth=0)
+    ax.set(xlim=(-0.5, 9.5), ylim=(0, 1.05), yticks=[])
+    ax.set_xticks(range(10), [str(digit) for digit in range(10)], fontsize=8)
+    ax.set_title(title, fontsize=9.5, loc="left")
+    ax.tick_params(length=0)
+
+
+def path_data() -> dict[str, Any]:
+    """Merge three teachers of digits and follow one image through all steps."""
+    X, y = load_digits(return_X_y=True)
+    lists = [[0, 1, 2, 3, 4, 5], [3, 4, 5, 6, 7, 8], [0, 1, 6, 7, 8, 9]]
+    models = [
+        RandomForestClassifier(random_state=0),
+        make_pipeline(StandardScaler(), LogisticRegression(C=0.02, max_iter=500)),
+        KNeighborsClassifier(20),
+    ]
+    own = [np.flatnonzero(np.isin(y[:900], known)) for known in lists]
+    teachers = [model.fit(X[rows], y[rows]) for model, rows in zip(models, own, strict=True)]
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(10), temperature=1).fit(X[900:1400])
+    outputs = TeacherOutputs(teachers).fit(X[900:1400])
+    row = 1400 + int(np.flatnonzero(y[1400:] == 7)[3])
+    x = X[row : row + 1]
+    Q = clf.method_.transform(outputs.transform(x))[0]
+    weighted = Q * clf.class_weight_
+    answers = [np.exp(part[0]) for part in np.split(outputs.transform(x), [6, 12], axis=1)]
+    return {
+        "image": x.reshape(8, 8), "lists": lists, "answers": answers, "merged": Q,
+        "balanced": weighted / weighted.sum(), "student": clf.predict_proba(x)[0],
+    }  # fmt: skip
+
+
+def draw_path() -> None:
+    """One image on its way through teachers, merge, balance and student."""
+    found = path_data()
+    figure = plt.figure(figsize=(11, 4.6), layout="constrained")
+    grid = figure.add_gridspec(3, 4, width_ratios=[0.75, 1, 1, 1])
+    image = figure.add_subplot(grid[1, 0])
+    image.imshow(found["image"], cmap="Greys")
+    image.set(xticks=[], yticks=[])
+    image.set_title("1  X: a row without label", fontsize=9.5, loc="left")
+    kinds = ["forest", "logistic regression", "nearest neighbours"]
+    for k, (known, answer) in enumerate(zip(found["lists"], found["answers"], strict=True)):
+        title = ("2  log_p: every teacher's answer\n" if k == 0 else "") + f"p{k + 1}: {kinds[k]}"
+        bars(figure.add_subplot(grid[k, 1]), known, answer, title, "#9db9d6")
+    title = "3  Q: one answer over all classes"
+    bars(figure.add_subplot(grid[0, 2]), range(10), found["merged"], title, DARK)
+    bars(figure.add_subplot(grid[1, 2]), range(10), found["balanced"], "4  targets: Q, balanced", DARK)
+    bars(figure.add_subplot(grid[1, 3]), range(10), found["student"], "5  student.predict_proba(X)", INK)
+    note = figure.add_subplot(grid[2, 2:])
+    note.axis("off")
+    text = "Hatched: the teacher does not know this digit,\nand says nothing about it. All numbers are real."
+    note.text(0.02, 0.3, text, fontsize=9.5)
+    figure.savefig(FOLDER / "path.png", dpi=130)
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    draw_problem()
+    draw_path()

@@ -1,0 +1,73 @@
+"""The diagram of a merge in notebooks: teachers with their classes, method, student.
+
+scikit-learn draws whatever `_sk_visual_block_` returns and reads nothing but the attributes below, in all versions from
+1.6 on; should a version want something else, it falls back to the plain text of the estimator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+#: More teachers than this are counted, not drawn.
+MOST_TEACHERS = 8
+#: Classes that a teacher's box names before it is opened.
+MOST_CLASSES = 6
+
+
+@dataclass
+class Block:
+    """Estimators side by side ("parallel"), one after the other ("serial"), or one thing with a text ("single")."""
+
+    kind: str
+    estimators: Any
+    names: Any
+    name_details: Any
+    name_caption: str | None = None
+    doc_link_label: str | None = None
+    dash_wrapped: bool = True
+
+    def _sk_visual_block_(self) -> Block:
+        return self
+
+
+def merge_block(teachers: Sequence[Any], class_lists: Sequence[Any], steps: dict[str, Any]) -> Block:
+    """Return the block of a merge.
+
+    Parameters
+    ----------
+    teachers : sequence of N classifiers
+        As the user gave them.
+    class_lists : sequence of N class lists
+        None for a teacher of which they are not known.
+    steps : dict of estimators
+        What comes after the teachers, by name.
+    """
+    shown: list[Any] = list(teachers[:MOST_TEACHERS])
+    names = [_title(i, labels) for i, labels in enumerate(class_lists[:MOST_TEACHERS])]
+    details: list[str | None] = [_details(labels) for labels in class_lists[:MOST_TEACHERS]]
+    if len(teachers) > len(shown):
+        rest = "\n".join(_title(i, labels) for i, labels in list(enumerate(class_lists))[MOST_TEACHERS:])
+        more = f"and {len(teachers) - MOST_TEACHERS} more teachers"
+        shown, names, details = [*shown, Block("single", None, more, rest)], [*names, ""], [*details, None]
+    row = Block("parallel", shown, names, details)
+    # A single estimator shows its own name only: one in a row of its own shows what it is for.
+    rows = [row, *(Block("serial", [part], [None], [None], dash_wrapped=False) for part in steps.values())]
+    texts = [None, *(str(part) for part in steps.values())]
+    return Block("serial", rows, ["", *steps], texts, dash_wrapped=False)
+
+
+def _title(i: int, labels: Any) -> str:
+    """Name a teacher by its number and the first of its classes."""
+    if labels is None:
+        return f"teacher {i}"
+    words = [str(label) for label in labels]
+    more = f" and {len(words) - MOST_CLASSES} more" if len(words) > MOST_CLASSES else ""
+    return f"teacher {i}: " + ", ".join(words[:MOST_CLASSES]) + more
+
+
+def _details(labels: Any) -> str:
+    if labels is None:
+        return "classes unknown: name them with class_lists"
+    return f"{len(labels)} classes\n" + "\n".join(str(label) for label in labels)

@@ -1,0 +1,53 @@
+"""What all plots share: axes to draw on, names of teachers, tick labels that stay readable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sklearn_uhc.teachers.holder import kind_of_teacher
+
+#: Longer names are cut, in tick labels only.
+LONGEST_NAME = 22
+
+
+def new_axes(ax: Any, size: tuple[float, float]) -> Any:
+    """Return `ax`, or the axes of a new figure of `size` inches."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("Plots need matplotlib: pip install 'sklearn-uhc[plots]'.") from error
+    return plt.subplots(figsize=size, layout="constrained")[1]
+
+
+def names_of_teachers(n: int, names: Sequence[str] | None = None, teachers: Sequence[Any] | None = None) -> list[str]:
+    """Return one name per teacher: as given, else its number and kind, else its number."""
+    if names is not None:
+        if len(names) != n:
+            raise ValueError(f"teacher_names has {len(names)} names for {n} teachers: give one for each.")
+        return [str(name) for name in names]
+    if teachers is not None:
+        return [f"{i} {kind_of_teacher(teacher)}" for i, teacher in enumerate(teachers)]
+    return [f"teacher {i}" for i in range(n)]
+
+
+def shorten(label: Any) -> str:
+    """Return a label as short as a tick can take it."""
+    text = str(label)
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+
+
+def label_ticks(axis: Any, labels: Iterable[Any], *, upright: bool | None = None) -> None:
+    """Name the ticks 0, 1, ... of a matplotlib axis; many or long names get small letters and stand on end."""
+    texts = [shorten(label) for label in labels]
+    many = len(texts) > 15
+    if upright is None:
+        upright = many or len(texts) * max(map(len, texts)) > 60
+    axis.set_ticks(range(len(texts)), texts, rotation=90 if upright else 0, fontsize=7 if many else 9)
+
+
+def text_width(labels: Iterable[Any], size: float = 0.08) -> float:
+    """Return about how many inches the longest label takes."""
+    return size * max(len(shorten(label)) for label in labels)

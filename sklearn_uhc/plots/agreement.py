@@ -1,0 +1,170 @@
+"""Which teachers contradict each other, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_uhc.metrics import pairwise_agreement
+from sklearn_uhc.plots._drawing import label_ticks, names_of_teachers, new_axes, text_width
+
+__all__ = ["TeacherAgreementDisplay"]
+
+
+class TeacherAgreementDisplay:
+    """How often two teachers choose the same of the classes that both know, on unlabelled data.
+
+    A teacher that disagrees with all others stands out as a light row: it is wrong, its classes are misnamed, or it
+    sees other data. See `sklearn_uhc.metrics.pairwise_agreement` for the numbers.
+
+    Parameters
+    ----------
+    agreement : array-like of shape (N, N)
+        Between 0 and 1. NaN, or masked, where two teachers cannot be compared.
+    teacher_names : list of str, default=None
+        Names of the teachers. None: their numbers.
+
+    Attributes
+    ----------
+    image_ : matplotlib AxesImage
+        The drawn agreement; pairs that cannot be compared and the diagonal are masked, and hatched.
+    texts_ : list of matplotlib Text
+        The numbers in the cells, for at most 20 teachers.
+    colorbar_ : matplotlib Colorbar
+        Beside the image.
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_uhc import TeacherAgreementDisplay
+    >>> log_p = np.log([[0.8, 0.2, 0.7, 0.3], [0.4, 0.6, 0.9, 0.1]])
+    >>> display = TeacherAgreementDisplay.from_outputs(log_p, [["cat", "dog"], ["cat", "dog"]])
+    >>> [text.get_text() for text in display.texts_]
+    ['.50', '.50']
+    """
+
+    def __init__(self, agreement: Any, *, teacher_names: Sequence[str] | None = None) -> None:
+        values: Any = np.ma.masked_invalid(np.ma.asarray(agreement, dtype=float))
+        if values.ndim != 2 or values.shape[0] != values.shape[1]:
+            raise ValueError(f"agreement must have the shape (teachers, teachers), got {values.shape}.")
+        self.agreement = values
+        self.teacher_names = names_of_teachers(len(values), teacher_names)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, teacher_names: Sequence[str] | None = None, ax: Any = None
+    ) -> TeacherAgreementDisplay:
+        """Ask the teachers of a fitted distiller, ensemble or `TeacherOutputs` and draw.
+
+        Parameters
+        ----------
+        estimator : HeterogeneousDistiller, UnifiedEnsemble or TeacherOutputs
+            Fitted.
+        X : array-like with n rows
+            Unlabelled data.
+        teacher_names : list of str, default=None
+            Names of the teachers. None: their numbers and kinds.
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+
+        Returns
+        -------
+        display : TeacherAgreementDisplay
+        """
+        check_is_fitted(estimator, "label_space_")
+        space = estimator.label_space_
+        names = names_of_teachers(space.n_teachers, teacher_names, estimator.teachers)
+        return cls.from_outputs(teacher_answers(estimator, X), space.class_lists, teacher_names=names, ax=ax)
+
+    @classmethod
+    def from_outputs(
+        cls,
+        log_p: Any,
+        class_lists: Sequence[Any],
+        *,
+        sample_weight: NDArray[Any] | None = None,
+        teacher_names: Sequence[str] | None = None,
+        ax: Any = None,
+    ) -> TeacherAgreementDisplay:
+        """Draw the agreement of answers that were read before.
+
+        Parameters
+        ----------
+        log_p : array-like of shape (n, K)
+            Log-probabilities of the teachers, as `TeacherOutputs` gives them.
+        class_lists : list of lists
+            Classes of each teacher, in block order.
+        sample_weight : ndarray of shape (n,), default=None
+            Weights of the rows.
+        teacher_names : list of str, default=None
+            Names of the teachers. None: their numbers.
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+
+        Returns
+        -------
+        display : TeacherAgreementDisplay
+        """
+        agreement = pairwise_agreement(log_p, class_lists, sample_weight=sample_weight)
+        return cls(agreement, teacher_names=teacher_names).plot(ax)
+
+    def plot(self, ax: Any = None, *, cmap: str = "Greys") -> TeacherAgreementDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+        cmap : str, default="Greys"
+            Color map of the agreement.
+
+        Returns
+        -------
+        display : TeacherAgreementDisplay
+            Itself.
+        """
+        N = len(self.agreement)
+        side = (0.5 if N <= 20 else 0.2) * N + text_width(self.teacher_names)
+        ax = new_axes(ax, (max(4.5, side + 1.2), max(3.2, side)))
+        self.ax_, self.figure_ = ax, ax.figure
+        values = np.ma.array(self.agreement, copy=True)
+        values[np.diag_indices(N)] = np.ma.masked  # a teacher agrees with itself
+        self.image_ = ax.imshow(values, cmap=cmap, vmin=0, vmax=1, aspect="auto")
+        ax.patch.set(hatch="////", facecolor="white", edgecolor="0.8", linewidth=0)
+        label_ticks(ax.xaxis, self.teacher_names)
+        label_ticks(ax.yaxis, self.teacher_names, upright=False)
+        ax.tick_params(length=0)
+        self.texts_ = self._write_numbers(values) if N <= 20 else []
+        self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label="agreement on shared classes")
+        return self
+
+    def _write_numbers(self, values: Any) -> list[Any]:
+        """Write the agreement into its cell, in the ink that can be read there."""
+        return [
+            self.ax_.text(
+                column,
+                row,
+                f"{values[row, column]:.2f}".replace("0.", "."),
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="white" if values[row, column] > 0.6 else "black",
+            )
+            for row, column in np.argwhere(~np.ma.getmaskarray(values))
+        ]
+
+
+def teacher_answers(estimator: Any, X: Any) -> Any:
+    """Return `log_p` of a fitted distiller, ensemble or teacher step."""
+    outputs = getattr(estimator, "teacher_outputs_", estimator)
+    if outputs is None:
+        raise ValueError("fit was given log_p, so that no teacher can be asked: use from_outputs(log_p, class_lists).")
+    return np.asarray(outputs.transform(X))

@@ -1,0 +1,223 @@
+"""Score against temperature, or against any other parameter of a search, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_uhc.plots._drawing import label_ticks, new_axes
+
+__all__ = ["DistillationCurveDisplay"]
+
+#: Line styles and markers that differ without color.
+STYLES = [("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"), ((0, (5, 1)), "v"), ((0, (1, 1)), "x")]
+
+
+class DistillationCurveDisplay:
+    """Score of a merge against its temperature, or another parameter, one line per choice of the others.
+
+    Parameters
+    ----------
+    values : sequence of length m
+        Values of the parameter: numbers, or names.
+    scores : array-like of shape (m,) or (n_lines, m)
+        Mean scores; NaN where there is none.
+    stds : array-like of the same shape, default=None
+        Their standard deviations, drawn as bars.
+    names : list of str, default=None
+        Names of the lines.
+    param_name : str, default="temperature"
+        What `values` are.
+    score_name : str, default="score"
+        What `scores` are.
+
+    Attributes
+    ----------
+    lines_ : list of matplotlib Line2D
+        One per row of `scores`.
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+
+    Examples
+    --------
+    >>> from sklearn_uhc import DistillationCurveDisplay
+    >>> display = DistillationCurveDisplay([1, 3, 10], [0.90, 0.92, 0.88]).plot()
+    >>> display.lines_[0].get_ydata().tolist()
+    [0.9, 0.92, 0.88]
+    """
+
+    def __init__(
+        self,
+        values: Sequence[Any],
+        scores: Any,
+        *,
+        stds: Any = None,
+        names: Sequence[str] | None = None,
+        param_name: str = "temperature",
+        score_name: str = "score",
+    ) -> None:
+        self.values = list(values)
+        self.scores: NDArray[np.float64] = np.atleast_2d(np.asarray(scores, dtype=float))
+        self.stds = None if stds is None else np.atleast_2d(np.asarray(stds, dtype=float))
+        if self.scores.shape[1] != len(self.values):
+            raise ValueError(f"{len(self.values)} values, but {self.scores.shape[1]} scores per line.")
+        self.names = [""] * len(self.scores) if names is None else list(names)
+        if len(self.names) != len(self.scores):
+            raise ValueError(f"{len(self.names)} names for {len(self.scores)} lines.")
+        self.param_name = param_name
+        self.score_name = score_name
+
+    @classmethod
+    def from_search(
+        cls,
+        search: Any,
+        *,
+        param_name: str = "temperature",
+        by: str | None = None,
+        score: str = "score",
+        ax: Any = None,
+    ) -> DistillationCurveDisplay:
+        """Draw what a fitted search has found.
+
+        Parameters
+        ----------
+        search : GridSearchCV or the like, fitted
+            Its `cv_results_` are read.
+        param_name : str, default="temperature"
+            Parameter on the horizontal axis.
+        by : str, default=None
+            Parameter that tells the lines apart. Of all others, the best choice at every point counts.
+        score : str, default="score"
+            Which score, if the search has several.
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+
+        Returns
+        -------
+        display : DistillationCurveDisplay
+        """
+        check_is_fitted(search, "cv_results_")
+        found = search.cv_results_
+        for name in filter(None, (param_name, by)):
+            if f"param_{name}" not in found:
+                known = sorted(key.removeprefix("param_") for key in found if key.startswith("param_"))
+                raise ValueError(f"The search has no parameter {name!r}, only {known}.")
+        points = list(found[f"param_{param_name}"])
+        lines = [""] * len(points) if by is None else [_name(value) for value in found[f"param_{by}"]]
+        values, names = _distinct(points), list(dict.fromkeys(lines))
+        means, stds = np.full((2, len(names), len(values)), np.nan)
+        for k in np.argsort(found[f"mean_test_{score}"], kind="stable"):  # the best comes last and stays
+            at = names.index(lines[k]), values.index(points[k])
+            means[at], stds[at] = found[f"mean_test_{score}"][k], found[f"std_test_{score}"][k]
+        display = cls(values, means, stds=stds, names=names, param_name=param_name, score_name=score)
+        return display.plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        param_name: str = "temperature",
+        param_range: Sequence[Any] = (1, 2, 3, 6, 10),
+        cv: Any = None,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        ax: Any = None,
+    ) -> DistillationCurveDisplay:
+        """Cross-validate a distiller or ensemble over a parameter and draw.
+
+        Parameters
+        ----------
+        estimator : HeterogeneousDistiller or UnifiedEnsemble
+            Need not be fitted.
+        X : array-like with n rows
+            Unlabelled data.
+        y : array-like of shape (n,), default=None
+            Labels to score with. None: the agreement with the teachers.
+        param_name : str, default="temperature"
+            The parameter.
+        param_range : sequence, default=(1, 2, 3, 6, 10)
+            Its values.
+        cv : int or splitter, default=None
+            As in `GridSearchCV`.
+        scoring : str or callable, default=None
+            As in `GridSearchCV`; None: the estimator's own `score`.
+        n_jobs : int, default=None
+            As in `GridSearchCV`.
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+
+        Returns
+        -------
+        display : DistillationCurveDisplay
+        """
+        grid = {param_name: list(param_range)}
+        search = GridSearchCV(estimator, grid, cv=cv, scoring=scoring, n_jobs=n_jobs, refit=False).fit(X, y)
+        return cls.from_search(search, param_name=param_name, ax=ax)
+
+    def plot(self, ax: Any = None) -> DistillationCurveDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+
+        Returns
+        -------
+        display : DistillationCurveDisplay
+            Itself.
+        """
+        self.ax_ = new_axes(ax, (6.0, 3.6))
+        self.figure_ = self.ax_.figure
+        numbers = all(isinstance(value, Real) and not isinstance(value, bool) for value in self.values)
+        x = np.asarray(self.values, dtype=float) if numbers else np.arange(len(self.values))
+        order = np.argsort(x)
+        stds = np.zeros_like(self.scores) if self.stds is None else self.stds
+        self.lines_ = [self._draw(x[order], self.scores[k, order], stds[k, order], k) for k in range(len(self.scores))]
+        if numbers and x.min() > 0 and x.max() > 5 * x.min():
+            self.ax_.set_xscale("log")
+        self._name_axes(x, numbers)
+        return self
+
+    def _draw(self, x: Any, y: Any, std: Any, k: int) -> Any:
+        """Draw one line, which can be told from the others without color."""
+        style, marker = STYLES[k % len(STYLES)]
+        bars = None if self.stds is None else std
+        label = self.names[k] or None
+        gray = str(0.5 * (k // len(STYLES) % 2))
+        return self.ax_.errorbar(
+            x, y, bars, linestyle=style, marker=marker, markersize=5, color=gray, capsize=2, elinewidth=0.8, label=label
+        )[0]
+
+    def _name_axes(self, x: Any, numbers: bool) -> None:
+        """Put the values themselves on the horizontal axis, whatever its scale."""
+        if numbers:
+            self.ax_.set_xticks(x, [f"{value:g}" for value in self.values])
+            self.ax_.set_xticks([], minor=True)
+        else:
+            label_ticks(self.ax_.xaxis, [_name(value) for value in self.values])
+        self.ax_.set(xlabel=self.param_name, ylabel=self.score_name)
+        self.ax_.spines[["top", "right"]].set_visible(False)
+        if any(self.names):
+            self.ax_.legend(fontsize=8, frameon=False)
+
+
+def _name(value: Any) -> str:
+    """Return an estimator's type, any other value as text."""
+    return type(value).__name__ if hasattr(value, "get_params") else str(value)
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    """Return the values in the order of their first appearance."""
+    return [value for k, value in enumerate(values) if value not in values[:k]]

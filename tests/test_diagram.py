@@ -1,0 +1,56 @@
+"""The diagram that notebooks show."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_html_repr
+
+from sklearn_uhc import HeterogeneousDistiller, UnifiedEnsemble
+from tests.helpers import LinearTeacher, linear_teachers
+
+LISTS = [["ant", "bee"], ["bee", "<cat>"], list("klmnopqrs")]
+
+
+@pytest.mark.parametrize("wrap", [lambda clf: clf, lambda clf: make_pipeline(StandardScaler(), clf)])
+def test_diagram_shows_teachers_with_classes_method_and_student(wrap):
+    clf = HeterogeneousDistiller(linear_teachers(LISTS), KNeighborsClassifier(7), method="ce")
+    shown = estimator_html_repr(wrap(clf))
+    assert "teacher 0: ant, bee" in shown
+    assert "teacher 1: bee, &lt;cat&gt;" in shown
+    assert "teacher 2: k, l, m, n, o, p and 3 more" in shown
+    assert "9 classes\nk\nl" in shown
+    for part in ("LinearTeacher", "CrossEntropyUnifier", "KNeighborsClassifier", ">method<", ">student<"):
+        assert part in shown
+
+
+def test_diagram_of_a_fitted_ensemble_with_renamed_classes():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    clf = UnifiedEnsemble(linear_teachers([[0, 1], [1, 2]]), class_lists=[["a", "b"], ["b", "c"]]).fit(X)
+    shown = estimator_html_repr(clf)
+    assert "teacher 1: b, c" in shown
+    assert ">student<" not in shown
+
+
+def test_diagram_of_many_teachers_counts_the_rest():
+    clf = UnifiedEnsemble(linear_teachers([[k, k + 1] for k in range(20)]))
+    shown = estimator_html_repr(clf)
+    assert "teacher 7: 7, 8" in shown
+    assert "and 12 more teachers" in shown
+    assert "teacher 19: 19, 20" in shown
+
+
+@pytest.mark.parametrize(
+    "clf",
+    [
+        HeterogeneousDistiller(None, LogisticRegression(), class_lists=[["a", "b"]]),
+        HeterogeneousDistiller([LinearTeacher()], LogisticRegression()),
+        HeterogeneousDistiller(None, LogisticRegression()),
+        HeterogeneousDistiller([LogisticRegression()], None, method="nonsense"),
+        HeterogeneousDistiller([object()], LogisticRegression(), class_lists=[None, None]),
+    ],
+)
+def test_diagram_of_what_cannot_be_fitted_is_still_drawn(clf):
+    assert "HeterogeneousDistiller" in estimator_html_repr(clf)

@@ -1,0 +1,81 @@
+"""The pages: all code in them is run, every link leads somewhere, every public name is in the reference."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import sklearn_uhc
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+MADE_BY_SPHINX = {"auto_examples": DOCS / "examples"}
+
+
+def without_code(text):
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"```.*?```", "", text, flags=re.S))
+
+
+def anchors(page):
+    """Headings as GitHub and MyST name them."""
+    titles = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.S), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def target_of(page, link):
+    """The file that a link means, also where Sphinx makes the page from an example."""
+    path = (page.parent / link).resolve()
+    for folder, source in MADE_BY_SPHINX.items():
+        if path.parent == DOCS / folder:
+            return source / ("GALLERY_HEADER.rst" if path.name == "index.rst" else path.with_suffix(".py").name)
+    return path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"(?:\]\(|src=\")([^)\s\"]+)", without_code(page.read_text())):
+        if link.startswith(("http://", "https://", "mailto:")):
+            continue
+        file, _, anchor = link.partition("#")
+        target = target_of(page, file) if file else page
+        assert target.exists(), f"{page.name} links to {link}"
+        if anchor:
+            assert anchor in anchors(target), f"{page.name} links to {link}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_all_python_in_pages_is_run(page):
+    for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), flags=re.S | re.M):
+        assert block.startswith(">>>"), f"{page.name}: not a doctest:\n{block}"
+        assert block.endswith("\n\n"), f"{page.name}: a doctest needs an empty line at its end:\n{block}"
+        assert "+SKIP" not in block
+
+
+def test_every_page_is_in_the_site():
+    listed = {"index"}
+    for page in DOCS.glob("*.md"):
+        for tree in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(), flags=re.S):
+            listed |= {line.strip() for line in tree.splitlines() if line.strip() and not line.startswith(":")}
+    assert {page.stem for page in DOCS.glob("*.md")} <= listed
+    for name in listed - {"auto_examples/index"}:
+        assert (DOCS / f"{name}.md").exists() or (DOCS / f"{name}.rst").exists(), name
+
+
+def test_every_public_name_is_in_the_reference():
+    from sklearn_uhc import balance, losses
+
+    listed = re.findall(r"^   ([\w.]+)$", (DOCS / "api.rst").read_text(), flags=re.M)
+    public = [*sklearn_uhc.__all__]
+    public += [f"{part.__name__.split('.')[1]}.{name}" for part in (balance, losses) for name in part.__all__]
+    assert sorted(listed) == sorted(public)
+
+
+def test_every_example_has_its_place_in_the_gallery():
+    order = re.findall(r'"(\w+\.py)"', (DOCS / "gallery_order.py").read_text())
+    assert sorted(order) == sorted(path.name for path in (DOCS / "examples").glob("*.py"))
+
+
+def test_pictures_are_made_by_the_script():
+    drawn = re.findall(r'FOLDER / "(\w+\.png)"', (DOCS / "make_pictures.py").read_text())
+    assert sorted(drawn) == sorted(path.name for path in (DOCS / "images").iterdir())

@@ -1,0 +1,312 @@
+"""What the plots draw: the data of their images and lines, the names on their axes."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_uhc import (
+    ClassOverlapDisplay,
+    DistillationCurveDisplay,
+    HeterogeneousDistiller,
+    LabelSpace,
+    SoftLabelDisplay,
+    TeacherAgreementDisplay,
+    TeacherOutputs,
+    UnifiedEnsemble,
+    pairwise_agreement,
+)
+from sklearn_uhc.teachers.holder import kind_of_teacher
+from tests.helpers import linear_teachers, random_outputs
+
+plt = pytest.importorskip("matplotlib.pyplot")
+LISTS = [["ant", "bee", "cat"], ["bee", "cat", "dog"], ["cat", "dog", "ant"]]
+
+
+@pytest.fixture(scope="module")
+def X():
+    return np.random.default_rng(0).normal(size=(60, 4))
+
+
+@pytest.fixture(scope="module")
+def distiller(X):
+    student = KNeighborsClassifier(3)
+    return HeterogeneousDistiller(linear_teachers(LISTS), student, temperature=1).fit(X)
+
+
+def ticks(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def fifty():
+    names = [f"class {k:02d}" for k in range(50)]
+    return [names[i : i + 9] for half in (0, 25) for i in (half, half + 8, half + 16)]
+
+
+# Who knows which class
+
+
+def test_overlap_draws_the_mask_group_by_group():
+    lists = [["a", "d"], ["b", "c"], ["d", "e"]]
+    display = ClassOverlapDisplay.from_class_lists(lists, teacher_names=["first", "second", "third"])
+    assert ticks(display.ax_.xaxis) == ["a", "d", "e", "b", "c"]
+    assert ticks(display.ax_.yaxis) == ["first", "second", "third"]
+    expected = [[1, 1, 0, 0, 0], [0, 0, 0, 1, 1], [0, 1, 1, 0, 0]]
+    np.testing.assert_array_equal(display.image_.get_array(), expected)
+    assert [line.get_xdata()[0] for line in display.boundaries_] == [2.5]
+    assert "2 groups" in display.ax_.get_title()
+
+
+def test_overlap_of_fifty_classes_names_every_class_and_every_group():
+    lists = fifty()
+    space = LabelSpace(lists)
+    display = ClassOverlapDisplay.from_class_lists(lists)
+    assert sorted(ticks(display.ax_.xaxis)) == space.classes.tolist()
+    assert len(display.boundaries_) == space.n_components - 1 == 1
+    drawn = display.image_.get_array()
+    assert drawn.sum() == sum(map(len, lists))
+    assert all(label.get_rotation() == 90 for label in display.ax_.get_xticklabels())
+
+
+def test_connected_lists_have_no_boundary(distiller):
+    display = ClassOverlapDisplay.from_estimator(distiller)
+    assert display.boundaries_ == []
+    assert ticks(display.ax_.yaxis) == ["0 LinearTeacher", "1 LinearTeacher", "2 LinearTeacher"]
+    np.testing.assert_array_equal(display.image_.get_array(), distiller.label_space_.mask)
+
+
+def test_a_pipeline_is_named_after_its_last_step(X):
+    y = np.arange(len(X)) % 3
+    teacher = make_pipeline(StandardScaler(), RandomForestClassifier(2)).fit(X, y)
+    display = ClassOverlapDisplay.from_estimator(TeacherOutputs([teacher]).fit(X))
+    assert ticks(display.ax_.yaxis) == ["0 RandomForestClassif…"]
+    assert display.teacher_names == ["0 RandomForestClassifier"]
+
+
+def test_teachers_are_named_after_what_is_inside():
+    class Net:
+        module = KNeighborsClassifier  # a class, as in a skorch net
+
+    class Torch:
+        module = KNeighborsClassifier()  # an instance, as in a TorchTeacher
+
+    frozen = FrozenEstimator(make_pipeline(StandardScaler(), RandomForestClassifier()))
+    kinds = [kind_of_teacher(teacher) for teacher in (Net(), Torch(), frozen, KNeighborsClassifier())]
+    assert kinds == ["KNeighborsClassifier", "KNeighborsClassifier", "RandomForestClassifier", "KNeighborsClassifier"]
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [([True], "shape"), ([[True, True], [False, False]], "row 1"), ([[True, False]], "column 1")],
+)
+def test_overlap_refuses_masks_of_no_merge(mask, message):
+    with pytest.raises(ValueError, match=message):
+        ClassOverlapDisplay(mask)
+
+
+def test_names_must_fit():
+    with pytest.raises(ValueError, match="1 names for 2 teachers"):
+        ClassOverlapDisplay(np.ones((2, 2)), teacher_names=["one"])
+    with pytest.raises(ValueError, match="3 classes for 2 columns"):
+        ClassOverlapDisplay(np.ones((2, 2)), classes=["a", "b", "c"])
+
+
+# Who agrees with whom
+
+
+def naive_agreement(log_p, space, i, j):
+    """Row by row, as the docstring says."""
+    shared = sorted(set(space.columns[i]) & set(space.columns[j]))
+    total = same = 0.0
+    for row in np.exp(log_p):
+        chosen, mass = [], 1.0
+        for t in (i, j):
+            p = row[space.blocks[t]] / row[space.blocks[t]].sum()
+            part = [p[list(space.columns[t]).index(label)] for label in shared]
+            chosen.append(int(np.argmax(part)))
+            mass *= sum(part)
+        total, same = total + mass, same + mass * (chosen[0] == chosen[1])
+    return same / total
+
+
+def test_pairwise_agreement_is_the_naive_one():
+    lists = [*LISTS, ["eel", "ant"]]
+    space = LabelSpace(lists)
+    log_p = random_outputs(np.random.default_rng(1), lists, 30)
+    found = pairwise_agreement(log_p, lists)
+    for i in range(3):
+        for j in range(i):
+            assert found[i, j] == found[j, i] == pytest.approx(naive_agreement(log_p, space, i, j))
+    assert np.ma.getmaskarray(found)[3, :3].all()  # one shared class decides nothing
+
+
+def test_rows_that_one_teacher_leaves_out_do_not_count():
+    log_p = random_outputs(np.random.default_rng(2), LISTS, 30)
+    silent = log_p.copy()
+    silent[10:, 3:6] = np.nan
+    found, full, head = (pairwise_agreement(a, LISTS) for a in (silent, log_p, log_p[:10]))
+    assert found[0, 1] == pytest.approx(head[0, 1])
+    assert found[0, 2] == pytest.approx(full[0, 2])
+    weights = np.r_[np.ones(10), np.zeros(20)]
+    assert pairwise_agreement(log_p, LISTS, sample_weight=weights)[0, 1] == pytest.approx(head[0, 1])
+
+
+def test_agreement_draws_the_pairs_and_hides_the_diagonal(distiller, X):
+    display = TeacherAgreementDisplay.from_estimator(distiller, X)
+    drawn = display.image_.get_array()
+    expected = pairwise_agreement(distiller.teacher_outputs_.transform(X), LISTS)
+    off = ~np.eye(3, dtype=bool)
+    np.testing.assert_allclose(drawn[off], expected[off])
+    assert np.ma.getmaskarray(drawn).tolist() == np.eye(3, dtype=bool).tolist()
+    assert len(display.texts_) == 6
+    assert ticks(display.ax_.xaxis) == ticks(display.ax_.yaxis) == [f"{i} LinearTeacher" for i in range(3)]
+
+
+def test_agreement_from_plain_numbers():
+    display = TeacherAgreementDisplay([[1, 0.25, np.nan], [0.25, 1, 1.0], [np.nan, 1.0, 1]]).plot()
+    assert [text.get_text() for text in display.texts_] == [".25", ".25", "1.00", "1.00"]
+    assert [text.get_color() for text in display.texts_] == ["black", "black", "white", "white"]
+    with pytest.raises(ValueError, match="teachers, teachers"):
+        TeacherAgreementDisplay([[1, 2]])
+
+
+def test_many_teachers_get_no_numbers():
+    assert TeacherAgreementDisplay(np.full((30, 30), 0.5)).plot().texts_ == []
+
+
+def test_answers_given_before_cannot_be_asked_for_again(X):
+    log_p = TeacherOutputs(linear_teachers(LISTS)).fit_transform(X)
+    clf = HeterogeneousDistiller(None, KNeighborsClassifier(3), class_lists=LISTS).fit(X, log_p=log_p)
+    with pytest.raises(ValueError, match="from_outputs"):
+        TeacherAgreementDisplay.from_estimator(clf, X)
+    assert ticks(ClassOverlapDisplay.from_estimator(clf).ax_.yaxis) == ["teacher 0", "teacher 1", "teacher 2"]
+
+
+# What the student is taught
+
+
+@pytest.mark.parametrize("kind", ["mean", "top"])
+def test_soft_labels_draw_means_and_choices(distiller, X, kind):
+    display = SoftLabelDisplay.from_estimator(distiller, X, kind=kind)
+    Q = distiller.method_.transform(distiller.teacher_outputs_.transform(X))
+    T = Q / Q.mean(axis=0)
+    plain = Q.mean(axis=0) if kind == "mean" else np.bincount(Q.argmax(1), minlength=4) / 60
+    balanced = np.full(4, 0.25) if kind == "mean" else np.bincount(T.argmax(1), minlength=4) / 60
+    for bars, expected in zip(display.artists_, (plain, balanced), strict=True):
+        np.testing.assert_allclose([bar.get_height() for bar in bars], expected)
+    assert ticks(display.ax_.xaxis) == ["ant", "bee", "cat", "dog"]
+
+
+def test_soft_labels_are_those_that_the_student_was_taught(X):
+    teachers = linear_teachers(LISTS)
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3), store_soft_labels=True).fit(X)
+    display = SoftLabelDisplay.from_estimator(clf, X)
+    np.testing.assert_allclose(display.mean, clf.soft_labels_.mean(axis=0), rtol=1e-6)
+
+
+def test_entropy_counts_all_rows(distiller, X):
+    display = SoftLabelDisplay.from_estimator(distiller, X, kind="entropy")
+    assert sum(bar.get_height() for bar in display.artists_[0]) == len(X)
+    uniform = SoftLabelDisplay(np.full((5, 4), 0.25))
+    np.testing.assert_allclose(uniform.entropy, 1)
+    np.testing.assert_allclose(SoftLabelDisplay(np.eye(4)).entropy, 0)
+
+
+def test_soft_labels_weigh_rows_and_take_weights():
+    Q = np.array([[0.8, 0.2], [0.2, 0.8]])
+    display = SoftLabelDisplay(Q, sample_weight=[3, 1], class_weight=[1, 1])
+    np.testing.assert_allclose(display.mean, [0.65, 0.35])
+    np.testing.assert_allclose(display.balanced_mean, [0.65, 0.35])
+    np.testing.assert_allclose(display.top, [0.75, 0.25])
+
+
+def test_soft_labels_of_fifty_classes_name_all():
+    Q = np.random.default_rng(0).dirichlet(np.ones(50), size=20)
+    display = SoftLabelDisplay(Q, classes=[f"class {k}" for k in range(50)]).plot()
+    assert len(ticks(display.ax_.xaxis)) == 50
+    assert display.figure_.get_size_inches()[0] > 10
+
+
+def test_soft_labels_refuse_what_they_cannot_draw():
+    with pytest.raises(ValueError, match="sum to 1"):
+        SoftLabelDisplay([[0.5, 0.2]])
+    with pytest.raises(ValueError, match="3 classes for 2"):
+        SoftLabelDisplay([[0.5, 0.5]], classes=["a", "b", "c"])
+    with pytest.raises(ValueError, match="kind must be"):
+        SoftLabelDisplay([[0.5, 0.5]]).plot(kind="median")
+
+
+# Searches
+
+
+def test_curve_of_a_search_takes_the_best_of_the_other_choices(X):
+    clf = HeterogeneousDistiller(linear_teachers(LISTS), KNeighborsClassifier())
+    grid = {"temperature": [3, 1], "student__n_neighbors": [3, 20], "method": ["ce", "mf_lf"]}
+    search = GridSearchCV(clf, grid, cv=2).fit(X)
+    display = DistillationCurveDisplay.from_search(search, by="method")
+    assert [line.get_label() for line in display.ax_.get_legend_handles_labels()[0]] == ["ce", "mf_lf"]
+    found = search.cv_results_
+    for line, method in zip(display.lines_, ["ce", "mf_lf"], strict=True):
+        assert line.get_xdata().tolist() == [1, 3]
+        for T, y in zip(line.get_xdata(), line.get_ydata(), strict=True):
+            chosen = (found["param_temperature"] == T) & (found["param_method"] == method)
+            assert y == pytest.approx(found["mean_test_score"][chosen].max())
+    with pytest.raises(ValueError, match="no parameter 'floor', only"):
+        DistillationCurveDisplay.from_search(search, param_name="floor")
+
+
+def test_curve_of_an_estimator(X):
+    clf = UnifiedEnsemble(linear_teachers(LISTS))
+    display = DistillationCurveDisplay.from_estimator(clf, X, param_range=[1, 3, 10], cv=2)
+    assert ticks(display.ax_.xaxis) == ["1", "3", "10"]
+    assert display.ax_.get_xscale() == "log"
+    search = GridSearchCV(clf, {"temperature": [1, 3, 10]}, cv=2).fit(X)
+    np.testing.assert_allclose(display.lines_[0].get_ydata(), search.cv_results_["mean_test_score"])
+
+
+def test_curve_over_names_and_from_plain_numbers():
+    display = DistillationCurveDisplay(["sd", "ce"], [[1, 2], [3, 4]], names=["a", "b"], param_name="method").plot()
+    assert ticks(display.ax_.xaxis) == ["sd", "ce"]
+    styles = {(line.get_linestyle(), line.get_marker()) for line in display.lines_}
+    assert len(styles) == 2  # told apart without color
+    with pytest.raises(ValueError, match="2 values, but 3 scores"):
+        DistillationCurveDisplay([1, 2], [1, 2, 3])
+    with pytest.raises(ValueError, match="1 names for 2 lines"):
+        DistillationCurveDisplay([1, 2], [[1, 2], [3, 4]], names=["a"])
+
+
+# All
+
+
+def test_all_draw_on_axes_that_are_given(distiller, X):
+    figure, axes = plt.subplots(2, 2)
+    displays = [
+        ClassOverlapDisplay.from_estimator(distiller, ax=axes[0, 0]),
+        TeacherAgreementDisplay.from_estimator(distiller, X, ax=axes[0, 1]),
+        SoftLabelDisplay.from_estimator(distiller, X, ax=axes[1, 0]),
+        DistillationCurveDisplay([1, 3], [1, 2]).plot(axes[1, 1]),
+    ]
+    for display, ax in zip(displays, axes.ravel(), strict=True):
+        assert display.ax_ is ax
+        assert display.figure_ is figure
+
+
+def test_without_matplotlib_the_remedy_is_named():
+    code = """
+import sys
+sys.modules["matplotlib"] = None
+from sklearn_uhc import ClassOverlapDisplay
+try:
+    ClassOverlapDisplay.from_class_lists([["a", "b"]])
+except ImportError as error:
+    print(error)
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "pip install 'sklearn-uhc[plots]'" in shown
