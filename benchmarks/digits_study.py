@@ -4,6 +4,7 @@
 
 For each size of the teachers' class lists, student and temperature it prints mean accuracies; then how the label-free
 score ranks what it could be used to choose (Spearman's rank correlation with accuracy and with minus the log-loss).
+Teachers are taken as they are: `benchmarks.teachers` measures calibration.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def accuracies(seed: int, setting: tuple[int, int, int], students: list[str]) ->
             for method in METHODS:
                 for balance in (False, True):
                     clf = HeterogeneousDistiller(
-                        trial.teachers, student, method=method, balance=balance, temperature=T
+                        trial.teachers, student, method=method, balance=balance, temperature=T, calibrate=False
                     ).fit(trial.X_unlabelled)
                     out[name, T, method, balance] = clf.score(trial.X_test, trial.y_test)
     return out
@@ -74,7 +75,8 @@ def rank_correlations(seed: int) -> dict[str, tuple[float, float]]:
 def _correlate(trial: Trial, grid: list[dict[str, Any]]) -> tuple[float, float]:
     agreement, accuracy, loss = [], [], []
     for params in grid:
-        clf = HeterogeneousDistiller(trial.teachers, STUDENTS["neighbors"], balance=False).set_params(**params)
+        clf = HeterogeneousDistiller(trial.teachers, STUDENTS["neighbors"], balance=False, calibrate=False)
+        clf.set_params(**params)
         clf.fit(trial.X_unlabelled)
         agreement.append(clf.score(trial.X_test))
         accuracy.append(clf.score(trial.X_test, trial.y_test))

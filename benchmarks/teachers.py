@@ -6,7 +6,7 @@ For each mixture of teachers and method, without and with `calibrate="auto"`: ac
 transfer set, accuracy and log-loss of a k-NN student on the test, log-loss and calibration error of the merged
 `predict_proba` (UnifiedEnsemble) there; beside it the accuracy with the best constant floor, which nobody could know.
 Then six teachers of digits of which one answers at random, or is silent about 30 % of the rows. With --data, a folder
-with `tinyimagenet_lite0_pca256.npz`, network teachers of the paper's size (see `benchmarks.networks`) are added.
+with `tinyimagenet_lite0_pca256.npz`, network teachers of the paper's size (see `benchmarks.paper`) are added.
 Results are saved as JSON and a figure; finished parts are not run again.
 """
 
@@ -16,6 +16,7 @@ import argparse
 import json
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,20 +162,15 @@ def silent(seed: int, kind: str, copies: int = 20) -> dict[str, Any]:
 
 def networks(seed: int, folder: Path) -> dict[str, Any]:
     """Network teachers on the Tiny-ImageNet features: merged labels and a logistic student, on the test."""
-    from benchmarks.networks import draw_lists, draw_rows, net, torch
+    from benchmarks.paper.experiments import EXPERIMENTS
+    from benchmarks.paper.trial import Setting, Trial, open_bench
 
     warnings.simplefilter("ignore")
-    data, rng = dict(np.load(folder / "tinyimagenet_lite0_pca256.npz")), np.random.default_rng(seed)
-    X, y = data["X_train"].astype(np.float32), data["y_train"]
-    lists = draw_lists(rng)
-    rows = draw_rows(rng, lists, y)
-    torch.manual_seed(seed)
-    fitted = [net(X.shape[1], len(k)).fit(X[r], np.searchsorted(k, y[r])) for k, r in zip(lists, rows, strict=True)]
-    test = np.isin(data["y_test"], LabelSpace(lists).classes)
-    X_test, y_test = data["X_test"][test].astype(np.float32), data["y_test"][test]
-    X_u = data["X_unlabelled"].astype(np.float32)
-    outputs = TeacherOutputs(fitted, class_lists=lists).fit(X_u)
-    answers, answers_test = outputs.transform(X_u), outputs.transform(X_test)
+    trial = Trial(open_bench(replace(EXPERIMENTS["features"], folder=str(folder))), seed)
+    setting = Setting(trial, None)
+    lists, X_u, X_test, y_test = trial.draw.lists, setting.X, setting.X_test, setting.y_test
+    answers = setting.log_p
+    answers_test = trial.answers(setting.modules, "test", trial.bench.test_rows(trial.space.classes))
     tempered = TeacherCalibrator(lists).fit(answers)
     out: dict[str, Any] = {}
     for method in ("mf_lf", "ce"):
@@ -201,7 +197,7 @@ def run(args: argparse.Namespace, found: dict[str, Any], file: Path) -> None:
             file.write_text(json.dumps(found, indent=0))
             print(name, "done", flush=True)
     if args.data and "Tiny-ImageNet networks" not in found and args.only in "Tiny-ImageNet networks":
-        trials = range(args.first, args.first + args.trials)
+        trials = range(700, 700 + args.trials)
         found["Tiny-ImageNet networks"] = [networks(seed, args.data) for seed in trials]
         file.write_text(json.dumps(found, indent=0))
 

@@ -5,6 +5,7 @@ import pytest
 from joblib import Parallel, delayed
 
 from benchmarks.digits_study import METHODS, TEMPERATURES, accuracies
+from benchmarks.teachers import mixture
 
 
 @pytest.mark.slow
@@ -18,3 +19,14 @@ def test_directions_of_the_paper_on_digits():
             assert balanced > plain
         for method in ("ce", "mf_lf"):
             assert mean["neighbors", T, method, True] > mean["neighbors", "ceiling"] - 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mixed", "votes"])
+def test_calibration_helps_teachers_of_different_kinds(kind):
+    trials = Parallel(n_jobs=2)(delayed(mixture)(seed, ("digits", kind, 6, 3, 5)) for seed in range(8))
+    for method in ("mf_lf", "ce"):
+        plain, auto = (np.mean([t[method][key] for t in trials], axis=0) for key in ("plain", "auto"))
+        assert auto[0] > plain[0] + 0.01  # merged labels
+        assert (auto[2:4] < plain[2:4]).all()  # log-loss of student and merge
+        assert auto[0] > np.mean([t[method]["floors"] for t in trials], axis=0).max() - 0.01
