@@ -5,9 +5,10 @@
 For each mixture of teachers and method, without and with `calibrate="auto"`: accuracy of the merged labels of the
 transfer set, accuracy and log-loss of a k-NN student on the test, log-loss and calibration error of the merged
 `predict_proba` (UnifiedEnsemble) there; beside it the accuracy with the best constant floor, which nobody could know.
-Then six teachers of digits of which one answers at random, or is silent about 30 % of the rows. With --data, a folder
-with `tinyimagenet_lite0_pca256.npz`, network teachers of the paper's size (see `benchmarks.paper`) are added.
-Results are saved as JSON and a figure; finished parts are not run again.
+Then six teachers of digits of which one answers at random, or is silent about 30 % of the rows, and what calibration
+gains for class lists that overlap more and more. With --data, a folder with `tinyimagenet_lite0_pca256.npz`, network
+teachers of the paper's size (see `benchmarks.paper`) are added. Results are saved as JSON and a figure; finished
+parts are not run again.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ SETTINGS: dict[str, tuple[str, str, int, int, int]] = {
     "points, logistic, 10 of 5-9": ("points", "logistic", 10, 5, 9),
     "texts, mixed, 10 of 4-8": ("texts", "mixed", 10, 4, 8),
 }
+#: Number of teachers, shortest and longest class list, for the rule of calibrate="auto".
+OVERLAPS = [(10, 2, 2), (8, 2, 3), (6, 2, 4), (5, 3, 4), (4, 4, 5), (3, 5, 6), (2, 6, 8)]
 MEASURES = ["labels", "student", "student log-loss", "merge log-loss", "merge ECE"]
 
 
@@ -160,6 +163,23 @@ def silent(seed: int, kind: str, copies: int = 20) -> dict[str, Any]:
     return out
 
 
+def overlap(seed: int, kind: str) -> list[dict[str, Any]]:
+    """Measure what `calibrate=True` gains for lists that overlap more and more."""
+    warnings.simplefilter("ignore")
+    found = []
+    for n_teachers, smallest, largest in OVERLAPS:
+        trial = make_trial(seed, kind, n_teachers, smallest, largest)
+        outputs = TeacherOutputs(trial.teachers)
+        log_p = outputs.fit_transform(trial.X_unlabelled)
+        lists, y = outputs.class_lists_, trial.y_unlabelled
+        tempered = TeacherCalibrator(lists).fit_transform(log_p)
+        row: dict[str, Any] = {"spare": (log_p.shape[1] - n_teachers - 9) / n_teachers}
+        for method in ("mf_lf", "ce"):
+            row[method] = label_accuracy(tempered, lists, method, y) - label_accuracy(log_p, lists, method, y)
+        found.append(row)
+    return found
+
+
 def networks(seed: int, folder: Path) -> dict[str, Any]:
     """Network teachers on the Tiny-ImageNet features: merged labels and a logistic student, on the test."""
     from benchmarks.paper.experiments import EXPERIMENTS
@@ -184,22 +204,29 @@ def networks(seed: int, folder: Path) -> dict[str, Any]:
     return out
 
 
+def save(found: dict[str, Any], file: Path) -> None:
+    """Write with four digits: more would only make the file long."""
+    rounded = json.loads(json.dumps(found), parse_float=lambda value: round(float(value), 4))
+    file.write_text(json.dumps(rounded, separators=(",", ":")))
+
+
 def run(args: argparse.Namespace, found: dict[str, Any], file: Path) -> None:
     """Run what is not there yet, and save after every part."""
     seeds = range(args.first, args.first + args.seeds)
     parts: dict[str, Any] = {name: (mixture, setting) for name, setting in SETTINGS.items()}
     parts |= {f"noise, {kind}": (broken, kind) for kind in ("mixed", "votes", "networks")}
     parts |= {f"silence, {kind}": (silent, kind) for kind in ("mixed", "networks")}
+    parts |= {f"overlap, {kind}": (overlap, kind) for kind in ("mixed", "votes", "networks")}
     for name, (function, setting) in parts.items():
         if name not in found and args.only in name:
             few = seeds[:8] if name.startswith(("points", "texts")) else seeds
             found[name] = Parallel(n_jobs=args.n_jobs)(delayed(function)(seed, setting) for seed in few)
-            file.write_text(json.dumps(found, indent=0))
+            save(found, file)
             print(name, "done", flush=True)
     if args.data and "Tiny-ImageNet networks" not in found and args.only in "Tiny-ImageNet networks":
         trials = range(700, 700 + args.trials)
         found["Tiny-ImageNet networks"] = [networks(seed, args.data) for seed in trials]
-        file.write_text(json.dumps(found, indent=0))
+        save(found, file)
 
 
 def show(found: dict[str, Any]) -> None:
@@ -223,6 +250,13 @@ def show(found: dict[str, Any]) -> None:
         for method in NAMES:
             cells = {k: np.mean([t[method][k] for t in found[name]], axis=0).round(3) for k in ("complete", "silent")}
             print(method, {k: v.tolist() for k, v in cells.items()})
+    for name in (n for n in found if n.startswith("overlap")):
+        print(f"\n{name}: spare comparisons per teacher, gain of MF-LF and CE")
+        for k, setting in enumerate(OVERLAPS):
+            print(
+                setting,
+                [round(float(np.mean([t[k][key] for t in found[name]])), 3) for key in ("spare", "mf_lf", "ce")],
+            )
     for method in ("mf_lf", "ce") if "Tiny-ImageNet networks" in found else ():
         rows = [trial[method] for trial in found["Tiny-ImageNet networks"]]
         print("Tiny-ImageNet", method, {k: np.mean([r[k] for r in rows], axis=0).round(4).tolist() for k in rows[0]})

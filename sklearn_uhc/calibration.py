@@ -30,6 +30,8 @@ __all__ = ["TeacherCalibrator"]
 
 #: Weight of a teacher whose answers are noise to the others: it only decides what nobody else speaks of.
 NOISE_WEIGHT = 1e-3
+#: Patterns of silent teachers that `fit` looks at, the most frequent ones: each needs matrices of its own.
+MAX_PATTERNS = 100
 
 
 class TeacherCalibrator(TransformerMixin, BaseEstimator):
@@ -188,12 +190,15 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
     def _parts(self, X: NDArray[Any], weight: NDArray[Any]) -> Iterator[Part]:
         """Rows by silent teachers, in chunks of bounded memory."""
         space = self.label_space_
-        for rows, teachers, part, columns, classes in patterns(silent_teachers(X, space.blocks), space):
+        found = patterns(silent_teachers(X, space.blocks), space)
+        for pattern in sorted(found, key=lambda p: -len(p.rows))[:MAX_PATTERNS]:
+            rows, teachers, part, columns, classes = pattern
             blocks = Blocks.from_label_space(part)
-            merge, found = prepare(blocks, weight[teachers])
-            for chunk in chunks(len(rows), 64 * (X.shape[1] + space.n_classes)) if found else ():
-                answers = X[np.ix_(rows[chunk], columns)]
-                yield Part(answers, teachers, classes, weight[teachers], blocks, merge, found)
+            merge, compared = prepare(blocks, weight[teachers])
+            complete = (len(rows), len(columns)) == X.shape  # then no copies are made
+            for chunk in chunks(len(rows), 64 * (X.shape[1] + space.n_classes)) if compared else ():
+                answers = X[chunk] if complete else X[np.ix_(rows[chunk], columns)]
+                yield Part(answers, teachers, classes, weight[teachers], blocks, merge, compared)
 
     def _learn(self, X: NDArray[Any]) -> None:
         """Alternate between merging all teachers but one and fitting that one to the merge."""
