@@ -218,16 +218,22 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
                 UserWarning,
                 stacklevel=4,
             )
-        xp = array_namespace(X)
         for pattern in patterns(silent, self.label_space_):
-            rows, columns = xp.asarray(pattern.rows), xp.asarray(pattern.columns)
             part = self._restrict(pattern)
-            answers = xp.take(X[rows], columns, axis=1)
-            Q = None if out is None else part._new_labels(answers)
-            report = report.then(part._solve(answers, Q))
-            if out is not None:
-                out[rows] = self._spread(Q, part._blocks.like(answers[:1]), xp.asarray(pattern.classes))
+            for some in chunks(len(pattern.rows), 2 * X.dtype.itemsize * (X.shape[1] + len(self.classes_))):
+                report = report.then(self._solve_pattern(X, out, part, pattern, pattern.rows[some]))
         return report
+
+    def _solve_pattern(self, X: Any, out: Any, part: Any, pattern: Pattern, rows: NDArray[np.int_]) -> Merged:
+        """Solve for rows about which the same teachers are silent; `part` is the method for those that are not."""
+        xp = array_namespace(X)
+        answers = xp.take(X[xp.asarray(rows)], xp.asarray(pattern.columns), axis=1)
+        Q = None if out is None else part._new_labels(answers)
+        merged: Merged = part._solve(answers, Q)
+        if out is not None:
+            blocks = part._blocks.like(answers[:1])
+            out[xp.asarray(rows)] = self._spread(Q, blocks, xp.asarray(pattern.classes))
+        return merged
 
     def _restrict(self, pattern: Pattern) -> Any:
         """Return the same method for some of the teachers."""
