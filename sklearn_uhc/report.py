@@ -14,6 +14,7 @@ from sklearn_uhc._answers import check_answers, silent_teachers
 from sklearn_uhc._rows import chunks
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.metrics import pairwise_agreement
 from sklearn_uhc.soft_labels import LogitFactorization
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.teachers import TeacherOutputs
@@ -55,9 +56,10 @@ def teacher_report(
         "teachers", one entry each: `teacher` (its number), `name`, `n_classes`, `classes`; `coverage`, the share of
         rows it answers; `confidence`, the mean of its largest probability; `temperature` and `weight` of
         `TeacherCalibrator`, and `left`, why it has no temperature; `shared`, how many of its classes others know;
-        `agreement`, how often it prefers the same as others among the classes it shares with each; `residual`, its
-        mean Kullback-Leibler divergence from the merge (MF-LF at temperature 1, calibrated). "pairs": `first`,
-        `second`, `shared` and `agreement` of teachers that share two classes or more. What cannot be told is None.
+        `agreement`, how often it prefers the same as others among the classes it shares with each
+        (`pairwise_agreement`); `residual`, its mean Kullback-Leibler divergence from the merge (MF-LF at temperature
+        1, calibrated). "pairs": `first`, `second`, `shared` and `agreement` of teachers that share two classes or
+        more. What cannot be told is None.
 
     Examples
     --------
@@ -74,9 +76,10 @@ def teacher_report(
     blocks = Blocks.from_label_space(space)
     lists, silent = space.class_lists, silent_teachers(Z, space.blocks)
     calibrator = TeacherCalibrator(lists, abstain=True).fit(Z)
-    agree, shared = agreement_of_pairs(Z, space)
+    agree: Floats = pairwise_agreement(Z, lists).filled(np.nan)
+    np.fill_diagonal(agree, np.nan)
+    shared = space.mask.astype(int) @ space.mask.T.astype(int)
     residual = _residuals(calibrator.transform(Z), silent, lists, blocks)
-    counts = np.where(np.eye(len(lists), dtype=bool), 0, shared)
     rows = []
     for i, labels in enumerate(lists):
         answered = Z[~silent[:, i]][:, space.blocks[i]]
@@ -93,7 +96,7 @@ def teacher_report(
                 "weight": float(calibrator.weights_[i]),
                 "left": calibrator.left_.get(i),
                 "shared": int((space.mask[i] & (space.mask.sum(axis=0) > 1)).sum()),
-                "agreement": _number(np.average(agree[i, known], weights=counts[i, known]) if len(known) else np.nan),
+                "agreement": _number(np.average(agree[i, known], weights=shared[i, known]) if len(known) else np.nan),
                 "residual": _number(residual[i]),
             }
         )
@@ -121,25 +124,6 @@ def _answers(teachers: Any, X: Any, log_p: Any, class_lists: Any) -> tuple[list[
         raise ValueError(f"log_p has {Z.shape[1]} columns, but the class lists name {space.n_outputs} classes in all.")
     check_answers(Z, space.blocks, abstain=True, name="log_p")
     return [f"teacher {i}" for i in range(space.n_teachers)], space, Z
-
-
-def agreement_of_pairs(Z: Floats, space: LabelSpace) -> tuple[Floats, NDArray[np.int_]]:
-    """Return how often two teachers prefer the same of the classes they share, (N, N), NaN where there is no telling.
-
-    And how many classes they share.
-    """
-    N = space.n_teachers
-    agree, shared = np.full((N, N), np.nan), space.mask.astype(int) @ space.mask.T.astype(int)
-    for i in range(N):
-        for j in range(i):
-            common, at_i, at_j = np.intersect1d(space.columns[i], space.columns[j], return_indices=True)
-            if len(common) > 1:
-                first, second = Z[:, space.blocks[i]][:, at_i], Z[:, space.blocks[j]][:, at_j]
-                both = ~(np.isnan(first[:, 0]) | np.isnan(second[:, 0]))
-                if both.any():
-                    same = first[both].argmax(axis=1) == second[both].argmax(axis=1)
-                    agree[i, j] = agree[j, i] = same.mean()
-    return agree, shared
 
 
 def _residuals(Z: Floats, silent: NDArray[np.bool_], lists: Any, blocks: Blocks) -> Floats:

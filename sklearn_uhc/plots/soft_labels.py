@@ -91,7 +91,9 @@ class SoftLabelDisplay:
         display : SoftLabelDisplay
         """
         check_is_fitted(estimator, "method_")
-        Q = np.asarray(estimator.method_.transform(teacher_answers(estimator, X)))
+        log_p = teacher_answers(estimator, X)
+        log_p = log_p if estimator.calibrator_ is None else estimator.calibrator_.transform(log_p)
+        Q = np.asarray(estimator.method_.transform(log_p))
         return cls(Q, classes=estimator.classes_, class_weight=estimator.class_weight_).plot(ax, kind=kind)
 
     def plot(self, ax: Any = None, *, kind: str = "mean") -> SoftLabelDisplay:
