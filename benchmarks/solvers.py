@@ -248,8 +248,8 @@ def share_in_fit(n: int, n_trees: int) -> dict[str, float]:
     }
     merging = {}
     for name, method in methods.items():
-        merging[name], Q = best_time(lambda method=method: method(outputs.class_lists_).fit_transform(log_p), 1)
-    training = best_time(lambda: SoftLabelClassifier(forest).fit(X[:n], Q), 1)[0]
+        merging[name], Q = best_time(lambda method=method: method(outputs.class_lists_).fit_transform(log_p))
+    training = best_time(lambda: SoftLabelClassifier(forest).fit(X[:n], Q), 2)[0]
     share = {name: t / (reading + t + training) for name, t in merging.items()}
     print(f"fit on {n} rows: reading {reading:.1f} s, training {training:.1f} s, soft labels", merging)
     print("share of the soft-label step:", {k: f"{100 * v:.1f} %" for k, v in share.items()}, flush=True)
