@@ -45,7 +45,9 @@ def label_ticks(axis: Any, labels: Iterable[Any], *, upright: bool | None = None
     many = len(texts) > 15
     if upright is None:
         upright = many or len(texts) * max(map(len, texts)) > 60
-    axis.set_ticks(range(len(texts)), texts, rotation=90 if upright else 0, fontsize=7 if many else 9)
+    # Names are no formulas: "$" in them is a dollar.
+    look = {"rotation": 90 if upright else 0, "fontsize": 7 if many else 9, "parse_math": False}
+    axis.set_ticks(range(len(texts)), texts, **look)
 
 
 def text_width(labels: Iterable[Any], size: float = 0.08) -> float:
