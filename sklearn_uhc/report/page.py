@@ -8,8 +8,8 @@ import io
 from collections.abc import Iterable
 from html import escape
 from typing import Any
-from unicodedata import category
 
+from sklearn_uhc.plots._drawing import printable
 from sklearn_uhc.report.style import CSS
 from sklearn_uhc.report.words import Table, pair_table, row_table, summary, teacher_table
 
@@ -138,11 +138,8 @@ def _cell(cell: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Escape what came from outside, and replace what no page may hold: control characters and half characters."""
-    allowed = (
-        c if category(c) not in ("Cc", "Cs") else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
-    return escape("".join(allowed))
+    """Escape what came from outside."""
+    return escape(printable(text))
 
 
 def _plot(display: Any) -> str:

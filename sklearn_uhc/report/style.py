@@ -25,7 +25,7 @@ CSS = """
 .uhc-report tr.marked { background: #fff6e9; font-weight: 600; }
 .uhc-report tr.marked td:first-child { box-shadow: inset .3rem 0 #b35900; }
 .uhc-report img { display: block; max-width: 100%; height: auto; }
-.uhc-report details { margin: .2rem 0; }
+.uhc-report details { margin: 0; }
 .uhc-report summary { cursor: pointer; }
 .uhc-report dt { font-weight: 600; }
 .uhc-report dd { margin: 0 0 .4rem 1.2rem; }
@@ -34,7 +34,8 @@ CSS = """
   .uhc-report { max-width: none; padding: 0; font-size: 10pt; print-color-adjust: exact; }
   .uhc-report .box { overflow: visible; }
   .uhc-report table { font-size: 8pt; }
-  .uhc-report th, .uhc-report td { padding: .2rem .35rem; white-space: normal; }
+  .uhc-report th, .uhc-report td { padding: .2rem .35rem; }
+  .uhc-report th, .uhc-report .short { white-space: normal; }
   .uhc-report td.long { min-width: 0; }
   .uhc-report img { min-width: 0 !important; }
   .uhc-report tr, .uhc-report img, .uhc-report .warnings { break-inside: avoid; }

@@ -96,7 +96,7 @@ def _noisy(report: dict[str, Any]) -> list[str]:
 
 
 def _contradicting(report: dict[str, Any]) -> str:
-    guilty = [teacher for teacher in report["teachers"] if contradicts(teacher)]
+    guilty = contradicting(report)
     if not guilty:
         return ""
     who = _listed([f"{_who(teacher)}, {_percent(teacher['agreement'])}" for teacher in guilty], " and ")
@@ -131,22 +131,24 @@ def is_noise(teacher: dict[str, Any]) -> bool:
     return bool(teacher["weight"] < 1)
 
 
-def contradicts(teacher: dict[str, Any]) -> bool:
-    """Whether a teacher contradicts the others more often than not."""
-    return teacher["agreement"] is not None and not is_noise(teacher) and teacher["agreement"] < LEAST_AGREEMENT
+def contradicting(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return teachers that contradict the others more often than not; where one is noise, it is to blame."""
+    if any(is_noise(teacher) for teacher in report["teachers"]):
+        return []
+    return [t for t in report["teachers"] if t["agreement"] is not None and t["agreement"] < LEAST_AGREEMENT]
 
 
 def teacher_table(report: dict[str, Any]) -> Table:
     """Show every teacher; the last column says why it has no temperature."""
     head = ("teacher", "classes", "n", "shared", "coverage", "confidence", "temperature", "weight", "agreement")
-    rows, marked = [], set()
+    rows, marked, guilty = [], set(), contradicting(report)
     for k, teacher in enumerate(report["teachers"]):
         coverage = _percent(teacher["coverage"])
         temperature = None if teacher["left"] else teacher["temperature"]
         numbers = [teacher["confidence"], temperature, teacher["weight"], teacher["agreement"], teacher["residual"]]
         counts = [str(teacher["n_classes"]), str(teacher["shared"]), coverage]
         rows.append([label_of(teacher), teacher["classes"], *counts, *map(_number, numbers)])
-        if is_noise(teacher) or contradicts(teacher) or teacher["coverage"] == 0:
+        if is_noise(teacher) or teacher in guilty or teacher["coverage"] == 0:
             marked.add(k)
     return Table((*head, "residual"), rows, 2, marked)
 
