@@ -11,7 +11,7 @@ from sklearn_uhc.plots import (
     SoftLabelDisplay,
     TeacherAgreementDisplay,
 )
-from sklearn_uhc.report import teacher_report
+from sklearn_uhc.report import TeacherReport, teacher_report
 from sklearn_uhc.soft_labels import (
     CrossEntropyUnifier,
     LogitFactorization,
@@ -37,6 +37,7 @@ __all__ = [
     "TeacherAgreementDisplay",
     "TeacherCalibrator",
     "TeacherOutputs",
+    "TeacherReport",
     "TorchTeacher",
     "UnifiedEnsemble",
     "pairwise_agreement",

@@ -53,6 +53,12 @@ def fifty():
 # Who knows which class
 
 
+def test_names_are_not_formulas():
+    display = ClassOverlapDisplay.from_class_lists([["$\\frac{$", "half \ud800", "tab\tbed"]])
+    assert ticks(display.ax_.xaxis) == ["$\\frac{$", "half \N{REPLACEMENT CHARACTER}", "tab bed"]
+    display.figure_.canvas.draw()
+
+
 def test_overlap_draws_the_mask_group_by_group():
     lists = [["a", "d"], ["b", "c"], ["d", "e"]]
     display = ClassOverlapDisplay.from_class_lists(lists, teacher_names=["first", "second", "third"])

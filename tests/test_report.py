@@ -1,6 +1,7 @@
 """What can be said about teachers without labels."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_uhc import LabelSpace, TeacherCalibrator, teacher_report
+from sklearn_uhc import LabelSpace, LogitFactorization, TeacherCalibrator, teacher_report
 from tests.helpers import random_lists, random_outputs
 
 
@@ -67,12 +68,181 @@ def test_residual_is_zero_if_all_agree():
         assert row["agreement"] == 1
 
 
+def test_what_the_lists_determine():
+    lists = [["cat", "dog"], ["dog", "cow"], ["ant", "bee"]]
+    space = teacher_report(log_p=np.zeros((5, 6)), class_lists=lists)["space"]
+    assert space["summary"] == LabelSpace(lists).describe()
+    assert (space["n_teachers"], space["n_classes"]) == (3, 5)
+    assert space["groups"] == [["ant", "bee"], ["cat", "cow", "dog"]]
+    assert [(item["class"], item["teacher"]) for item in space["known_by_one"]] == [
+        ("ant", 2),
+        ("bee", 2),
+        ("cat", 0),
+        ("cow", 1),
+    ]
+
+
+def answers(seed=0, n=300, silent=False):
+    """Six teachers of eight classes that agree up to noise."""
+    rng = np.random.default_rng(seed)
+    lists = random_lists(rng, 8, 6, 4, 6)
+    Z = random_outputs(rng, lists, n, spread=2.0, noise=0.7)
+    if silent:
+        for i, block in enumerate(LabelSpace(lists).blocks):
+            Z[40 * i : 40 * i + 60, block] = np.nan
+        Z[-7:] = np.nan
+    return lists, Z
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_rows_are_those_with_the_largest_reconciliation_error(silent):
+    lists, Z = answers(silent=silent)
+    report = teacher_report(log_p=Z, class_lists=lists, n_rows=8)
+    log_p = TeacherCalibrator(lists, abstain=True).fit_transform(Z)
+    heard = np.flatnonzero(~np.isnan(log_p).all(axis=1))
+    method = LogitFactorization(lists, temperature=1.0, abstain=True).fit(log_p[heard])
+    error, Q = method.reconciliation_error(log_p[heard]), method.transform(log_p[heard])
+    worst = np.argsort(-error)[:8]
+    assert [row["row"] for row in report["rows"]] == heard[worst].tolist()
+    np.testing.assert_allclose([row["error"] for row in report["rows"]], error[worst], rtol=1e-10)
+    assert [row["says"] for row in report["rows"]] == method.classes_[Q[worst].argmax(axis=1)].tolist()
+    assert report["n_unanswered"] == (7 if silent else 0)
+
+
+def test_what_the_teachers_say_that_contradict_a_row_most():
+    lists, Z = answers()
+    space = LabelSpace(lists)
+    report = teacher_report(log_p=Z, class_lists=lists, n_rows=3)
+    log_p = TeacherCalibrator(lists).fit_transform(Z)
+    Q = LogitFactorization(lists, temperature=1.0).fit_transform(log_p)
+    for row in report["rows"]:
+        p, q = np.exp(log_p[row["row"]]), Q[row["row"]]
+        apart = []
+        for block, columns in zip(space.blocks, space.columns, strict=True):
+            restricted = q[columns] / q[columns].sum()
+            apart.append((p[block] * np.log(p[block] / restricted)).sum())
+        assert np.mean(apart) == pytest.approx(row["error"])
+        assert [other["teacher"] for other in row["contradicted_by"]] == np.argsort(apart)[::-1][:2].tolist()
+        for other in row["contradicted_by"]:
+            i = other["teacher"]
+            assert other["says"] == lists[i][p[space.blocks[i]].argmax()]
+            assert other["merge_says"] == lists[i][q[space.columns[i]].argmax()]
+            assert other["divergence"] == pytest.approx(apart[i])
+
+
+def test_a_noisy_teacher_does_not_hide_the_rows_that_others_differ_on():
+    lists, Z = answers()
+    block = LabelSpace(lists).blocks[4]
+    Z[:, block] = 10 * np.random.default_rng(1).normal(size=Z[:, block].shape)
+    report = teacher_report(log_p=Z, class_lists=lists)
+    assert report["teachers"][4]["weight"] < 1
+    assert report["rows"]
+    assert all(other["teacher"] != 4 for row in report["rows"] for other in row["contradicted_by"])
+
+
+def warnings_about(report):
+    marks = {
+        "do not connect": "groups",
+        "is noise": "noise",
+        "less than half": "contradiction",
+        "No row is answered": "mute",
+        "No temperature": "alone",
+        "one teacher only": "single",
+        "No teacher answers": "unanswered",
+    }
+    return [next(name for mark, name in marks.items() if mark in line) for line in report["warnings"]]
+
+
+def test_no_warning_without_reason():
+    lists, Z = answers()
+    assert teacher_report(log_p=Z, class_lists=lists)["warnings"] == []
+
+
+def test_warnings_name_what_is_wrong():
+    lists, Z = answers()
+    assert warnings_about(teacher_report(log_p=Z[:, :4], class_lists=[list("abcd")])) == ["single"]
+
+    noisy, block = Z.copy(), LabelSpace(lists).blocks[4]
+    noisy[:, block] = 10 * np.random.default_rng(1).normal(size=Z[:, block].shape)
+    report = teacher_report(log_p=noisy, class_lists=lists)
+    assert warnings_about(report) == ["noise"]
+    assert report["warnings"][0].startswith("Teacher 4 ")
+
+    apart = teacher_report(log_p=Z[:, :6], class_lists=[list("abc"), list("def")])
+    assert warnings_about(apart) == ["groups", "alone"]
+    assert "{a, b, c}; {d, e, f}" in apart["warnings"][0]
+    assert "teacher 0 and teacher 1" in apart["warnings"][1]
+
+    silent = Z.copy()
+    silent[:7] = np.nan
+    report = teacher_report(log_p=silent, class_lists=lists)
+    assert warnings_about(report) == ["unanswered"]
+    assert "7 of 300 rows" in report["warnings"][0]
+
+    silent = Z.copy()
+    silent[:, LabelSpace(lists).blocks[2]] = np.nan
+    assert warnings_about(teacher_report(log_p=silent, class_lists=lists)) == ["mute"]
+
+
+@pytest.mark.parametrize(("n_right", "kind"), [(1, "contradiction"), (2, "noise"), (4, "noise")])
+def test_misnamed_classes_are_warned_of(n_right, kind):
+    Z = 3 * np.random.default_rng(0).normal(size=(300, 4))
+    lists = [*[list("abcd")] * n_right, list("badc")]
+    names = [f"number {i}" for i in range(n_right + 1)]
+    report = teacher_report(log_p=np.hstack([Z] * len(lists)), class_lists=lists, teacher_names=names)
+    assert warnings_about(report) == [kind]
+    assert f"eacher {n_right} (number {n_right})" in report["warnings"][0]
+    assert ("eacher 0" in report["warnings"][0]) == (kind == "contradiction")  # nobody can tell which of two is wrong
+
+
+def test_names_of_teachers():
+    lists, Z = answers(n=50)
+    report = teacher_report(log_p=Z, class_lists=lists, teacher_names=list("ABCDEF"))
+    assert [row["name"] for row in report["teachers"]] == list("ABCDEF")
+    assert "5 F" in str(report)
+    with pytest.raises(ValueError, match="2 names for 6 teachers"):
+        teacher_report(log_p=Z, class_lists=lists, teacher_names=["A", "B"])
+
+
+def test_text():
+    lists, Z = answers()
+    report = teacher_report(log_p=Z, class_lists=[[f"class {k}" for k in labels] for labels in lists])
+    text = str(report)
+    assert repr(report) == text
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 120
+    table = lines[lines.index("Teachers") + 1 :][:8]
+    assert table[0].startswith("teacher    n  shared  coverage  confidence  temperature")
+    assert len({len(line) for line in table}) == 1
+    for line, row in zip(table[2:], report["teachers"], strict=True):
+        assert line.split()[-1] == f"{row['residual']:.2f}"
+    assert "Warnings" not in text
+    assert f"{report['rows'][0]['says']} ({report['rows'][0]['probability']:.2f})" in text
+
+
+def test_text_of_next_to_nothing():
+    report = teacher_report(log_p=np.full((3, 2), np.nan), class_lists=[["a\nb", "c" * 99]])
+    assert report["rows"] == report["pairs"] == []
+    assert "none" in str(report)
+    assert warnings_about(report) == ["mute", "single", "unanswered"]
+
+
+def test_survives_pickling():
+    lists, Z = answers(n=50)
+    report = teacher_report(log_p=Z, class_lists=lists)
+    again = pickle.loads(pickle.dumps(report))
+    assert again == report
+    assert str(again) == str(report)
+
+
 def test_frames():
     pandas = pytest.importorskip("pandas")
     Z = np.random.default_rng(3).normal(size=(40, 6))
     report = teacher_report(log_p=Z, class_lists=[["a", "b", "c"]] * 2, as_frame=True)
     assert isinstance(report["teachers"], pandas.DataFrame)
     assert len(report["pairs"]) == 1
+    assert report["rows"]["error"].is_monotonic_decreasing
+    assert str(report) == str(teacher_report(log_p=Z, class_lists=[["a", "b", "c"]] * 2))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import ClassOverlapDisplay, HeterogeneousDistiller, SoftLabelDisplay, TeacherAgreementDisplay
+from sklearn_uhc import (
+    ClassOverlapDisplay,
+    HeterogeneousDistiller,
+    SoftLabelDisplay,
+    TeacherAgreementDisplay,
+    teacher_report,
+)
 
 X, y = load_digits(return_X_y=True)
 X_unlabelled, X_test, y_test = X[900:1400], X[1400:], y[1400:]
@@ -100,3 +106,13 @@ for row, data, title in zip(axes, (X_unlabelled, noise), ("digits", "from elsewh
     SoftLabelDisplay.from_estimator(good, data, kind="entropy", ax=row[2])
     row[0].set_ylabel(title)
 plt.show()
+
+# %%
+# All of it on one page
+# ---------------------
+# ``teacher_report`` looks for all this at once and says what is wrong, here of the misnamed teacher. It shows itself as
+# below; ``report.to_html("report.html")`` saves the page, to send to a colleague.
+
+log_p = good.teacher_outputs_.transform(X_unlabelled)
+misnamed = [*lists[:2], wrong[2], lists[3]]
+teacher_report(log_p=log_p, class_lists=misnamed, teacher_names=["A", "B", "C", "D"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
+from unicodedata import category
 
 from sklearn_uhc.teachers.holder import kind_of_teacher
 
@@ -33,9 +34,16 @@ def names_of_teachers(n: int, names: Sequence[str] | None = None, teachers: Sequ
     return [f"teacher {i}" for i in range(n)]
 
 
+def printable(text: str) -> str:
+    """Replace what neither plots nor pages can hold: control characters and halves of characters."""
+    return "".join(
+        c if category(c) not in ("Cc", "Cs") else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
 def shorten(label: Any) -> str:
     """Return a label as short as a tick can take it."""
-    text = str(label)
+    text = printable(str(label))
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
 
 
@@ -45,7 +53,9 @@ def label_ticks(axis: Any, labels: Iterable[Any], *, upright: bool | None = None
     many = len(texts) > 15
     if upright is None:
         upright = many or len(texts) * max(map(len, texts)) > 60
-    axis.set_ticks(range(len(texts)), texts, rotation=90 if upright else 0, fontsize=7 if many else 9)
+    # Names are no formulas: "$" in them is a dollar.
+    look = {"rotation": 90 if upright else 0, "fontsize": 7 if many else 9, "parse_math": False}
+    axis.set_ticks(range(len(texts)), texts, **look)
 
 
 def text_width(labels: Iterable[Any], size: float = 0.08) -> float:

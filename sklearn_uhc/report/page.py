@@ -1,0 +1,162 @@
+"""The report as one HTML page that needs nothing else: no network, no scripts, no other files."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import io
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+from sklearn_uhc.plots._drawing import printable
+from sklearn_uhc.report.style import CSS
+from sklearn_uhc.report.words import Table, pair_table, row_table, summary, teacher_table
+
+TITLE = "What the merge rests on"
+#: Plots of more teachers or classes cannot be read.
+MOST_DRAWN = 200
+#: Cells with more letters are wrapped, lists of classes folded.
+LONGEST_LINE = 32
+#: Pixels per inch of the files, and on the page.
+FILE_DPI, PAGE_DPI = 160, 88
+
+COLUMNS = {
+    "n, shared": "how many classes the teacher knows, and how many of them others know too",
+    "coverage": "share of the rows that it answers",
+    "confidence": "mean of its largest probability",
+    "temperature": "above 1: it is more confident than the others bear out, and is held back; -: could not be told",
+    "weight": "1, or 0.001 for a teacher that is noise to the others",
+    "agreement": "how often it prefers the same as others among the classes that it shares with each; -: shares fewer "
+    "than two",
+    "residual": "mean Kullback-Leibler divergence from the merge; 0: the merge says what it says",
+}
+
+
+def page(report: dict[str, Any], displays: dict[str, Any]) -> str:
+    """Return a whole page."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<title>{TITLE}</title>\n</head>\n<body style="margin:0">\n{fragment(report, displays)}\n</body>\n</html>\n'
+    )
+
+
+def fragment(report: dict[str, Any], displays: dict[str, Any]) -> str:
+    """Return the report for a notebook: all of its style holds within its own box."""
+    plots = {name: _plot(display) for name, display in displays.items()}
+    parts = [
+        f"<h1>{TITLE}</h1>",
+        f"<p>{_text(' '.join(summary(report)))}</p>",
+        _warnings(report["warnings"]),
+        "<h2>Teachers</h2>",
+        _table(teacher_table(report)),
+        _glossary(),
+        "<h2>Who knows which class</h2>",
+        plots["overlap"],
+        "<h2>Who agrees with whom</h2>",
+        *_agreement(report, plots["agreement"]),
+        "<h2>What a student would be taught</h2>",
+        *_soft_labels(plots.get("soft_labels")),
+        "<h2>Rows hardest to reconcile</h2>",
+        *_rows(report),
+    ]
+    return f'<style>{CSS}</style>\n<div class="uhc-report">\n' + "\n".join(parts) + "\n</div>"
+
+
+def _warnings(lines: Iterable[str]) -> str:
+    items = "".join(f"<li>{_text(line)}</li>" for line in lines)
+    if not items:
+        return '<p class="fine">Nothing stands out as wrong.</p>'
+    return f'<div class="warnings"><strong>Look at this first</strong><ul>{items}</ul></div>'
+
+
+def _glossary() -> str:
+    items = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>" for name, meaning in COLUMNS.items())
+    return f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>"
+
+
+def _agreement(report: dict[str, Any], plot: str) -> list[str]:
+    if not report["pairs"]:
+        return ["<p>No two teachers can be compared: none share two classes or more.</p>"]
+    text = "How often two teachers choose the same of the classes that both know. Hatched: they share fewer than two."
+    return [f"<p>{text}</p>", plot, "<h3>Pairs that disagree most</h3>", _table(pair_table(report))]
+
+
+def _soft_labels(plot: str | None) -> list[str]:
+    if plot is None:
+        return ["<p>Nothing: no teacher answers any row.</p>"]
+    text = (
+        "The mean soft label of every class over the rows, as it is and as balance makes it. A class that is hardly "
+        "there will hardly be learnt."
+    )
+    return [f"<p>{text}</p>", plot]
+
+
+def _rows(report: dict[str, Any]) -> list[str]:
+    if not report["rows"]:
+        return ["<p>None: the merge contradicts no teacher.</p>"]
+    text = (
+        "Rows on which the merge is furthest from the teachers, those first. Error: mean divergence from the teachers "
+        "that answer and are not noise. Probabilities in brackets are calibrated. Look at these rows: teachers may be "
+        "wrong about them, or they show none of the classes."
+    )
+    return [f"<p>{text}</p>", _table(row_table(report))]
+
+
+def _table(table: Table) -> str:
+    """Write a table in a box of its own, in which it scrolls if it is too wide."""
+    kind = [f'<{{0}} class="{_kind(table, k)}">' for k in range(len(table.head))]
+    head = "".join(f"{tag.format('th')}{name}</th>" for tag, name in zip(kind, table.head, strict=True))
+    body = "".join(
+        ('<tr class="marked">' if k in table.marked else "<tr>")
+        + "".join(f"{tag.format('td')}{_cell(cell)}</td>" for tag, cell in zip(kind, row, strict=True))
+        + "</tr>"
+        for k, row in enumerate(table.rows)
+    )
+    return f'<div class="box"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _kind(table: Table, k: int) -> str:
+    """Tell numbers from text that stays on one line and text that does not."""
+    if k >= table.n_text:
+        return "number"
+    return "short" if all(len(_plain(row[k])) <= LONGEST_LINE for row in table.rows) else "long"
+
+
+def _plain(cell: Any) -> str:
+    return ", ".join(map(str, cell)) if isinstance(cell, list) else str(cell)
+
+
+def _cell(cell: Any) -> str:
+    """Escape a cell; a long list opens on a click."""
+    text = _plain(cell)
+    if not isinstance(cell, list) or len(text) <= LONGEST_LINE:
+        return _text(text)
+    few = text[:LONGEST_LINE].rpartition(", ")[0] or text[:LONGEST_LINE]
+    return f"<details><summary>{_text(few)}, …</summary>{_text(text)}</details>"
+
+
+def _text(text: str) -> str:
+    """Escape what came from outside."""
+    return escape(printable(text))
+
+
+def _plot(display: Any) -> str:
+    """Draw a display into the page, or say why not."""
+    if max(len(getattr(display, "classes", ())), len(getattr(display, "teacher_names", ()))) > MOST_DRAWN:
+        return f"<p>Not drawn: plots of more than {MOST_DRAWN} classes or teachers cannot be read.</p>"
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        return "<p>The plot needs matplotlib: <code>pip install 'sklearn-uhc[plots]'</code>.</p>"
+    figure = copy.copy(display).plot().figure_  # a copy, so that the report does not keep the figure
+    file = io.BytesIO()
+    width = round(float(figure.get_figwidth()) * PAGE_DPI)
+    figure.savefig(file, format="png", dpi=FILE_DPI)
+    plt.close(figure)
+    data = base64.b64encode(file.getvalue()).decode()
+    what = type(display).__name__.removesuffix("Display")
+    # Down to three quarters of its size a plot can be read; below that it scrolls.
+    size = f"width:{width}px;min-width:{round(0.75 * width)}px"
+    return f'<div class="box"><img alt="{what}" style="{size}" src="data:image/png;base64,{data}"></div>'

@@ -1,0 +1,246 @@
+"""The report in words and tables, which the text and the page share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from textwrap import fill
+from typing import Any
+
+#: Longer lists are cut.
+MOST_NAMED = 8
+#: Longer names are cut, in the text only.
+LONGEST_CELL = 36
+#: Letters in a line of the text.
+TEXT_WIDTH = 100
+#: A teacher that agrees with the others on less than this contradicts them.
+LEAST_AGREEMENT = 0.5
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of strings; a cell that is a list may be shortened by whoever shows it."""
+
+    head: tuple[str, ...]
+    rows: list[list[Any]]
+    n_text: int  #: columns from the left that hold text, not numbers
+    marked: set[int] = field(default_factory=set)  #: rows of teachers with whom something is wrong
+
+
+def label_of(teacher: dict[str, Any]) -> str:
+    """Name a teacher in tables and plots: number and name."""
+    i, name = teacher["teacher"], teacher["name"]
+    return name if name == f"teacher {i}" else f"{i} {name}"
+
+
+def summary(report: dict[str, Any]) -> list[str]:
+    """Say in a few sentences what the merge rests on."""
+    space, agreements = report["space"], [teacher["agreement"] for teacher in report["teachers"]]
+    known = [value for value in agreements if value is not None]
+    # The warning names the groups.
+    out = [
+        f"{space['summary'].partition(':')[0]}.",
+        f"The teachers were asked about {_count(report['n_samples'], 'unlabelled row')}.",
+    ]
+    out.append(_lonely(report))
+    if known:
+        mean = sum(known) / len(known)
+        out.append(f"On classes that they share, teachers choose the same in {_percent(mean)} of the cases on average.")
+    return [sentence for sentence in out if sentence]
+
+
+def _lonely(report: dict[str, Any]) -> str:
+    """Name the classes that one teacher alone knows."""
+    space, lonely = report["space"], report["space"]["known_by_one"]
+    if not lonely or space["n_teachers"] == 1:
+        return ""
+    if len(lonely) == 1:
+        (one,) = lonely
+        return f"One class is known to one teacher only: {one['class']} (teacher {one['teacher']})."
+    names = _listed([f"{item['class']} (teacher {item['teacher']})" for item in lonely])
+    share = "All" if len(lonely) == space["n_classes"] else str(len(lonely))
+    return f"{share} classes are known to one teacher only: {names}."
+
+
+def complaints(report: dict[str, Any]) -> list[str]:
+    """Say in plain words what is wrong; nothing if nothing is."""
+    found = [_unlinked(report), *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
+    if report["n_unanswered"]:
+        found.append(
+            f"No teacher answers for {report['n_unanswered']} of {report['n_samples']} rows: nothing is known about "
+            "them, and the distiller gives them no weight."
+        )
+    return [sentence for sentence in found if sentence]
+
+
+def _unlinked(report: dict[str, Any]) -> str:
+    groups = report["space"]["groups"]
+    if len(groups) == 1:
+        return ""
+    names = "; ".join("{" + _listed(group) + "}" for group in groups[:MOST_NAMED])
+    more = f"; and {len(groups) - MOST_NAMED} more" if len(groups) > MOST_NAMED else ""
+    return (
+        f"The class lists do not connect: no teacher links these {len(groups)} groups of classes: {names}{more}. How "
+        "probable one group is beside another is a guess. A teacher that knows classes of two groups would link them; "
+        "or the same class has two names."
+    )
+
+
+def _noisy(report: dict[str, Any]) -> list[str]:
+    return [
+        f"T{_who(teacher)[1:]} is noise to the others: it is far more confident than they bear out. Look at "
+        "the order of its classes; leave it out, or merge with teacher_weight='agreement', which hardly lets it count."
+        for teacher in report["teachers"]
+        if is_noise(teacher)
+    ]
+
+
+def _contradicting(report: dict[str, Any]) -> str:
+    guilty = contradicting(report)
+    if not guilty:
+        return ""
+    who = _listed([f"{_who(teacher)}, {_percent(teacher['agreement'])}" for teacher in guilty], " and ")
+    return (
+        f"On classes that they share with others, these choose the same in less than half of the cases: {who}. A "
+        "teacher may be wrong, its classes may be misnamed, or the rows show something else than it was taught."
+    )
+
+
+def _mute(report: dict[str, Any]) -> str:
+    mute = [_who(teacher) for teacher in report["teachers"] if teacher["coverage"] == 0]
+    return f"No row is answered by {_listed(mute, ' and ')}." if mute else ""
+
+
+def _alone(report: dict[str, Any]) -> list[str]:
+    """Say who could not be compared with the others, reason by reason."""
+    if report["space"]["n_teachers"] == 1:
+        return ["There is one teacher only: its answers cannot be compared with anything."]
+    reasons: dict[str, list[str]] = {}
+    for teacher in report["teachers"]:
+        if teacher["left"] and teacher["coverage"] > 0:
+            reasons.setdefault(teacher["left"], []).append(_who(teacher))
+    return [
+        f"No temperature for {_listed(who, ' and ')}: {reason}. "
+        f"{'Its' if len(who) == 1 else 'Their'} confidence is taken as it is."
+        for reason, who in reasons.items()
+    ]
+
+
+def is_noise(teacher: dict[str, Any]) -> bool:
+    """Whether the calibration found a teacher to be noise."""
+    return bool(teacher["weight"] < 1)
+
+
+def contradicting(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return teachers that contradict the others more often than not; where one is noise, it is to blame."""
+    if any(is_noise(teacher) for teacher in report["teachers"]):
+        return []
+    return [t for t in report["teachers"] if t["agreement"] is not None and t["agreement"] < LEAST_AGREEMENT]
+
+
+def teacher_table(report: dict[str, Any]) -> Table:
+    """Show every teacher; the last column says why it has no temperature."""
+    head = ("teacher", "classes", "n", "shared", "coverage", "confidence", "temperature", "weight", "agreement")
+    rows, marked, guilty = [], set(), contradicting(report)
+    for k, teacher in enumerate(report["teachers"]):
+        coverage = _percent(teacher["coverage"])
+        temperature = None if teacher["left"] else teacher["temperature"]
+        numbers = [teacher["confidence"], temperature, teacher["weight"], teacher["agreement"], teacher["residual"]]
+        counts = [str(teacher["n_classes"]), str(teacher["shared"]), coverage]
+        rows.append([label_of(teacher), teacher["classes"], *counts, *map(_number, numbers)])
+        if is_noise(teacher) or teacher in guilty or teacher["coverage"] == 0:
+            marked.add(k)
+    return Table((*head, "residual"), rows, 2, marked)
+
+
+def pair_table(report: dict[str, Any]) -> Table:
+    """Show the pairs of teachers that disagree most."""
+    labels = [label_of(teacher) for teacher in report["teachers"]]
+    rows = [
+        [labels[pair["first"]], labels[pair["second"]], str(pair["shared"]), _number(pair["agreement"])]
+        for pair in report["pairs"]
+    ]
+    return Table(("teacher", "and", "shared", "agreement"), rows, 2)
+
+
+def row_table(report: dict[str, Any]) -> Table:
+    """Show the rows hardest to reconcile, a line for every teacher that contradicts the merge."""
+    labels = [label_of(teacher) for teacher in report["teachers"]]
+    rows = []
+    for row in report["rows"]:
+        first = [str(row["row"]), _choice(row["says"], row["probability"]), _number(row["error"])]
+        for other in row["contradicted_by"]:
+            says = _choice(other["says"], other["probability"])
+            merge = _choice(other["merge_says"], other["merge_probability"])
+            rows.append([first[0], first[1], labels[other["teacher"]], says, merge, first[2]])
+            first = ["", "", ""]
+    head = ("row", "merge says", "contradicted by", "who says", "merge among its classes", "error")
+    return Table(head, rows, 5)
+
+
+def as_text(report: dict[str, Any]) -> str:
+    """Return the report for a terminal."""
+    parts = ["\n".join(["What the merge rests on", fill(" ".join(summary(report)), TEXT_WIDTH)])]
+    if report["warnings"]:
+        lines = [fill(line, TEXT_WIDTH, initial_indent="! ", subsequent_indent="  ") for line in report["warnings"]]
+        parts.append("\n".join(["Warnings", *lines]))
+    titles = ("Teachers", "Pairs that disagree most", "Rows hardest to reconcile")
+    for title, table in zip(titles, (teacher_table(report), pair_table(report), row_table(report)), strict=True):
+        parts.append(f"{title}\n{_draw(table) if table.rows else 'none'}")
+    return "\n\n".join(parts)
+
+
+def _draw(table: Table) -> str:
+    """Draw a table with spaces; lists are left out, the page has them."""
+    keep = [k for k, cell in enumerate(table.rows[0]) if not isinstance(cell, list)]
+    lines = [[_cut(line[k]) for k in keep] for line in ([*table.head], *table.rows)]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(keep))]
+    text = [
+        "  ".join(
+            cell.ljust(w) if k < table.n_text else cell.rjust(w) for k, cell, w in zip(keep, line, widths, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+    return "\n".join([text[0], "  ".join("-" * w for w in widths), *text[1:]])
+
+
+def _cut(cell: str) -> str:
+    """Put a cell on one line of bounded length."""
+    cell = " ".join(cell.split())
+    return cell if len(cell) <= LONGEST_CELL else cell[: LONGEST_CELL - 1] + "…"
+
+
+def _who(teacher: dict[str, Any]) -> str:
+    """Name a teacher in a sentence."""
+    i, name = teacher["teacher"], teacher["name"]
+    return f"teacher {i}" if name == f"teacher {i}" else f"teacher {i} ({name})"
+
+
+def _listed(names: Iterable[Any], last: str = ", ") -> str:
+    """Join names; long lists are cut."""
+    words = [str(name) for name in names]
+    if len(words) > MOST_NAMED:
+        return ", ".join(words[:MOST_NAMED]) + f", and {len(words) - MOST_NAMED} more"
+    return last.join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+
+
+def _choice(label: Any, probability: float) -> str:
+    return f"{label} ({probability:.2f})"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if 0.0005 <= value < 0.005 else f"{value:.2f}"
+
+
+def _percent(value: float) -> str:
+    """Round to whole percent, but say 100 % or 0 % only if it is."""
+    whole = round(100 * value)
+    if whole in (0, 100) and value not in (0, 1):
+        return "under 1 %" if whole == 0 else "over 99 %"
+    return f"{whole} %"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
