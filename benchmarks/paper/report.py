@@ -65,7 +65,8 @@ def make_report(paths: Iterable[str | Path], out: Path) -> str:
     paths = list(paths)
     settings = by_setting(read_records(paths))
     if not settings:
-        raise ValueError(f"No records in {', '.join(map(str, paths))}. Run `python -m benchmarks run` first.")
+        files = ", ".join(map(str, paths))
+        raise ValueError(f"No records in {files}: empty, or no line is one. Run `python -m benchmarks run` first.")
     out.mkdir(parents=True, exist_ok=True)
     page = _Page(out)
     for setting, records in settings.items():

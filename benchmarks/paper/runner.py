@@ -38,12 +38,12 @@ def run(
     scheduler : str, optional
         Address of a Dask scheduler, whose workers run the trials instead.
     """
-    numbers, results = list(numbers), Results(out)
+    bench, numbers, results = open_bench(experiment), list(numbers), Results(out)
     todo = {number: results.missing(experiment, number) for number in numbers}
     todo = {number: wanted for number, wanted in todo.items() if wanted}
     students = sum(map(len, todo.values()))
     bar = tqdm(total=students, desc=f"{experiment.name}, {len(todo)} trials", unit="student", disable=not todo)
-    open_bench(experiment).prepare(sorted(todo))
+    bench.prepare(sorted(todo))
     with bar, _backend(scheduler, jobs):
         parallel = Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")
         tasks = (delayed(run_trial)(experiment, number, todo[number], results.part(number)) for number in todo)
@@ -63,11 +63,14 @@ def run_trial(
     records = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for record in Trial(open_bench(experiment), number).run(wanted):
-            records.append(record)
-            if part is not None and part.parent.is_dir():
-                with part.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
+        try:
+            for record in Trial(open_bench(experiment), number).run(wanted):
+                records.append(record)
+                if part is not None and part.parent.is_dir():
+                    with part.open("a") as file:
+                        file.write(json.dumps(record) + "\n")
+        except (OSError, ValueError) as error:  # not the user's, which the command line would tell without traceback
+            raise RuntimeError(f"Trial {number} of {experiment.name} failed: {error}") from error
     return records
 
 
