@@ -6,8 +6,8 @@ python -m benchmarks run features --data FOLDER --protocol overlapping
 python -m benchmarks run features --data FOLDER --study temperature --trials 10
 python -m benchmarks report results/*.jsonl --out report
 
-A killed run goes on where it stopped when it is started again. Two machines share the trials with --first, and a report
-takes the files of both.
+A killed run goes on where it stopped when it is started again. Other epochs, teachers or data need another --out. Two
+machines share the trials with --first, and a report takes the files of both.
 """
 
 from __future__ import annotations

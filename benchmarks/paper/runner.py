@@ -16,7 +16,7 @@ from joblib import Parallel, delayed, parallel_config
 from tqdm.auto import tqdm
 
 from benchmarks.paper.experiments import Experiment
-from benchmarks.paper.records import Record, key_of, read_records
+from benchmarks.paper.records import Known, Record, check_conditions, key_of, read_records
 from benchmarks.paper.trial import Trial, open_bench
 
 
@@ -32,13 +32,14 @@ def run(
     numbers : iterable of int
         Numbers of the trials, which are their seeds.
     out : Path
-        File of results; added to.
+        File of results; added to, unless it holds results of this experiment from networks trained otherwise.
     jobs : int
         Trials at the same time on this machine.
     scheduler : str, optional
         Address of a Dask scheduler, whose workers run the trials instead.
     """
     bench, numbers, results = open_bench(experiment), list(numbers), Results(out)
+    results.check(bench.conditions)
     todo = {number: results.missing(experiment, number) for number in numbers}
     todo = {number: wanted for number, wanted in todo.items() if wanted}
     students = sum(map(len, todo.values()))
@@ -98,6 +99,13 @@ class Results:
         self.records += new
         for number in {record["trial"] for record in records}:
             self.part(number).unlink(missing_ok=True)
+
+    def check(self, conditions: Record) -> None:
+        """Refuse to go on under other conditions than those of the records."""
+        known: Known = {}
+        for record in self.records:
+            check_conditions(record, str(self.file), known)
+        check_conditions(conditions, "this run", known)
 
     def missing(self, experiment: Experiment, number: int) -> list[tuple[float | None, str]]:
         """Return the settings and methods of a trial that are not there yet."""

@@ -1,4 +1,4 @@
-"""The benchmark's command line: mistakes are told in one line."""
+"""The benchmark's command line: results of other settings are not mixed, and mistakes are told in one line."""
 
 import json
 
@@ -6,7 +6,10 @@ import pytest
 
 from benchmarks.__main__ import main, make_experiment, parse
 from benchmarks.paper.experiments import EXPERIMENTS
+from benchmarks.paper.records import conditions_of, read_records
+from benchmarks.paper.report import make_report
 from benchmarks.paper.runner import run_trial
+from tests.benchmarks.made_up_records import record, study, write
 
 RUN = ["run", "digits", "--trials", "1", "--methods", "sd", "--device", "cpu"]
 
@@ -19,6 +22,85 @@ def message(capsys, arguments):
     said = capsys.readouterr().err
     assert "Traceback" not in said
     return said
+
+
+# Settings
+
+
+@pytest.fixture
+def short(tmp_path, capsys):
+    """Results of one epoch."""
+    file = tmp_path / "results.jsonl"
+    main([*RUN, "--epochs", "1", "--out", str(file)])
+    assert "Trained for 1 epoch, batches of 16." in capsys.readouterr().out
+    return file
+
+
+def test_a_run_does_not_go_on_with_results_of_other_settings(short, tmp_path, capsys):
+    before = short.read_text()
+    said = message(capsys, [*RUN, "--epochs", "2", "--out", str(short)])
+    assert f"{short} holds epochs=1, but this run has epochs=2" in said
+    assert "another --out" in said
+    assert short.read_text() == before
+    main([*RUN, "--epochs", "2", "--out", str(tmp_path / "other.jsonl")])
+    assert "Trained for 2 epochs, batches of 16." in capsys.readouterr().out
+    main([*RUN, "--epochs", "1", "--out", str(short)])
+    assert short.read_text() == before, "the same settings go on, and nothing is left to do"
+
+
+def test_every_setting_is_recorded_and_compared(short, capsys):
+    (made,) = read_records([short])
+    assert set(conditions_of(made)) == {"epochs", "batch_size", "teachers", "data"} < set(made)
+    for name, held in {"batch_size": 8, "teachers": ["vgg16"], "data": "other"}.items():
+        write(short, [made | {name: held}])
+        said = message(capsys, [*RUN, "--epochs", "1", "--out", str(short)])
+        assert f"holds {name}={held}, but this run has {name}={made[name]}" in said
+
+
+def test_records_without_settings_have_the_defaults(tmp_path, capsys):
+    file = tmp_path / "old.jsonl"
+    old = {"dataset": "digits", "protocol": "random", "student": "features", "study": "main", "value": None}
+    old |= {"trial": 0, "method": "SD", "accuracy": 0.125, "epochs": 20, "seed": 0}
+    write(file, [old])
+    assert conditions_of(old) == {"epochs": 20, "batch_size": 16, "teachers": ["features"]}
+    before = file.read_text()
+    main([*RUN, "--out", str(file)])
+    assert file.read_text() == before
+    said = capsys.readouterr().out
+    assert ".1250" in said
+    assert "Trained for 20 epochs, batches of 16." in said
+    assert "old.jsonl holds epochs=20, but this run has epochs=3" in message(
+        capsys, [*RUN, "--epochs", "3", "--out", str(file)]
+    )
+
+
+def test_a_killed_runs_parts_count_too(short, capsys):
+    short.rename(short.with_suffix(".parts") / "trial-0.jsonl")
+    assert "holds epochs=1, but" in message(capsys, [*RUN, "--epochs", "2", "--out", str(short)])
+    assert [made["epochs"] for made in read_records([short])] == [1]
+
+
+def test_a_report_does_not_join_other_settings(tmp_path, capsys):
+    a, b = write(tmp_path / "a.jsonl", [record("SD")]), write(tmp_path / "b.jsonl", [record("CE-E", epochs=1)])
+    said = message(capsys, ["report", str(a), str(b), "--out", str(tmp_path / "out")])
+    assert f"{a} holds epochs=20, but {b} has epochs=1" in said
+    assert "study 'main' of features, random classes, student features" in said
+
+
+def test_other_experiments_may_have_other_settings(tmp_path):
+    records = [record(), record(dataset="synthetic", epochs=1), record(student="vgg16", epochs=2)]
+    records += [made | {"epochs": 3, "batch_size": 4} for made in study("size", [10, 20], ["SD"], 1)]
+    text = make_report([write(tmp_path / "a.jsonl", records)], tmp_path)
+    for words in ("20 epochs, batches of 128", "1 epoch,", "2 epochs,", "3 epochs, batches of 4."):
+        assert text.count(f"Trained for {words}") == 1
+
+
+def test_a_dataset_of_ones_own_has_no_defaults(tmp_path):
+    text = make_report([write(tmp_path / "a.jsonl", [record(dataset="own")])], tmp_path)
+    assert "Trained" not in text
+
+
+# Mistakes
 
 
 @pytest.mark.parametrize(
