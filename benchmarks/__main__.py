@@ -6,26 +6,41 @@ python -m benchmarks run features --data FOLDER --protocol overlapping
 python -m benchmarks run features --data FOLDER --study temperature --trials 10
 python -m benchmarks report results/*.jsonl --out report
 
-A killed run goes on where it stopped when it is started again. Two machines share the trials with --first, and a report
-takes the files of both.
+A killed run goes on where it stopped when it is started again. Other epochs, teachers or data need another --out. Two
+machines share the trials with --first, and a report takes the files of both.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 from benchmarks.paper.experiments import EXPERIMENTS, STUDIES, Experiment, choose_methods
 from benchmarks.paper.protocol import PROTOCOLS
 
+#: Which values a study takes, and how to say so.
+VALUES: dict[str, tuple[Callable[[float], bool], str]] = {
+    "size": (lambda value: value >= 1 and value.is_integer(), "whole numbers of samples from 1 on"),
+    "temperature": (lambda value: 0 < value < math.inf, "positive numbers"),
+    "accuracy": (lambda value: 0 < value <= 1, "above 0 and at most 1"),
+}
+
 
 def main(arguments: list[str] | None = None) -> None:
     args = parse(arguments)
-    if args.command == "run":
-        run_trials(args)
-    else:
-        print_report(args.results, args.out)
+    try:
+        if args.command == "run":
+            run_trials(args)
+        else:
+            print_report(args.results, args.out)
+    except (OSError, ValueError, ImportError) as error:  # data, packages or results that are missing or do not fit
+        print(f"python -m benchmarks: error: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -53,7 +68,38 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     report = commands.add_parser("report", help="table, statistics and figures of results")
     report.add_argument("results", type=Path, nargs="+", help="files of results, .jsonl")
     report.add_argument("--out", type=Path, default=Path("report"), help="folder for the report")
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    if args.command == "run":
+        check(args, run.error)
+    return args
+
+
+def check(args: argparse.Namespace, refuse: Callable[[str], NoReturn]) -> None:
+    """Refuse arguments that cannot be run, before anything is loaded."""
+    for name, least in {"trials": 1, "first": 0, "epochs": 1}.items():
+        if getattr(args, name) < least:
+            refuse(f"--{name} is {getattr(args, name)}; it must be at least {least}")
+    if args.jobs == 0:
+        refuse("--jobs is 0; give a number of trials, or -1 for as many as there are cores")
+    if args.values and args.study == "main":
+        refuse(f"--values belong to a study; add --study with one of {', '.join(VALUES)}")
+    for value in args.values or ():
+        fits, words = VALUES[args.study]
+        if not fits(value):
+            refuse(f"--values of --study {args.study} must be {words}, got {value:g}")
+    check_architectures(args, refuse)
+
+
+def check_architectures(args: argparse.Namespace, refuse: Callable[[str], NoReturn]) -> None:
+    """Refuse names of networks that there are not."""
+    given = [("--student", args.student)] if args.student else []
+    given += [("--teachers", name) for name in args.teachers or ()]
+    if given:
+        from benchmarks.paper.backbones import BACKBONES  # loads torch
+
+        for option, name in given:
+            if name not in BACKBONES:
+                refuse(f"{option}: there is no architecture {name!r}; take one of {', '.join(BACKBONES)}")
 
 
 def run_trials(args: argparse.Namespace) -> None:
@@ -73,7 +119,7 @@ def make_experiment(args: argparse.Namespace) -> Experiment:
         folder=None if args.data is None else str(args.data.resolve()),
         protocol=args.protocol,
         study=args.study,
-        values=tuple(args.values or STUDIES[args.study]),
+        values=tuple(dict.fromkeys(args.values or STUDIES[args.study])),
         methods=choose_methods(args.methods, args.study),
         student=args.student or given.student,
         teachers=tuple(args.teachers or given.teachers),

@@ -13,12 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.paper.experiments import EXPERIMENTS
 from benchmarks.paper.published import METHODS
 
 STUDIES = ("main", "size", "temperature", "accuracy")  #: in the paper's order
 Record = dict[str, Any]
 #: What tells records apart.
 KEY = ("dataset", "protocol", "student", "study", "value", "trial", "method")
+#: What all records of a setting must share: students trained otherwise make no table together.
+CONDITIONS = ("epochs", "batch_size", "teachers", "data")
 
 
 class Setting(NamedTuple):
@@ -31,6 +34,10 @@ class Setting(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.dataset}, {self.protocol} classes, student {self.student}"
+
+
+#: Conditions of settings, each with its value and where it stands.
+Known = dict[tuple[Setting, str], tuple[Any, str]]
 
 
 @dataclass
@@ -56,12 +63,15 @@ class Trials:
 def read_records(paths: Iterable[str | Path]) -> list[Record]:
     """Read the records of all files; of the same trial and method the last one counts.
 
+    Records of one setting that were trained under different conditions are refused.
     A line that is no JSON object, as a killed run leaves it, is skipped with a warning.
     """
     found: dict[tuple[Any, ...], Record] = {}
+    known: Known = {}
     for path in map(Path, paths):
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1):
             if record := _parse(line, f"{path}, line {number}"):
+                check_conditions(record, str(path), known)
                 found.pop(key_of(record), None)
                 found[key_of(record)] = record
     return list(found.values())
@@ -70,6 +80,25 @@ def read_records(paths: Iterable[str | Path]) -> list[Record]:
 def key_of(record: Record) -> tuple[Any, ...]:
     """Return what tells a record apart from others."""
     return tuple(record[field] for field in KEY)
+
+
+def conditions_of(record: Record) -> dict[str, Any]:
+    """Return how a record's networks were trained; what was not recorded is the dataset's default, if it has one."""
+    default = EXPERIMENTS.get(record["dataset"])
+    found = {name: record.get(name, getattr(default, name, None)) for name in CONDITIONS}
+    return {name: list(value) if name == "teachers" else value for name, value in found.items() if value is not None}
+
+
+def check_conditions(record: Record, where: str, known: Known) -> None:
+    """Refuse conditions other than those `known` of the same setting, by value and place; note new ones there."""
+    setting = setting_of(record)
+    for name, value in conditions_of(record).items():
+        first, place = known.setdefault((setting, name), (value, where))
+        if first != value:
+            raise ValueError(
+                f"{place} holds {name}={first}, but {where} has {name}={value}, both of the study {setting.study!r} of"
+                f" {setting}. They make no table together: run with another --out, and report the files apart."
+            )
 
 
 def _parse(line: str, where: str) -> Record | None:
@@ -94,12 +123,16 @@ def _parse(line: str, where: str) -> Record | None:
     return record
 
 
+def setting_of(record: Record) -> Setting:
+    """Return the setting that a record belongs to."""
+    return Setting(*(record[field] for field in Setting._fields))
+
+
 def by_setting(records: Iterable[Record]) -> dict[Setting, list[Record]]:
     """Group records by setting: the main experiment first, random classes before overlapping ones, as in the paper."""
     groups: dict[Setting, list[Record]] = {}
     for record in records:
-        setting = Setting(record["study"], record["dataset"], record["protocol"], record["student"])
-        groups.setdefault(setting, []).append(record)
+        groups.setdefault(setting_of(record), []).append(record)
 
     def place(setting: Setting) -> tuple[Any, ...]:
         study = STUDIES.index(setting.study) if setting.study in STUDIES else len(STUDIES)

@@ -10,7 +10,16 @@ from typing import Any
 from benchmarks.paper.claims import judge_claims
 from benchmarks.paper.figures import AXES, draw_differences, draw_study
 from benchmarks.paper.published import DATASETS, STUDENTS, Column, column
-from benchmarks.paper.records import Record, Setting, Trials, by_setting, by_value, complete_trials, read_records
+from benchmarks.paper.records import (
+    Record,
+    Setting,
+    Trials,
+    by_setting,
+    by_value,
+    complete_trials,
+    conditions_of,
+    read_records,
+)
 from benchmarks.paper.statistics import ALPHA
 from benchmarks.paper.tables import Table, main_table, study_table, tex
 
@@ -65,7 +74,8 @@ def make_report(paths: Iterable[str | Path], out: Path) -> str:
     paths = list(paths)
     settings = by_setting(read_records(paths))
     if not settings:
-        raise ValueError(f"No records in {', '.join(map(str, paths))}. Run `python -m benchmarks run` first.")
+        files = ", ".join(map(str, paths))
+        raise ValueError(f"No records in {files}: empty, or no line is one. Run `python -m benchmarks run` first.")
     out.mkdir(parents=True, exist_ok=True)
     page = _Page(out)
     for setting, records in settings.items():
@@ -104,7 +114,7 @@ def _add_study(page: _Page, setting: Setting, records: list[Record]) -> None:
     if not values:
         return
     marks = "Underlined bold: the best, SPV apart; bold: not significantly different from it"
-    page.table(study_table(values, f"Mean accuracy by {name}. {marks} (Wilcoxon, {ALPHA:g})."))
+    page.table(study_table(values, f"Mean accuracy by {name}. {marks} (Wilcoxon, {ALPHA:g}).{_trained(records[0])}"))
     figure = draw_study(setting.study, values, str(setting))
     text = f"Accuracy by {name}; the bands are 95 % bootstrap intervals over trials, which the methods share."
     page.figure(figure, "-".join([setting.study, setting.dataset, setting.protocol, setting.student]), text)
@@ -116,13 +126,21 @@ def _caption(setting: Setting, trials: Trials, paper: Column | None) -> str:
         f"Mean accuracy over {_count(len(trials.trials), 'trial')} with its standard error, and the differences to SPV"
         " and SD in percentage points. Underlined bold: the best method, SPV apart; bold: not significantly different"
         f" from it (two-sided Wilcoxon signed-rank test at {ALPHA:g}, p-values in column p)."
-    )
+    ) + _trained(next(iter(trials.records.values())))
     if paper is None:
         return text + " The paper has no counterpart of this setting."
     if setting.dataset in DATASETS and setting.student in STUDENTS:
         return f"{text} Column paper: its results for {paper.title}."
     ours = f"dataset {setting.dataset}, student {setting.student}"
     return f"{text} Column paper: its results for {paper.title}, which comes nearest to ours ({ours})."
+
+
+def _trained(record: Record) -> str:
+    """Say how all networks of a record's setting were trained, as far as that is known."""
+    known = conditions_of(record)
+    parts = [_count(known["epochs"], "epoch")] if "epochs" in known else []
+    parts += [f"batches of {known['batch_size']}"] if "batch_size" in known else []
+    return f" Trained for {', '.join(parts)}." if parts else ""
 
 
 def _describe_trials(trials: Trials) -> str:

@@ -16,7 +16,7 @@ from joblib import Parallel, delayed, parallel_config
 from tqdm.auto import tqdm
 
 from benchmarks.paper.experiments import Experiment
-from benchmarks.paper.records import Record, key_of, read_records
+from benchmarks.paper.records import Known, Record, check_conditions, key_of, read_records
 from benchmarks.paper.trial import Trial, open_bench
 
 
@@ -32,18 +32,19 @@ def run(
     numbers : iterable of int
         Numbers of the trials, which are their seeds.
     out : Path
-        File of results; added to.
+        File of results; added to, unless it holds results of this experiment from networks trained otherwise.
     jobs : int
         Trials at the same time on this machine.
     scheduler : str, optional
         Address of a Dask scheduler, whose workers run the trials instead.
     """
-    numbers, results = list(numbers), Results(out)
+    bench, numbers, results = open_bench(experiment), list(numbers), Results(out)
+    results.check(bench.conditions)
     todo = {number: results.missing(experiment, number) for number in numbers}
     todo = {number: wanted for number, wanted in todo.items() if wanted}
     students = sum(map(len, todo.values()))
     bar = tqdm(total=students, desc=f"{experiment.name}, {len(todo)} trials", unit="student", disable=not todo)
-    open_bench(experiment).prepare(sorted(todo))
+    bench.prepare(sorted(todo))
     with bar, _backend(scheduler, jobs):
         parallel = Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")
         tasks = (delayed(run_trial)(experiment, number, todo[number], results.part(number)) for number in todo)
@@ -63,11 +64,14 @@ def run_trial(
     records = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for record in Trial(open_bench(experiment), number).run(wanted):
-            records.append(record)
-            if part is not None and part.parent.is_dir():
-                with part.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
+        try:
+            for record in Trial(open_bench(experiment), number).run(wanted):
+                records.append(record)
+                if part is not None and part.parent.is_dir():
+                    with part.open("a") as file:
+                        file.write(json.dumps(record) + "\n")
+        except (OSError, ValueError) as error:  # not the user's, which the command line would tell without traceback
+            raise RuntimeError(f"Trial {number} of {experiment.name} failed: {error}") from error
     return records
 
 
@@ -95,6 +99,13 @@ class Results:
         self.records += new
         for number in {record["trial"] for record in records}:
             self.part(number).unlink(missing_ok=True)
+
+    def check(self, conditions: Record) -> None:
+        """Refuse to go on under other conditions than those of the records."""
+        known: Known = {}
+        for record in self.records:
+            check_conditions(record, str(self.file), known)
+        check_conditions(conditions, "this run", known)
 
     def missing(self, experiment: Experiment, number: int) -> list[tuple[float | None, str]]:
         """Return the settings and methods of a trial that are not there yet."""

@@ -36,6 +36,13 @@ class Bench:
         self.data = load(experiment.dataset, experiment.folder)
         self._features: dict[str, Features] = {}
 
+    @property
+    def conditions(self) -> Record:
+        """What the records of all trials have in common."""
+        given = self.experiment
+        names = ("dataset", "protocol", "student", "study", "epochs", "batch_size")
+        return {name: getattr(given, name) for name in names} | {"teachers": given.teachers, "data": self.data.key}
+
     def features(self, architecture: str) -> Features:
         """Return the features of an architecture's frozen part."""
         if architecture not in self._features:
@@ -180,15 +187,12 @@ class Setting:
 
     def record(self, method: str) -> Record:
         """Train, score, and tell everything that the report needs."""
-        trial, given = self.trial, self.trial.experiment
+        trial = self.trial
         start = time.perf_counter()
         proba = self.fit(method).predict_proba(self.X_test)
         classes = trial.space.classes
         return {
-            "dataset": given.dataset,
-            "protocol": given.protocol,
-            "student": given.student,
-            "study": given.study,
+            **trial.bench.conditions,
             "value": self.value,
             "trial": trial.number,
             "method": method,
@@ -201,7 +205,6 @@ class Setting:
             "samples": [round(number, 1) for number in trial.draw.samples],
             "temperature": self.temperature,
             "teacher_accuracy": round(self.teacher_accuracy, 4),
-            "epochs": given.epochs,
             "seed": trial.number,
             "versions": {name: version(name) for name in PACKAGES},
         }
