@@ -176,7 +176,7 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         if self.class_weight_ is not None:
             Q = balanced_targets(Q, self.class_weight_)[0]
         proba = sharpen(Q, self.method_.temperature)
-        if self.abstain:
+        if self.method_.abstain:
             proba[~answered_rows(log_p, self.label_space_)] = 1 / len(self.classes_)
         return proba
 
