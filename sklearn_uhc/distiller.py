@@ -67,7 +67,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         and gives them next to none; finer weights learnt from agreement did not help.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
-        answers for gets no weight.
+        answers for gets no weight. False: as the method has it.
     floor : float or "auto", default="auto"
         Smallest probability a teacher may give, see `TeacherOutputs`.
     memory : str or joblib.Memory, default=None

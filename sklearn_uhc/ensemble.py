@@ -53,7 +53,7 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         and gives them next to none; finer weights learnt from agreement did not help.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
-        answers for gets uniform probabilities.
+        answers for gets uniform probabilities. False: as the method has it.
     floor : float or "auto", default="auto"
         Smallest probability a teacher may give, see `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
