@@ -53,12 +53,26 @@ def space_of_answers(X: Any, class_lists: Sequence[Any] | None, names: Any) -> L
     if class_lists is None and all(re.match(r"teacher\d+__", str(name)) for name in own):
         raise ValueError("These are the answers of several teachers: say which with class_lists=outputs.class_lists_.")
     space = LabelSpace([own] if class_lists is None else class_lists)
+    if class_lists is not None and names is not None:
+        _compare_names(names, space)
     if space.n_outputs != X.shape[1]:
         raise ValueError(
             f"X has {X.shape[1]} columns, but the {space.n_teachers} class lists name "
             f"{space.n_outputs} classes in all: X must have one column per teacher and class."
         )
     return space
+
+
+def _compare_names(names: Any, space: LabelSpace) -> None:
+    """Refuse columns named `teacher<i>__<class>` whose classes are not those of the class lists, in their order."""
+    found = [re.match(r"teacher\d+__(.*)", str(name), re.DOTALL) for name in names]
+    listed = [str(label) for labels in space.class_lists for label in labels]
+    for name, match, label in zip(names, found, listed, strict=False):
+        if all(found) and match is not None and match[1] != label:
+            raise ValueError(
+                f"The column {name!r} stands where the class lists name {label!r}: give the lists in the order of the "
+                "columns (outputs.class_lists_), or, to rename classes, an array without names."
+            )
 
 
 def refuse_probabilities(X: Any, space: LabelSpace) -> None:

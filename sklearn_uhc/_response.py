@@ -29,10 +29,10 @@ def log_proba(estimator: Any, X: Any, name: str, abstain: bool = False) -> NDArr
         answer = getattr(estimator, response)(X)
     values = _as_matrix(answer, response, name)
     if response == "decision_function":
-        _check_not_nan(values, name, response, abstain)
+        check_not_nan(values, name, response, abstain)
         return _log_softmax(values)
     log_p = values if response == "predict_log_proba" else _log_of_probabilities(values, name)
-    _check_not_nan(log_p, name, response, abstain)
+    check_not_nan(log_p, name, response, abstain)
     return _normalize(log_p, name, response)
 
 
@@ -66,7 +66,8 @@ def _log_of_probabilities(values: NDArray[np.floating[Any]], name: str) -> NDArr
         return np.log(values)
 
 
-def _check_not_nan(values: NDArray[np.floating[Any]], name: str, response: str, abstain: bool) -> None:
+def check_not_nan(values: NDArray[np.floating[Any]], name: str, response: str, abstain: bool) -> None:
+    """Refuse NaN; with `abstain`, all but whole rows of it."""
     bad = np.isnan(values)
     if abstain:
         bad &= ~bad.all(axis=1, keepdims=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,12 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 
 def count_rows(X: Any) -> int:
-    """Return the number of rows; none at all is an error."""
+    """Return the number of rows; none at all is an error, and so are several inputs by name."""
+    if isinstance(X, Mapping):
+        raise TypeError(
+            f"X is a {type(X).__name__} with {sorted(map(str, X))[:8]}: only one input per row is supported. Put the "
+            "inputs side by side in one array or table, and take them apart in the module or the Pipeline."
+        )
     n = int(_num_samples(X))
     if n == 0:
         raise ValueError(

@@ -23,7 +23,6 @@ from sklearn_uhc.soft_labels import (
     ProbabilityFactorization,
     SoftLabelMethod,
 )
-from sklearn_uhc.soft_labels.base import warn_if_disconnected
 from sklearn_uhc.students import SoftLabelClassifier, check_routing, check_student
 from sklearn_uhc.teachers.input import check_input, input_tags
 
@@ -68,7 +67,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         and gives them next to none; finer weights learnt from agreement did not help.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
-        answers for gets no weight.
+        answers for gets no weight. False: as the method has it.
     floor : float or "auto", default="auto"
         Smallest probability a teacher may give, see `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
@@ -242,7 +241,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
     def _fit_by_backprop(self, X: Any, log_p: Any, student: SoftLabelClassifier, sample_weight: Any) -> Any:
         """Train a network on the method's own objective, its logits in the place of u."""
         self._check_merge()
-        if self.balance is True:
+        if not isinstance(self.balance, str) and self.balance:
             raise ValueError(
                 "balance=True weighs soft labels by their mean over the transfer set, and direct backpropagation makes "
                 "none. Use balance='auto' or False with backprop=True, or backprop=False."
@@ -251,16 +250,16 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
             raise ValueError("Direct backpropagation makes no soft labels: leave store_soft_labels at False.")
         if sample_weight is not None:
             raise ValueError("Direct backpropagation takes no sample_weight: leave it out, or use backprop=False.")
-        if self.teacher_weight is not None or self.abstain:
+        if self.teacher_weight is not None or self.method_.teacher_weight is not None or self.method_.abstain:
             raise ValueError(
-                "Direct backpropagation knows no teacher_weight and no abstain: leave them out, or use backprop=False."
+                "Direct backpropagation knows no teacher_weight and no abstain: leave them out, in the method as well, "
+                "or use backprop=False."
             )
-        answers = np.asarray(self._calibrated(self._read_teachers(X, log_p)))
-        self.method_ = self._make_method(self.label_space_.class_lists)
         loss = self._make_loss()
+        # The method solves nothing here, but checks the answers as it always does.
+        answers = np.asarray(self.method_._start(self._calibrated(self._read_teachers(X, log_p))))
         if self.verbose:
             print(f"Training {type(self.student).__name__} by backpropagation, {len(self.classes_)} classes")
-        warn_if_disconnected(self.label_space_, stacklevel=4)
         self._forget_soft_labels()
         self.class_weight_ = None
         self.student_ = student.set_params(temperature=self.method_.temperature, classes=self.classes_)

@@ -53,7 +53,7 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         and gives them next to none; finer weights learnt from agreement did not help.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
-        answers for gets uniform probabilities.
+        answers for gets uniform probabilities. False: as the method has it.
     floor : float or "auto", default="auto"
         Smallest probability a teacher may give, see `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
@@ -176,7 +176,7 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         if self.class_weight_ is not None:
             Q = balanced_targets(Q, self.class_weight_)[0]
         proba = sharpen(Q, self.method_.temperature)
-        if self.abstain:
+        if self.method_.abstain:
             proba[~answered_rows(log_p, self.label_space_)] = 1 / len(self.classes_)
         return proba
 

@@ -43,31 +43,32 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
     label_space_: LabelSpace
     teacher_outputs_: TeacherOutputs | None
     calibrator_: TeacherCalibrator | None
-    _learnt_weight: NDArray[Any] | None
+    method_: SoftLabelMethod
     _answered: NDArray[np.bool_] | None
 
     def _merge_teachers(self, X: Any, log_p: Any = None) -> NDArray[Any]:
         """Read the teachers, unless `log_p` is given, and return the soft labels; sets the fitted attributes."""
         self._check_merge()
         log_p = self._calibrated(self._read_teachers(X, log_p))
-        self.method_ = self._make_method(self.label_space_.class_lists)
         Q: NDArray[Any] = self.method_.fit_transform(log_p)
-        self._answered = answered_rows(log_p, self.label_space_) if self.abstain else None
+        self._answered = answered_rows(log_p, self.label_space_) if self.method_.abstain else None
         return Q
 
     def _calibrated(self, log_p: Any) -> Any:
         """Learn the teachers' temperatures and weights, as far as that is wanted, and apply the temperatures."""
-        self.calibrator_, self._learnt_weight = None, None
+        self.calibrator_ = None
         by_agreement = isinstance(self.teacher_weight, str)
-        temper = self.calibrate if self.calibrate != "auto" else overlaps_enough(self.label_space_)
-        if temper is False and not by_agreement:
-            return log_p
         given = isinstance(self.calibrate, TeacherCalibrator)
+        auto = isinstance(self.calibrate, str)
+        temper = given or bool(overlaps_enough(self.label_space_) if auto else self.calibrate)
+        if not temper and not by_agreement:
+            return log_p
         calibrator = clone(self.calibrate) if given else TeacherCalibrator()
-        calibrator.set_params(class_lists=self.label_space_.class_lists, abstain=self.abstain)
+        calibrator.set_params(class_lists=self.label_space_.class_lists, abstain=self.method_.abstain)
         calibrator.set_output(transform="default").fit(log_p)
-        self._learnt_weight = calibrator.weights_ if by_agreement else None
-        if temper is False:
+        if by_agreement:
+            self.method_.set_params(teacher_weight=calibrator.weights_)
+        if not temper:
             return log_p
         self.calibrator_ = calibrator
         return calibrator.transform(log_p)
@@ -76,20 +77,27 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         """Take the weight from rows for which no teacher answers."""
         if self._answered is None or self._answered.all():
             return sample_weight
-        if not self._answered.any():
-            raise ValueError("No teacher answers for any row: there is nothing to learn from.")
-        return self._answered * (1.0 if sample_weight is None else sample_weight)
+        weights = self._answered * (1.0 if sample_weight is None else sample_weight)
+        if not weights.any():
+            rows = "row" if not self._answered.any() else "row whose sample_weight is above zero"
+            raise ValueError(f"No teacher answers for any {rows}: there is nothing to learn from.")
+        return weights
 
     def _check_merge(self) -> None:
-        """Refuse wrong parameters of the merge, before anything is read."""
+        """Refuse wrong parameters of the merge, before anything is read; sets `method_`, not fitted yet."""
         self._check_balance()
         check_flag("abstain", self.abstain)
-        if not isinstance(self.calibrate, (bool, np.bool_, TeacherCalibrator)) and self.calibrate != "auto":
+        if isinstance(self.calibrate, TeacherCalibrator):
+            self.calibrate._check_params()
+        elif not isinstance(self.calibrate, (bool, np.bool_)) and self.calibrate != "auto":
             raise ValueError(f'calibrate must be True, False, "auto" or a TeacherCalibrator, got {self.calibrate!r}.')
         if isinstance(self.teacher_weight, str) and self.teacher_weight != "agreement":
             raise ValueError(
                 f'teacher_weight must be one positive number per teacher or "agreement", got {self.teacher_weight!r}.'
             )
+        self.method_ = self._make_method()
+        self.method_._check_params()
+        self.method_._set_structure(self.label_space_)
 
     def _read_teachers(self, X: Any, log_p: Any = None) -> Any:
         """Return the answers of all teachers, or `log_p` as it was given."""
@@ -98,7 +106,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
                 self.teachers,
                 class_lists=self.class_lists,
                 floor=self.floor,
-                abstain=self.abstain,
+                abstain=self.method_.abstain,
                 memory=self.memory,
                 store=self.store,
                 n_jobs=self.n_jobs,
@@ -120,11 +128,12 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             raise TypeError("teachers is None: give fitted classifiers, or class_lists and fit(X, log_p=...).")
         self.classes_ = self.label_space_.classes
 
-    def _make_method(self, class_lists: Sequence[Any]) -> SoftLabelMethod:
-        method = resolve_method(self.method).set_params(class_lists=class_lists, verbose=self.verbose)
-        weight = self._learnt_weight if isinstance(self.teacher_weight, str) else self.teacher_weight
-        if weight is not None:
-            method.set_params(teacher_weight=weight)
+    def _make_method(self) -> SoftLabelMethod:
+        """Return the method with the settings of this estimator, which win over its own; weights learnt come later."""
+        method = resolve_method(self.method)
+        method.set_params(class_lists=self.label_space_.class_lists, verbose=self.verbose)
+        if self.teacher_weight is not None and not isinstance(self.teacher_weight, str):
+            method.set_params(teacher_weight=self.teacher_weight)
         if self.abstain:
             method.set_params(abstain=True)
         if self.temperature is not None:
@@ -141,7 +150,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
 
         Fewer rows than classes say nothing about how often a class is meant.
         """
-        if self.balance == "auto":
+        if isinstance(self.balance, str):
             return not self.label_space_.is_shared and n >= self.label_space_.n_classes
         return bool(self.balance)
 
@@ -245,7 +254,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         sample_weight = check_row_weights(sample_weight, X)
         log_p = self.teacher_outputs_.transform(X)
         lists = self.label_space_.class_lists
-        return teacher_agreement(log_p, proba, lists, sample_weight=sample_weight, abstain=self.abstain)
+        return teacher_agreement(log_p, proba, lists, sample_weight=sample_weight, abstain=self.method_.abstain)
 
 
 def answered_rows(log_p: Any, space: LabelSpace) -> NDArray[np.bool_]:

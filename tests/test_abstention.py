@@ -194,7 +194,49 @@ def test_no_backpropagation_with_silence_or_weights():
     from torch import nn
 
     X = np.random.default_rng(9).normal(size=(20, 3))
-    for params in ({"abstain": True}, {"teacher_weight": [1, 1, 1, 2]}):
+    for params in (
+        {"abstain": True},
+        {"teacher_weight": [1, 1, 1, 2]},
+        {"teacher_weight": "agreement"},
+        {"method": CrossEntropyUnifier(abstain=True)},
+        {"method": CrossEntropyUnifier(teacher_weight=[1, 1, 1, 1000])},
+    ):
         clf = HeterogeneousDistiller(silent_teachers(9, 9, 9, 9), nn.Linear(3, 5), backprop=True, **params)
         with pytest.raises(ValueError, match="no teacher_weight and no abstain"):
             clf.fit(X)
+
+
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_abstain_of_the_method_is_that_of_the_merge(calibrate):
+    """Rows that nobody answers have no weight then either, and teachers may be silent when they are asked."""
+    X = np.random.default_rng(6).normal(size=(200, 3))
+    teachers, method = silent_teachers(1, 1, 1, 1), CrossEntropyUnifier(abstain=True)
+    with pytest.warns(UserWarning, match="No teacher answers"):
+        expected = HeterogeneousDistiller(
+            teachers, KNeighborsClassifier(3), method="ce", abstain=True, calibrate=calibrate
+        ).fit(X)
+    log_p = expected.teacher_outputs_.transform(X)
+    for given in (None, log_p):
+        clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3), method=method, calibrate=calibrate)
+        with pytest.warns(UserWarning, match="No teacher answers"):
+            clf.fit(X, log_p=given)
+        np.testing.assert_array_equal(clf.predict_proba(X), expected.predict_proba(X))
+    ensemble = UnifiedEnsemble(teachers, method=method, calibrate=calibrate).fit(X[X[:, 0] <= 1])
+    with pytest.warns(UserWarning, match="No teacher answers"):
+        proba = ensemble.predict_proba(X)
+    np.testing.assert_allclose(proba[X[:, 0] > 1], 0.2)
+    assert np.isfinite(ensemble.score(X[X[:, 0] <= 1]))
+
+
+@pytest.mark.parametrize("balance", [False, True])
+@pytest.mark.filterwarnings("ignore:No teacher answers")
+def test_weight_on_unanswered_rows_alone_is_an_error(balance):
+    X = np.random.default_rng(6).normal(size=(200, 3))
+    weight = (X[:, 0] > 1).astype(float)
+    student, params = KNeighborsClassifier(3), {"abstain": True, "balance": balance}
+    for clf in (
+        HeterogeneousDistiller(silent_teachers(1, 1, 1, 1), student, **params),
+        UnifiedEnsemble(silent_teachers(1, 1, 1, 1), **params),
+    ):
+        with pytest.raises(ValueError, match="for any row whose sample_weight is above zero"):
+            clf.fit(X, sample_weight=weight)

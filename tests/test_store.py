@@ -87,3 +87,22 @@ def test_a_teacher_that_cannot_be_pickled_is_told_why(tmp_path):
     teacher.preprocess = lambda X: X
     with pytest.raises(ValueError, match=r"Asked cannot be pickled.*lambdas"):
         TeacherOutputs([teacher], store=tmp_path).fit(np.zeros((5, 3)))
+
+
+class SometimesSilent(Asked):
+    """Says nothing about rows that begin with a large number."""
+
+    def predict_proba(self, X):
+        return np.where(X[:, :1] > 1, np.nan, super().predict_proba(X))
+
+
+def test_stored_silence_is_an_error_where_silence_is_none(teacher, tmp_path):
+    X = np.random.default_rng(0).normal(size=(450, 3))
+    silent = SometimesSilent()
+    kept = TeacherOutputs([silent], store=tmp_path, abstain=True).fit_transform(X)
+    assert np.isnan(kept).any()
+    first = int(np.argmax(X[:, 0] > 1))
+    message = rf"stored of teacher 0 \(SometimesSilent\) gives NaN in .* first in row {first} .*abstain=True"
+    with pytest.raises(ValueError, match=message):
+        TeacherOutputs([silent], store=tmp_path).fit(X)
+    np.testing.assert_array_equal(TeacherOutputs([silent], store=tmp_path, abstain=True).fit_transform(X), kept)

@@ -2,7 +2,7 @@
 
 The soft cross-entropy is taken at the temperature of the soft labels, softmax(logits / T), and predictions are
 softmax(logits): at temperature 1. A net that was written for hard labels is put right on the clone: the criterion, the
-stratified split, the accuracy of hard labels that skorch reports.
+stratified split, the accuracy that skorch reports, of which there is none by direct backpropagation.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from skorch import NeuralNet, NeuralNetClassifier
+from skorch.callbacks import EpochScoring
 from skorch.dataset import Dataset as SkorchDataset
 from skorch.dataset import ValidSplit
 from skorch.helper import predefined_split
@@ -106,6 +107,11 @@ def softmax(output: Tensor, factor: float = 1.0) -> Tensor:
     return torch.softmax(factor * output, dim=-1)
 
 
+def soft_accuracy(net: Any, X: Any, targets: NDArray[Any]) -> float:
+    """Share of rows whose most probable class is that of the soft labels; a function with a name, see `softmax`."""
+    return float((net.predict_proba(X).argmax(axis=1) == targets.argmax(axis=1)).mean())
+
+
 def accepts(estimator: Any) -> bool:
     """Every skorch net."""
     return True
@@ -129,23 +135,29 @@ def wrap(module: Any) -> NeuralNet:
 
 def fit(net: Any, data: SoftData, **params: Any) -> Any:
     """Train on w q, the row weights with mean 1."""
-    targets = data.Q * (data.row_weights / data.row_weights.mean())[:, None]
     probabilities = _prepare(net, data.X, data.classes)
+    _set_accuracy(net, EpochScoring(soft_accuracy, name="valid_acc", lower_is_better=False))
     net.set_params(criterion=SoftTargetLoss, criterion__temperature=data.temperature)
     net.set_params(criterion__probabilities=probabilities)
     split = net.train_split
     if data.eval_set:
-        X, Q, _ = data.one_eval_set(type(net).__name__)
-        net.set_params(train_split=predefined_split(_as_dataset(net, X, Q.astype(np.float32))))
-    _train(net, data.X, targets.astype(np.float32), data.random_state, params)
+        X, Q, weight = data.one_eval_set(type(net).__name__)
+        net.set_params(train_split=predefined_split(_as_dataset(net, X, _weighted(Q, weight))))
+    _train(net, data.X, _weighted(data.Q, data.weight), data.random_state, params)
     net.train_split = split  # those rows are nothing that the net should carry along
     return net
+
+
+def _weighted(Q: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.float32]:
+    """Put weights of the rows, of mean 1, into the targets."""
+    return (Q if weight is None else Q * (weight / weight.mean())[:, None]).astype(np.float32)
 
 
 def fit_to_teachers(net: Any, X: Any, log_p: NDArray[Any], loss: Any, random_state: Any) -> Any:
     """Train by direct backpropagation: `loss` compares logits with the answers of all teachers."""
     if _prepare(net, X, loss.classes):
         raise ValueError("Direct backpropagation needs a module that gives logits: leave its softmax out.")
+    _set_accuracy(net, None)
     net.set_params(criterion=Given(loss))
     _train(net, X, np.asarray(log_p, dtype=np.float32), random_state, {})
     if getattr(loss, "scale", "fixed") == "free":
@@ -205,11 +217,25 @@ def _prepare(net: Any, X: Any, classes: NDArray[Any]) -> bool:
         delattr(net, name)
     if isinstance(net, NeuralNetClassifier):
         net.set_params(classes=classes)
-        if net.callbacks != "disable" and not hasattr(net, "callbacks__valid_acc"):
-            net.set_params(callbacks__valid_acc=None)
     probabilities = _gives_probabilities(net, X, len(classes))
     net.set_params(predict_nonlinearity=None if probabilities else softmax)
     return probabilities
+
+
+def _set_accuracy(net: Any, scoring: EpochScoring | None) -> None:
+    """Replace the accuracy of hard labels, unless the user did; without one, nothing may wait for it."""
+    own = hasattr(net, "callbacks__valid_acc")
+    if not isinstance(net, NeuralNetClassifier) or net.callbacks == "disable" or own:
+        return
+    scoring = scoring if net.use_caching else None  # without its cache skorch has no targets of our datasets
+    net.set_params(callbacks__valid_acc=scoring)
+    given = [item[1] if isinstance(item, tuple) else item for item in net.callbacks or []]
+    waiting = [cb for cb in given if str(getattr(cb, "monitor", "")).startswith("valid_acc")]
+    if scoring is None and waiting and not any(getattr(cb, "name", None) == "valid_acc" for cb in given):
+        raise ValueError(
+            f"{type(waiting[0]).__name__} monitors {waiting[0].monitor!r}, and there is no accuracy in direct "
+            "backpropagation, nor without the net's use_caching: monitor 'valid_loss' (Checkpoint: 'valid_loss_best')."
+        )
 
 
 def _gives_probabilities(net: Any, X: Any, L: int) -> bool:
@@ -242,7 +268,7 @@ def as_input(X: Any, rows: int | None = None) -> Any:
         return torch.stack([torch.as_tensor(inputs[i][0]) for i in range(min(rows, len(inputs)))])
     if isinstance(X, Tensor):
         X = X.float() if X.dtype == torch.float64 else X
-    elif not isinstance(X, dict):
+    else:
         X = X.toarray() if issparse(X) else np.asarray(X)
         # Torch wants arrays that it could write to; those of a DataFrame cannot be.
         X = X.astype(np.float32) if X.dtype == np.float64 else np.require(X, requirements="W")
@@ -254,7 +280,7 @@ def _as_dataset(net: Any, X: Any, targets: NDArray[Any]) -> Any:
     if isinstance(X, Dataset):
         return WithTargets(X, targets)
     own_ways = net.dataset is not SkorchDataset or not all(_loads_batches(net, part) for part in ("train", "valid"))
-    return net.get_dataset(as_input(X), targets) if own_ways or isinstance(X, dict) else Rows(as_input(X), targets)
+    return net.get_dataset(as_input(X), targets) if own_ways else Rows(as_input(X), targets)
 
 
 def _loads_batches(net: Any, part: str) -> bool:

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from pickle import PicklingError
 from typing import Any
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_uhc._rows import count_rows, is_dataset, take_rows
-
-#: Rows of a Dataset that go into its key: all of them would have to be read for more.
-SAMPLED = 64
+from sklearn_uhc._rows import count_rows
+from sklearn_uhc.teachers.fingerprint import fingerprint, fingerprint_of_data
 
 
 class AnswerStore:
@@ -52,29 +49,3 @@ class AnswerStore:
         part = self.rows.with_suffix(".part")
         part.write_text(str(done))
         part.replace(self.rows)
-
-
-def fingerprint(teacher: Any) -> str:
-    """Hash what decides a teacher's answers: its parameters and what it learnt."""
-    module: Any = getattr(teacher, "module_", getattr(teacher, "module", None))
-    if not hasattr(module, "state_dict"):
-        try:
-            return str(joblib.hash(teacher))
-        except PicklingError as error:
-            raise ValueError(
-                f"{type(teacher).__name__} cannot be pickled, so its answers cannot be found again in a store: use "
-                "functions that can be imported instead of lambdas in it, or leave store out."
-            ) from error
-    weights = {name: value.detach().cpu().numpy() for name, value in module.state_dict().items()}
-    # Code cannot be hashed; a preprocessing function counts by its name.
-    own = [str(getattr(teacher, name, None)) for name in ("classes", "dtype")]
-    preprocess = getattr(getattr(teacher, "preprocess", None), "__qualname__", "")
-    return str(joblib.hash((type(teacher).__qualname__, repr(module), weights, own, preprocess)))
-
-
-def fingerprint_of_data(X: Any) -> str:
-    """Hash X; of a Dataset its length and some of its rows."""
-    if not is_dataset(X):
-        return str(joblib.hash(X if not hasattr(X, "detach") else X.detach().cpu().numpy()))
-    n = count_rows(X)
-    return str(joblib.hash((n, take_rows(X, np.unique(np.linspace(0, n - 1, SAMPLED).astype(int))))))

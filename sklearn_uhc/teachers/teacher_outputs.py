@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, check_memory
 from sklearn_uhc._answers import check_flag
 from sklearn_uhc._notes import add_note
 from sklearn_uhc._progress import progress
-from sklearn_uhc._response import log_proba
+from sklearn_uhc._response import check_not_nan, log_proba
 from sklearn_uhc._rows import chunks, count_rows, is_dataset, row_bytes, take_rows
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, teacher_name
@@ -76,8 +76,9 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    `store` finds answers again by a key of the teacher (its parameters and weights) and of X; of a torch Dataset its
-    length and 64 of its rows count. Files of teachers or data that are gone can be deleted at any time.
+    `store` finds answers again by a key of the teacher (its parameters and weights, whatever it holds) and of X; of a
+    torch Dataset its length and 64 of its rows count. Functions count by their names: use an empty folder when their
+    code changes. Files of teachers or data that are gone can be deleted at any time.
 
     Examples
     --------
@@ -261,7 +262,10 @@ def _read_into_store(
             out = store.open(answer.dtype)
         out[rows] = answer
         store.commit(out, rows.stop)
-    return store.load()
+    kept = store.load()
+    if done and not abstain:  # those rows may have been read when silence was allowed
+        check_not_nan(kept[:done], name, "What is stored", abstain)
+    return kept
 
 
 def _answers(

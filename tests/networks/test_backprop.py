@@ -66,6 +66,7 @@ def test_backpropagation_through_a_pipeline_a_bare_module_and_a_search(flat, ima
     ("params", "error", "message"),
     [
         ({"balance": True}, ValueError, "balance=True weighs soft labels by their mean"),
+        ({"balance": np.True_}, ValueError, "balance=True weighs soft labels by their mean"),
         ({"method": "sd"}, ValueError, "StandardDistillation has no form by backpropagation"),
         ({"store_soft_labels": True}, ValueError, "makes no soft labels"),
         ({"student": RandomForestClassifier()}, TypeError, "RandomForestClassifier is none"),
@@ -78,3 +79,26 @@ def test_what_backpropagation_cannot_do(images, teachers, params, error, message
         HeterogeneousDistiller(teachers, **given).fit(images[0][:200])
     with pytest.raises(ValueError, match="takes no sample_weight"):
         HeterogeneousDistiller(teachers, net(), backprop=True).fit(images[0][:50], sample_weight=np.ones(50))
+
+
+@pytest.mark.parametrize("calibrate", [True, False])
+def test_wrong_answers_are_refused(flat, calibrate):
+    """As they are without backpropagation; training would diverge on them, or learn nonsense."""
+    rng, lists = np.random.default_rng(0), [[0, 1, 2], [1, 2, 3], [0, 2, 3]]
+    log_p = np.log(np.hstack([rng.dirichlet(np.ones(3), size=100) for _ in lists]))
+    broken = log_p.copy()
+    broken[7, 4] = np.nan
+
+    def fit(answers):
+        clf = HeterogeneousDistiller(
+            None, nn.Linear(64, 4), class_lists=lists, backprop=True, method="ce", calibrate=calibrate
+        )
+        return clf.fit(flat[:100], log_p=answers)
+
+    assert fit(log_p).predict_proba(flat[:5]).shape == (5, 4)
+    with pytest.raises(ValueError, match="holds probabilities"):
+        fit(np.exp(log_p))
+    with pytest.raises(ValueError, match=r"contains NaN, first in row 7, column 4 \(teacher 1\)"):
+        fit(broken)
+    with pytest.raises(ValueError, match="X has 8 columns, but the 3 class lists name 9 classes"):
+        fit(log_p[:, :8])

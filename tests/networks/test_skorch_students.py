@@ -13,12 +13,13 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
-from skorch.callbacks import EarlyStopping, EpochScoring, LRScheduler
+from skorch.callbacks import Checkpoint, EarlyStopping, EpochScoring, LRScheduler
 from torch import nn
 from torch.utils.data import default_collate
 
-from sklearn_uhc import SoftLabelClassifier, TorchTeacher
-from sklearn_uhc.students.skorch import Rows
+from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TorchTeacher
+from sklearn_uhc.students.skorch import Rows, fit, predict_proba, wrap
+from sklearn_uhc.students.soft_data import EvalRows, SoftData
 from tests.networks.helpers import Small, net
 
 
@@ -223,3 +224,46 @@ def test_a_net_keeps_its_own_way_of_making_batches(images, soft):
 
     SoftLabelClassifier(net(max_epochs=1, iterator_train__collate_fn=own), random_state=0).fit(images[0], soft)
     assert max(sizes) == 64
+
+
+def test_callbacks_may_monitor_the_accuracy(images, soft, tmp_path):
+    """Against the most probable class of the soft labels, whatever the rows weigh."""
+    X, _ = images
+    stop = EarlyStopping(monitor="valid_acc", lower_is_better=False, patience=2, threshold=0.5)
+    best = Checkpoint(monitor="valid_acc_best", dirname=str(tmp_path), load_best=True)
+    student = SoftLabelClassifier(net(max_epochs=30, callbacks=[stop, best]), random_state=0)
+    weight = np.random.default_rng(0).uniform(0.1, 2, size=900)
+    student.fit(X[:900], soft[:900], weight, eval_set=[(X[900:], soft[900:])])
+    history = student.estimator_.history[:, "valid_acc"]
+    assert len(history) < 30
+    accuracy = (student.predict(X[900:]) == soft[900:].argmax(axis=1)).mean()
+    assert accuracy == pytest.approx(max(history))
+    pickle.loads(pickle.dumps(student)).predict(X[:3])
+
+
+def test_nothing_may_wait_for_an_accuracy_that_there_is_not(images, soft, teachers):
+    X, _ = images
+    stop = EarlyStopping(monitor="valid_acc", lower_is_better=False)
+    with pytest.raises(ValueError, match=r"EarlyStopping monitors 'valid_acc'.*monitor 'valid_loss'"):
+        HeterogeneousDistiller(teachers, net(callbacks=[("stop", stop)]), backprop=True).fit(X[:100])
+    waiting = net(callbacks=[Checkpoint(monitor="valid_acc_best")], use_caching=False)
+    with pytest.raises(ValueError, match=r"Checkpoint monitors 'valid_acc_best'.*use_caching"):
+        SoftLabelClassifier(waiting).fit(X[:100], soft[:100])
+    by_loss = net(callbacks=[EarlyStopping()], max_epochs=1)
+    HeterogeneousDistiller(teachers, by_loss, backprop=True).fit(X[:100])
+
+
+def test_weights_of_rows_to_stop_by_count(flat, soft):
+    weight = np.random.default_rng(0).uniform(0, 2, size=100)
+    rows = EvalRows(flat[:100], soft[:100], weight)
+    data = SoftData(flat, soft, None, np.arange(10), (rows,), random_state=0)
+    trained = fit(wrap(nn.Linear(64, 10)).set_params(max_epochs=2), data)
+    losses = -(soft[:100] * np.log(predict_proba(trained, flat[:100]))).sum(axis=1)
+    assert trained.history[-1, "valid_loss"] == pytest.approx(np.average(losses, weights=weight), rel=1e-4)
+
+
+def test_several_inputs_by_name_are_refused(images, soft, teachers):
+    with pytest.raises(TypeError, match=r"X is a dict with \['X'\]: only one input per row"):
+        SoftLabelClassifier(net()).fit({"X": images[0]}, soft)
+    with pytest.raises(TypeError, match="Put the inputs side by side"):
+        HeterogeneousDistiller(teachers, net()).fit({"X": images[0]})

@@ -1,0 +1,87 @@
+"""What the distiller and the ensemble check before and while they merge."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+
+from sklearn_uhc import (
+    CrossEntropyUnifier,
+    HeterogeneousDistiller,
+    LogitFactorization,
+    TeacherCalibrator,
+    TeacherOutputs,
+    UnifiedEnsemble,
+)
+from tests.helpers import linear_teachers
+
+LISTS = [[0, 1, 2], [1, 2, 3], [0, 3, 4], [2, 4]]
+X = np.random.default_rng(0).normal(size=(60, 3))
+
+
+def merged(**params):
+    return HeterogeneousDistiller(linear_teachers(LISTS), KNeighborsClassifier(3), **params)
+
+
+def test_numpys_truth_values_count_as_pythons():
+    for name in ("calibrate", "balance"):
+        for value in (True, False):
+            expected = merged(**{name: value}).fit(X)
+            found = merged(**{name: np.bool_(value)}).fit(X)
+            assert (found.calibrator_ is None) == (expected.calibrator_ is None)
+            assert (found.class_weight_ is None) == (expected.class_weight_ is None)
+            np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
+    assert merged(calibrate=np.False_).fit(X).calibrator_ is None
+
+
+class Untouched:
+    """A teacher that must not be asked."""
+
+    def __init__(self, classes):
+        self.classes_ = np.asarray(classes)
+
+    def predict_proba(self, X):
+        raise AssertionError("was asked")
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"teacher_weight": [1, 2]}, "teacher_weight has 2 numbers for 4 teachers"),
+        ({"teacher_weight": [1, 2, 0, 1]}, "teacher_weight must be one positive number"),
+        ({"method": CrossEntropyUnifier(teacher_weight=[1, 2])}, "teacher_weight has 2 numbers for 4 teachers"),
+        ({"temperature": -1}, "temperature must be a positive number"),
+        ({"method": LogitFactorization(scale="what")}, "scale must be"),
+        ({"calibrate": TeacherCalibrator(shrinkage=2)}, "shrinkage must be"),
+        ({"method": "magic"}, "method must be one of"),
+    ],
+)
+def test_wrong_parameters_are_told_before_anybody_is_asked(params, message):
+    teachers = [Untouched(labels) for labels in LISTS]
+    for clf in (
+        HeterogeneousDistiller(teachers, KNeighborsClassifier(), **params),
+        UnifiedEnsemble(teachers, **params),
+    ):
+        with pytest.raises(ValueError, match=message):
+            clf.fit(X)
+
+
+@pytest.mark.parametrize("calibrate", [True, False])
+def test_named_answers_are_compared_with_the_class_lists(calibrate):
+    outputs = TeacherOutputs(linear_teachers(LISTS)).fit(X)
+    log_p = pd.DataFrame(outputs.transform(X), columns=outputs.get_feature_names_out())
+
+    def fitted(log_p, lists):
+        student = KNeighborsClassifier(3)
+        return HeterogeneousDistiller(None, student, class_lists=lists, calibrate=calibrate).fit(X, log_p=log_p)
+
+    proba = fitted(log_p, LISTS).predict_proba(X)
+    np.testing.assert_array_equal(proba, fitted(log_p.to_numpy(), LISTS).predict_proba(X))
+    with pytest.raises(ValueError, match=r"column 'teacher0__0' stands where the class lists name '1'.*outputs.class_"):
+        fitted(log_p, [LISTS[1], LISTS[0], *LISTS[2:]])
+    names = [[f"class {label}" for label in labels] for labels in LISTS]
+    assert fitted(log_p.to_numpy(), names).classes_[0] == "class 0"
+    some = log_p.iloc[:, 3:]  # a teacher may be left out
+    assert fitted(some, LISTS[1:]).classes_.tolist() == [0, 1, 2, 3, 4]
+    other = log_p.set_axis([f"column {i}" for i in range(11)], axis=1)
+    np.testing.assert_array_equal(fitted(other, LISTS).predict_proba(X), proba)
