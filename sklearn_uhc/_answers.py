@@ -69,13 +69,13 @@ def space_of_answers(X: Any, class_lists: Sequence[Any] | None, names: Any) -> L
     return space
 
 
-def refuse_probabilities(X: Any, space: LabelSpace) -> None:
+def refuse_probabilities(X: Any, space: LabelSpace, name: str = "X") -> None:
     """Raise if the first rows are probabilities, of which somebody forgot to take the logarithm."""
     head = to_numpy(X[:100]).astype(float)
     head = head[~np.isnan(head).any(axis=1)]
     sums = [head[:, block].sum(axis=1) for block in space.blocks]
     if len(head) >= 5 and (head >= 0).all() and all(np.allclose(total, 1, atol=1e-6) for total in sums):
-        raise ValueError("X holds probabilities: this method takes their logarithms, or logits.")
+        raise ValueError(f"{name} holds probabilities: this method takes their logarithms, or logits.")
 
 
 def check_answers(X: Any, slices: Sequence[slice], abstain: bool, name: str = "Input X") -> None:

@@ -63,6 +63,17 @@ def test_weights_that_double_precision_cannot_hold(name):
         make_method(name, LISTS, teacher_weight=[1e-300, 1, 1, 1, 1e300]).fit(one_hots(1e-6))
 
 
+@pytest.mark.parametrize("temperature", [0.05, 1, 3])
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_a_teacher_of_nothing_but_minus_infinity_says_that_all_are_alike(name, temperature):
+    Z = random_outputs(np.random.default_rng(1), LISTS, 10)
+    alike = np.where(np.arange(15) < 4, 0.0, Z)
+    method = make_method(name, LISTS, temperature=temperature)
+    np.testing.assert_allclose(
+        method.fit_transform(np.where(np.arange(15) < 4, -np.inf, Z)), method.fit_transform(alike), atol=1e-6
+    )
+
+
 torch = pytest.importorskip("torch")
 
 

@@ -271,11 +271,12 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         that single precision stops anywhere and calls it solved.
         """
         xp, one = array_namespace(X), to_double(X[:1])
-        problem = self._problem(self._blocks.like(one))
+        problem, lowest = self._problem(self._blocks.like(one)), float(xp.finfo(one.dtype).min)
         parts = list(chunks(len(X), one.dtype.itemsize * self._floats_per_row(), CHUNK_ROWS))
         report = Merged(None)
         for rows in progress(parts, total=len(parts), desc="Soft labels", verbose=self.verbose):
-            merged = problem(to_double(X[rows]))
+            # -inf as a number: a teacher that says nothing else then says that all are alike, at any temperature.
+            merged = problem(xp.clip(to_double(X[rows]), lowest, None))
             report = report.then(merged)
             if out is not None:
                 out[rows] = xp.astype(merged.Q, X.dtype, copy=False)
