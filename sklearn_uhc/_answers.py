@@ -37,14 +37,22 @@ def read_answers(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Validate a matrix of floats that may hold NaN and infinities; a torch tensor stays one."""
     if not is_torch_array(X):
         return validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
-    if X.ndim != 2 or not X.is_floating_point() or len(X) == 0:
-        raise ValueError(f"Expected a floating-point tensor of shape (n, K), got {X.dtype} of {tuple(X.shape)}.")
+    xp = array_namespace(X)
+    if X.ndim != 2 or len(X) == 0:
+        raise ValueError(f"Expected a tensor of shape (n, K) with at least one row, got {tuple(X.shape)}.")
+    if X.dtype not in (xp.float32, xp.float64):
+        raise ValueError(f"Expected a tensor of float32 or float64, got {X.dtype}: convert it with .float().")
     if reset:
         estimator.n_features_in_ = X.shape[1]
     elif X.shape[1] != estimator.n_features_in_:
         name, expected = type(estimator).__name__, estimator.n_features_in_
         raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {expected}.")
     return X.detach()
+
+
+def to_numpy(X: Any) -> NDArray[Any]:
+    """Return an array of numpy; a tensor may be on any device."""
+    return np.asarray(X.detach().cpu() if is_torch_array(X) else X)
 
 
 def space_of_answers(X: Any, class_lists: Sequence[Any] | None, names: Any) -> LabelSpace:
@@ -75,13 +83,13 @@ def _compare_names(names: Any, space: LabelSpace) -> None:
             )
 
 
-def refuse_probabilities(X: Any, space: LabelSpace) -> None:
+def refuse_probabilities(X: Any, space: LabelSpace, name: str = "X") -> None:
     """Raise if the first rows are probabilities, of which somebody forgot to take the logarithm."""
-    head = np.asarray(X[:100], dtype=float)
+    head = to_numpy(X[:100]).astype(float)
     head = head[~np.isnan(head).any(axis=1)]
     sums = [head[:, block].sum(axis=1) for block in space.blocks]
     if len(head) >= 5 and (head >= 0).all() and all(np.allclose(total, 1, atol=1e-6) for total in sums):
-        raise ValueError("X holds probabilities: this method takes their logarithms, or logits.")
+        raise ValueError(f"{name} holds probabilities: this method takes their logarithms, or logits.")
 
 
 def check_answers(X: Any, slices: Sequence[slice], abstain: bool, name: str = "Input X") -> None:
@@ -90,7 +98,7 @@ def check_answers(X: Any, slices: Sequence[slice], abstain: bool, name: str = "I
         part = X[rows]
         xp = array_namespace(part)
         if bool(xp.any(xp.isnan(part))):
-            _check_silence(np.isnan(np.asarray(part)), slices, abstain, rows.start, name)
+            _check_silence(np.isnan(to_numpy(part)), slices, abstain, rows.start, name)
         bad = xp.isinf(part) & (part > 0)
         if bool(xp.any(bad)):
             row, column = (int(index[0]) for index in xp.nonzero(bad))
@@ -118,7 +126,7 @@ def _check_silence(missing: NDArray[np.bool_], slices: Sequence[slice], abstain:
 def silent_teachers(X: Any, slices: Sequence[slice]) -> NDArray[np.bool_]:
     """Return (n, N): True where a teacher says nothing about a row."""
     xp = array_namespace(X)
-    return np.asarray(xp.stack([xp.isnan(X[:, block.start]) for block in slices], axis=1))
+    return to_numpy(xp.stack([xp.isnan(X[:, block.start]) for block in slices], axis=1))
 
 
 def patterns(silent: NDArray[np.bool_], space: LabelSpace) -> Iterator[Pattern]:

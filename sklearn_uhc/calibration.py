@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +21,7 @@ from sklearn_uhc._answers import (
     refuse_probabilities,
     silent_teachers,
     space_of_answers,
+    to_numpy,
 )
 from sklearn_uhc._rows import chunks
 from sklearn_uhc.solvers.blocks import Blocks
@@ -133,7 +134,7 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         refuse_probabilities(X, self.label_space_)
         self._blocks = Blocks.from_label_space(self.label_space_)
         every = 1 if self.max_samples is None else -(-len(X) // int(self.max_samples))
-        self._learn(np.asarray(X[::every]))
+        self._learn(to_numpy(X[::every]))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -156,7 +157,7 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         silent = xp.isnan(X)
         X = xp.where(silent, xp.zeros_like(X), X)
         out = xp.empty_like(X)
-        scale = xp.asarray(1 / self.temperatures_[self._blocks.teacher_of], dtype=X.dtype)
+        scale = xp.asarray(1 / self.temperatures_[self._blocks.teacher_of], dtype=X.dtype, device=device(X))
         for rows in chunks(len(X), 6 * X.shape[1] * X.dtype.itemsize):
             out[rows] = blocks.log_softmax(blocks.shift(X[rows]) * scale)
         out[silent] = xp.nan  # who said nothing goes on saying nothing

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sklearn_uhc._answers import refuse_probabilities
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers import mf_lu, mf_p
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Blocks
@@ -46,7 +47,7 @@ class TeacherLoss(nn.Module):
         super().__init__()
         if not 0 < float(temperature) < float("inf"):
             raise ValueError(f"temperature must be a positive number, got {temperature!r}.")
-        space = LabelSpace(class_lists)
+        self._space = space = LabelSpace(class_lists)
         self.classes = space.classes
         self.temperature = float(temperature)
         self._blocks = Blocks.from_label_space(space)
@@ -61,21 +62,42 @@ class TeacherLoss(nn.Module):
         logits : Tensor of shape (n, L)
             What the network says of all classes, in the order of `classes`.
         log_p : Tensor of shape (n, K)
-            Log-probabilities or logits of all teachers, block by block, at temperature 1.
+            Log-probabilities or logits of all teachers, block by block, at temperature 1. -inf is allowed. NaN, +inf
+            and probabilities are refused on the CPU; on other devices looking for them would hold up every batch.
 
         Returns
         -------
         loss : Tensor
-            A scalar.
+            A scalar, computed in single precision at least, also under autocast.
         """
+        self._check(logits, log_p)
+        with torch.autocast(logits.device.type, enabled=False):
+            u, Z, blocks = self._prepare(logits, log_p)
+            return self._objective(u, Z, blocks).mean()
+
+    def _check(self, logits: Tensor, log_p: Tensor) -> None:
+        """Refuse what does not fit, and, on the CPU, what would become NaN; elsewhere the GPU would have to wait."""
         K, L = self._blocks.to_class.shape
-        if logits.ndim != 2 or logits.shape[1] != L:
+        if logits.ndim != 2 or logits.shape[1] != L or len(logits) == 0:
             raise ValueError(f"The network must give {L} logits per row, one per class, got {tuple(logits.shape)}.")
         if log_p.ndim != 2 or log_p.shape[1] != K or len(log_p) != len(logits):
             raise ValueError(f"log_p must have the shape ({len(logits)}, {K}), got {tuple(log_p.shape)}.")
-        blocks = self._blocks_like(logits)
-        Z = self._shift(log_p.detach().to(logits), blocks) / self.temperature
-        return self._objective(logits / self.temperature, Z, blocks).mean()
+        if log_p.device.type == "cpu":
+            least, most = log_p.detach().aminmax()
+            if not most < float("inf"):  # NaN neither
+                row, column = (~(log_p < float("inf"))).nonzero()[0].tolist()
+                raise ValueError(
+                    f"log_p holds {log_p[row, column].item()}, first in row {row}, column {column}: every teacher must "
+                    "answer every row, with -inf, the logarithm of zero, at the least. Leave such rows out."
+                )
+            if least >= 0:
+                refuse_probabilities(log_p, self._space, name="log_p")
+
+    def _prepare(self, logits: Tensor, log_p: Tensor) -> tuple[Tensor, Tensor, Blocks]:
+        """Return u, the teachers' logits at T, and the blocks, in single precision at least."""
+        u = logits.to(torch.promote_types(logits.dtype, torch.float32)) / self.temperature
+        blocks = self._blocks_like(u)
+        return u, self._shift(log_p.detach().to(u), blocks) / self.temperature, blocks
 
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
         """Return the objective of every row."""
@@ -89,8 +111,8 @@ class TeacherLoss(nn.Module):
 
     def _shift(self, Z: Tensor, blocks: Blocks) -> Tensor:
         """Shift each teacher's logits so that the largest is 0; -inf becomes a very small one."""
-        top = self._top(Z).nan_to_num(neginf=0.0)
-        return (Z - blocks.by_teacher(top)).clamp_min(MIN_LOG_P)
+        Z = Z.clamp_min(torch.finfo(Z.dtype).min)  # so that a teacher of nothing but -inf says that all are alike
+        return (Z - blocks.by_teacher(self._top(Z))).clamp_min(MIN_LOG_P)
 
     def _probabilities(self, Z: Tensor, blocks: Blocks) -> Tensor:
         """Return the softmax of each teacher's logits, which are at most 0."""
@@ -236,9 +258,8 @@ class LogitFactorizationLoss(TeacherLoss):
         -------
         v : Tensor of shape (n, N)
         """
-        blocks = self._blocks_like(logits)
+        u, Z, blocks = self._prepare(logits.detach(), log_p)
         if self.scale == "fixed":
-            return torch.ones(len(logits), blocks.M.shape[0], dtype=logits.dtype, device=logits.device)
-        Z = blocks.center(self._shift(log_p.detach().to(logits), blocks) / self.temperature)
-        v: Tensor = mf_lu.best_v(Z, logits.detach() / self.temperature, self.lam, blocks)
+            return torch.ones(len(u), blocks.M.shape[0], dtype=u.dtype, device=u.device)
+        v: Tensor = mf_lu.best_v(blocks.center(Z), u, self.lam, blocks)
         return v

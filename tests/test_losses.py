@@ -127,6 +127,51 @@ def test_no_nan_from_certain_teachers_and_far_logits(answers, name):
     assert torch.isfinite(x.grad).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("temperature", [0.1, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_half_precision_and_teachers_that_say_nothing(answers, name, temperature, dtype):
+    """A teacher of nothing but -inf says that all its classes are alike; sums are taken in single precision."""
+    blocks, log_p, logits = answers
+    silent, uniform = log_p.copy(), log_p.copy()
+    silent[:3, blocks.slices[0]], uniform[:3, blocks.slices[0]] = -np.inf, 0
+    loss = make(name, temperature=temperature)
+    x = torch.asarray(logits).to(dtype).requires_grad_()
+    value = loss(x, torch.asarray(silent).to(dtype))
+    value.backward()
+    assert value.dtype == torch.float32
+    assert torch.isfinite(x.grad).all()
+    expected = loss(x.detach().double(), torch.asarray(uniform).to(dtype).double())
+    assert value.item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_autocast_does_not_reach_the_loss(answers, name):
+    _, log_p, logits = answers
+    x, target, loss = torch.asarray(logits).float(), torch.asarray(log_p).float(), make(name)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = loss(x, target)
+    assert value == loss(x, target)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(np.nan, "log_p holds nan, first in row 2, column 3"), (np.inf, "log_p holds inf, first in row 2, column 3")],
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_answers_that_would_make_the_loss_nan(answers, name, value, message):
+    _, log_p, logits = answers
+    log_p[2, 3] = value
+    with pytest.raises(ValueError, match=message):
+        make(name)(torch.asarray(logits), torch.asarray(log_p))
+
+
+def test_probabilities_are_refused(answers):
+    _, log_p, logits = answers
+    with pytest.raises(ValueError, match="log_p holds probabilities"):
+        make("ce")(torch.asarray(logits), torch.asarray(log_p).exp())
+
+
 def test_scales(answers):
     _, log_p, logits = answers
     log_p, logits = torch.asarray(log_p), torch.asarray(logits)
@@ -145,6 +190,7 @@ def test_scales(answers):
     [
         (lambda: make("ce")(torch.zeros(2, 3), torch.zeros(2, 4)), "must give 8 logits per row"),
         (lambda: make("ce")(torch.zeros(2, 8), torch.zeros(2, 4)), "log_p must have the shape"),
+        (lambda: make("ce")(torch.zeros(0, 8), torch.zeros(0, 4)), "must give 8 logits per row"),
         (lambda: make("ce", temperature=0), "temperature must be a positive number"),
         (lambda: make("mf_lf", scale="loose"), "scale must be"),
     ],

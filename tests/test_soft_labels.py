@@ -168,7 +168,7 @@ def test_float32_in_float32_out_close_to_float64(name):
     method = make_method(name, LISTS)
     Q32 = method.fit_transform(log_p.astype(np.float32))
     assert Q32.dtype == np.float32
-    np.testing.assert_allclose(Q32, method.fit_transform(log_p), atol=1e-3)
+    np.testing.assert_allclose(Q32, method.fit_transform(log_p), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
@@ -186,7 +186,7 @@ def test_tensors_in_tensors_out(name):
         method.transform(bad)
     with pytest.raises(ValueError, match="6 features"):
         method.transform(torch.zeros(2, 6))
-    with pytest.raises(ValueError, match="floating-point tensor"):
+    with pytest.raises(ValueError, match=r"float32 or float64, got torch.int64: convert it with .float\(\)"):
         method.fit(torch.zeros(2, 7, dtype=torch.int64))
 
 
@@ -332,15 +332,3 @@ def test_ten_thousand_rows_in_bounded_memory(name):
     assert transformer.n_not_converged_ == 0
     np.testing.assert_allclose(Q.sum(axis=1), 1)
     assert peak < 150 * 2**20
-
-
-@pytest.mark.parametrize("method", ["ce", "mf_p", "mf_lu", "mf_lf"])
-@pytest.mark.parametrize("spread", [1, 4])
-def test_single_precision_is_solved_like_double(method, spread):
-    lists = [[0, 1, 3, 4, 5], [3, 5], [0, 5], [1, 3, 4, 5], [0, 2, 5], [0, 1, 3, 2]]
-    Z = spread * np.random.default_rng(0).normal(size=(2000, 20)).astype(np.float32)
-    single, double = (make_method(method, lists).fit(Z.astype(dtype)) for dtype in (np.float32, np.float64))
-    assert single.n_not_converged_ == double.n_not_converged_ == 0
-    assert single.n_iter_ <= 2 * double.n_iter_ + 10
-    off = np.abs(single.transform(Z) - double.transform(Z.astype(float))).max(axis=1) > 2e-4
-    assert off.mean() < 0.005, "rounding may choose another local optimum of MF-P, rarely"

@@ -33,6 +33,8 @@ from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softm
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
 CHUNK_ROWS = 4096
+#: Between the most and the least trusted teacher: double precision keeps some digits of the least.
+MAX_WEIGHT_RATIO = 1e8
 
 
 class Merged(NamedTuple):
@@ -58,14 +60,17 @@ class Merged(NamedTuple):
 class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the transformers from teacher log-probabilities (n, K) to soft labels (n, L).
 
-    A subclass says how one chunk of rows is merged, in `_merge(log_p)`.
+    A subclass says how one chunk of rows is merged, in `_merge(Z, blocks)`: Z (n, K) are logits at temperature 1, the
+    largest of each teacher 0, in double precision where the device has it; `blocks` is the label space as matrices of
+    the same library. Its parameters are `class_lists` and `temperature`, and those of the attributes below that it
+    offers; `_tempered` and `_weights` apply temperature and weights.
     """
 
     class_lists: Sequence[Any] | None
     temperature: float
-    teacher_weight: Sequence[float] | None
-    abstain: bool
-    verbose: int
+    teacher_weight: Sequence[float] | None = None
+    abstain: bool = False
+    verbose: int = 0
     #: Groups of classes that no teacher links get the same mean logit, which is warned of.
     _levels_groups = True
 
@@ -213,8 +218,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
             out[...] = 1 / len(self.classes_)
         if nobody:
             warnings.warn(
-                f"No teacher answers for {nobody} of {len(X)} rows: their soft labels are uniform, and the distiller "
-                "gives them no weight.",
+                f"No teacher answers for {nobody} of {len(X)} rows: nothing is known about them, and their soft labels "
+                "are uniform.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -226,13 +231,14 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _solve_pattern(self, X: Any, out: Any, part: Any, pattern: Pattern, rows: NDArray[np.int_]) -> Merged:
         """Solve for rows about which the same teachers are silent; `part` is the method for those that are not."""
-        xp = array_namespace(X)
-        answers = xp.take(X[xp.asarray(rows)], xp.asarray(pattern.columns), axis=1)
+        xp, where = array_namespace(X), device(X)
+        here, columns, classes = (xp.asarray(i, device=where) for i in (rows, pattern.columns, pattern.classes))
+        answers = xp.take(X[here], columns, axis=1)
         Q = None if out is None else part._new_labels(answers)
         merged: Merged = part._solve(answers, Q)
         if out is not None:
             blocks = part._blocks.like(answers[:1])
-            out[xp.asarray(rows)] = self._spread(Q, blocks, xp.asarray(pattern.classes))
+            out[here] = self._spread(Q, blocks, classes)
         return merged
 
     def _restrict(self, pattern: Pattern) -> Any:
@@ -259,15 +265,21 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         return softmax(all_logits)
 
     def _solve(self, X: Any, out: Any = None) -> Merged:
-        """Merge chunk by chunk into `out`; memory beyond X and Q stays within scikit-learn's `working_memory`."""
-        problem = self._problem(self._blocks.like(X[:1]))
-        parts = list(chunks(len(X), X.dtype.itemsize * self._floats_per_row(), CHUNK_ROWS))
+        """Merge chunk by chunk into `out`; memory beyond X and Q stays within scikit-learn's `working_memory`.
+
+        In double precision, whatever that of X: where a shared class is nearly impossible the objectives are so flat
+        that single precision stops anywhere and calls it solved.
+        """
+        xp, one = array_namespace(X), to_double(X[:1])
+        problem, lowest = self._problem(self._blocks.like(one)), float(xp.finfo(one.dtype).min)
+        parts = list(chunks(len(X), one.dtype.itemsize * self._floats_per_row(), CHUNK_ROWS))
         report = Merged(None)
         for rows in progress(parts, total=len(parts), desc="Soft labels", verbose=self.verbose):
-            merged = problem(X[rows])
+            # -inf as a number: a teacher that says nothing else then says that all are alike, at any temperature.
+            merged = problem(xp.clip(to_double(X[rows]), lowest, None))
             report = report.then(merged)
             if out is not None:
-                out[rows] = merged.Q
+                out[rows] = xp.astype(merged.Q, X.dtype, copy=False)
         if report.n_not_converged:
             warnings.warn(
                 f"{type(self).__name__} stopped at max_iter for {report.n_not_converged} of {len(X)} samples; their "
@@ -299,7 +311,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         self.n_not_converged_ = merged.n_not_converged
 
     def _tolerance(self, tol: float, X: Array) -> float:
-        """Return the tolerance, or what the precision of X allows."""
+        """Return the tolerance, or what the precision of X allows on a device without double precision."""
         return max(float(tol), 64 * float(array_namespace(X).finfo(X.dtype).eps))
 
     def _weights(self, like: Array) -> Array | None:
@@ -327,6 +339,13 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         return tags
 
 
+def to_double(X: Array) -> Array:
+    """Return X in double precision; as it is on devices that have none, such as Apple's MPS."""
+    xp = array_namespace(X)
+    known = xp.__array_namespace_info__().dtypes(device=device(X), kind="real floating")
+    return xp.astype(X, known["float64"], copy=False) if "float64" in known else X
+
+
 def divergence(X: Array, Q: Array, temperature: float, blocks: Blocks) -> Array:
     """Mean Kullback-Leibler divergence of Q from the teachers that answer, each on its classes, per row."""
     xp = array_namespace(X)
@@ -343,6 +362,11 @@ def check_weights(weights: Any) -> None:
     w = np.asarray(weights)
     if isinstance(weights, str) or w.ndim != 1 or w.dtype.kind not in "iuf" or not (np.isfinite(w) & (w > 0)).all():
         raise ValueError(f"teacher_weight must be one positive number per teacher, got {weights!r}.")
+    if w.min() < w.max() / MAX_WEIGHT_RATIO:
+        raise ValueError(
+            f"teacher_weight may differ by a factor of {MAX_WEIGHT_RATIO:.0e} at most, or the least trusted drown in "
+            f"rounding, got {weights!r}. Leave a teacher out instead."
+        )
 
 
 def warn_if_disconnected(space: LabelSpace, stacklevel: int) -> None:
