@@ -133,8 +133,8 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         check_answers(X, self.label_space_.blocks, bool(self.abstain))
         refuse_probabilities(X, self.label_space_)
         self._blocks = Blocks.from_label_space(self.label_space_)
-        every = 1 if self.max_samples is None else -(-len(X) // int(self.max_samples))
-        self._learn(to_numpy(X[::every]))
+        rows = some_rows(len(X), self.max_samples)
+        self._learn(to_numpy(X[rows]))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -207,11 +207,11 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         error: NDArray[Any] = np.full(N, np.inf)
         noise = np.zeros(N, dtype=bool)
         parts = list(self._parts(X, np.ones(N)))
-        log_tau = loudness(parts, N)
+        found = log_tau = loudness(parts, N)
         for _ in range(int(self.n_rounds) if parts else 0):
             b = np.exp(-log_tau)
             targets = [part.targets(b) for part in parts]
-            found, error = best_temperatures(parts, targets, b, self.label_space_.n_classes)
+            found, error = best_temperatures(parts, targets, np.exp(-found), self.label_space_.n_classes)
             before, (log_tau, noise) = noise, settle(found, error, float(self.shrinkage))
             if (noise != before).any():
                 parts = list(self._parts(X, np.where(noise, NOISE_WEIGHT, 1.0)))
@@ -219,14 +219,17 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         self.temperatures_ = np.exp(log_tau) if parts else np.ones(N)
         self.standard_errors_ = error
         compared = {int(part.teachers[c.teacher]) for part in parts for c in part.comparisons}
-        self.left_ = self._reasons(compared)
+        answered = np.asarray(~silent_teachers(X, self.label_space_.blocks).all(axis=0))
+        self.left_ = self._reasons(compared, answered)
 
-    def _reasons(self, compared: set[int]) -> dict[int, str]:
+    def _reasons(self, compared: set[int], answered: NDArray[np.bool_]) -> dict[int, str]:
         """Say why teachers without a standard error keep their temperature."""
         known = np.isfinite(self.standard_errors_)
         reasons = {}
         for i in range(len(known)):
-            if i not in compared:
+            if not answered[i]:
+                reasons[i] = "answers none of the rows looked at"
+            elif i not in compared:
                 reasons[i] = "shares fewer than two classes that the other teachers link"
             elif not known[i]:
                 reasons[i] = "too few rows, or rows too much alike, to tell"
@@ -238,3 +241,10 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def some_rows(n: int, most: int | None) -> Any:
+    """Return `most` of n rows, evenly spaced, the first and the last among them; all if there are no more."""
+    if most is None or n <= most:
+        return slice(None)
+    return np.linspace(0, n - 1, int(most)).round().astype(np.int64)

@@ -26,8 +26,8 @@ __all__ = ["UnifiedEnsemble"]
 class UnifiedEnsemble(TeacherMerger, BaseEstimator):
     """Merge fitted classifiers with different classes at prediction time, for those who may keep all of them.
 
-    `predict_proba` asks every teacher and merges the answers as `HeterogeneousDistiller` does for its student; nothing
-    is trained but the teachers' floors and the class weights.
+    `predict_proba` asks every teacher and merges the answers as `HeterogeneousDistiller` does for its student; all
+    that is learnt are the teachers' floors, their temperatures and weights if wanted, and the class weights.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> UnifiedEnsemble:
-        """Learn the teachers' floors and the class weights from unlabelled data.
+        """Learn the teachers' floors, their temperatures and weights if wanted, and the class weights, without labels.
 
         Parameters
         ----------

@@ -32,8 +32,9 @@ def teacher_agreement(
     .. math:: \frac{1}{nN} \sum_x \sum_i \sum_{l \in L_i} p_i(l) \log \frac{q_l}{\sum_{k \in L_i} q_k}
 
     At temperature 1, so that scores compare across temperatures of the soft labels. Higher is better; a perfect merge
-    reaches minus the mean entropy of the teachers. It ranks temperatures and students. It is the objective of CE and
-    knows nothing of balance, so it leans to CE and to no balance by construction: do not choose those two with it.
+    reaches minus the mean entropy of the teachers. It ranks temperatures and students. It is the objective of CE with
+    all teachers alike, as they are, and knows nothing of balance: by construction it leans to CE, to no balance, no
+    calibration and no weights of teachers. Do not choose `method`, `balance`, `calibrate` or `teacher_weight` with it.
 
     Parameters
     ----------
@@ -118,6 +119,7 @@ def pairwise_agreement(
     Z: NDArray[np.float64] = check_array(log_p, dtype=np.float64, ensure_all_finite=False, input_name="log_p")
     if Z.shape[1] != space.n_outputs:
         raise ValueError(f"log_p must have {space.n_outputs} columns for these class lists, got {Z.shape[1]}.")
+    check_answers(Z, space.blocks, abstain=True, name="log_p")
     weights = np.ones(len(Z)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     # A teacher that gave NaN has not answered: it is sure of nothing, and the row does not count for its pairs.
     P = np.exp(Blocks.from_label_space(space).log_softmax(np.nan_to_num(Z, nan=0.0))) * ~np.isnan(Z)

@@ -4,12 +4,14 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
 
 from sklearn_uhc import LabelSpace, LogitFactorization, TeacherCalibrator
+from sklearn_uhc.calibration import some_rows
 from sklearn_uhc.solvers.blocks import Blocks
-from sklearn_uhc.solvers.leave_one_out import Part, best_temperatures, prepare, settle, shrink
+from sklearn_uhc.solvers.leave_one_out import BOUNDS, Part, best_temperatures, prepare, settle, shrink
 from tests.helpers import random_lists, random_outputs
 
 LISTS = [[0, 1, 2, 3], [2, 3, 4], [0, 1, 4, 5], [1, 3, 5], [0, 2, 4, 5]]
@@ -223,3 +225,50 @@ def test_a_sample_of_the_rows_is_enough():
 def test_wrong_parameters(params):
     with pytest.raises(ValueError, match=f"{next(iter(params))} must be"):
         TeacherCalibrator(LISTS, **params).fit(np.zeros((5, 17)))
+
+
+def test_the_search_ends_at_the_bound_for_teachers_that_contradict_the_others():
+    Z = np.random.default_rng(20).normal(size=(300, 3))
+    X = np.hstack([Z, Z, -Z, Z])
+    part, ones = one_part(X, [list("abc")] * 4), np.ones(4)
+    found, _ = best_temperatures([part], [part.targets(ones)], ones, 3)
+    assert -found[2] == BOUNDS[0]
+    assert (np.delete(-found, 2) > BOUNDS[0] + 1).all()
+
+
+def test_where_the_search_starts_does_not_matter():
+    X = tempered(np.random.default_rng(21), LISTS, np.linspace(-0.5, 0.7, 5))
+    part = one_part(X, LISTS)
+    targets = [part.targets(np.ones(5))]
+    expected = best_temperatures([part], targets, np.ones(5), 6)
+    for start in (1e-6, 0.05, 8.0, 1e3):
+        np.testing.assert_allclose(best_temperatures([part], targets, np.full(5, start), 6), expected, atol=1e-6)
+
+
+def test_chunks_of_bounded_memory_change_nothing():
+    X = tempered(np.random.default_rng(22), LISTS, np.linspace(-0.5, 0.7, 5))
+    X[np.random.default_rng(23).random(len(X)) < 0.2, LabelSpace(LISTS).blocks[1]] = np.nan
+    whole = TeacherCalibrator(LISTS, abstain=True).fit(X)
+    with sklearn.config_context(working_memory=64 * 24 * 50 / 2**20):
+        chunked = TeacherCalibrator(LISTS, abstain=True).fit(X)
+    np.testing.assert_allclose(chunked.temperatures_, whole.temperatures_, rtol=1e-7)
+    np.testing.assert_allclose(chunked.standard_errors_, whole.standard_errors_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "most"), [(5001, 5000), (9999, 5000), (12, 5), (7, 6), (3, 1)])
+def test_as_many_rows_are_looked_at_as_allowed_evenly_spaced(n, most):
+    rows = some_rows(n, most)
+    assert len(np.unique(rows)) == most
+    assert (rows[0], rows[-1]) == (0, n - 1 if most > 1 else 0)
+    assert np.ptp(np.diff(rows)) <= 1 if most > 1 else True
+
+
+def test_all_rows_are_looked_at_if_they_are_few():
+    assert some_rows(10, 10) == some_rows(10, None) == slice(None)
+
+
+def test_a_teacher_that_never_answers_is_left_for_that_reason():
+    X = tempered(np.random.default_rng(24), LISTS, np.zeros(5))
+    X[:, LabelSpace(LISTS).blocks[3]] = np.nan
+    calibrator = TeacherCalibrator(LISTS, abstain=True).fit(X)
+    assert calibrator.left_ == {3: "answers none of the rows looked at"}

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from sklearn_uhc import CrossEntropyUnifier, StandardDistillation, teacher_agreement
+from sklearn_uhc import CrossEntropyUnifier, StandardDistillation, pairwise_agreement, teacher_agreement
 from tests import reference
 from tests.helpers import consistent_outputs, random_outputs
 
@@ -58,3 +58,11 @@ def test_zeros_stay_finite():
 def test_bad_input(log_p, proba, message):
     with pytest.raises(ValueError, match=message):
         teacher_agreement(log_p, proba, LISTS)
+
+
+@pytest.mark.parametrize(("bad", "message"), [(np.nan, "for all its classes, or for none"), (np.inf, "infinity")])
+def test_pairwise_agreement_refuses_half_answers(bad, message):
+    log_p = np.zeros((3, 7))
+    log_p[1, 1] = bad
+    with pytest.raises(ValueError, match=message):
+        pairwise_agreement(log_p, LISTS)

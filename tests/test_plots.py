@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -19,12 +22,13 @@ from sklearn_uhc import (
     LabelSpace,
     SoftLabelDisplay,
     TeacherAgreementDisplay,
+    TeacherCalibrator,
     TeacherOutputs,
     UnifiedEnsemble,
     pairwise_agreement,
 )
 from sklearn_uhc.teachers.holder import kind_of_teacher
-from tests.helpers import linear_teachers, random_outputs
+from tests.helpers import LinearTeacher, linear_teachers, random_outputs
 
 plt = pytest.importorskip("matplotlib.pyplot")
 LISTS = [["ant", "bee", "cat"], ["bee", "cat", "dog"], ["cat", "dog", "ant"]]
@@ -192,7 +196,32 @@ def test_answers_given_before_cannot_be_asked_for_again(X):
     clf = HeterogeneousDistiller(None, KNeighborsClassifier(3), class_lists=LISTS).fit(X, log_p=log_p)
     with pytest.raises(ValueError, match="from_outputs"):
         TeacherAgreementDisplay.from_estimator(clf, X)
+    with pytest.raises(ValueError, match=r"use SoftLabelDisplay\(soft_labels_"):
+        SoftLabelDisplay.from_estimator(clf, X)
     assert ticks(ClassOverlapDisplay.from_estimator(clf).ax_.yaxis) == ["teacher 0", "teacher 1", "teacher 2"]
+
+
+@pytest.mark.parametrize("wrap", [lambda clf: make_pipeline(clf), lambda clf: make_pipeline(StandardScaler(), clf)])
+def test_pipelines_are_unwrapped(X, wrap):
+    pipeline = wrap(UnifiedEnsemble(linear_teachers(LISTS))).fit(X)
+    inside = pipeline[:-1].transform(X) if len(pipeline) > 1 else X
+    assert ClassOverlapDisplay.from_estimator(pipeline).image_.get_array().shape == (3, 4)
+    for display in (TeacherAgreementDisplay, SoftLabelDisplay):
+        found, expected = display.from_estimator(pipeline, X), display.from_estimator(pipeline[-1], inside)
+        attribute = "agreement" if display is TeacherAgreementDisplay else "mean"
+        np.testing.assert_allclose(getattr(found, attribute), getattr(expected, attribute))
+
+
+def test_what_cannot_be_drawn_is_told_what_can(X):
+    other = LogisticRegression().fit(X, np.arange(60) % 2)
+    with pytest.raises(TypeError, match=r"HeterogeneousDistiller, UnifiedEnsemble or TeacherOutputs, .* got Logistic"):
+        ClassOverlapDisplay.from_estimator(other)
+    with pytest.raises(TypeError, match="or a Pipeline that ends in one, got LogisticRegression"):
+        TeacherAgreementDisplay.from_estimator(make_pipeline(StandardScaler(), other).fit(X, np.arange(60) % 2), X)
+    with pytest.raises(TypeError, match=r"HeterogeneousDistiller or UnifiedEnsemble, .* got TeacherOutputs"):
+        SoftLabelDisplay.from_estimator(TeacherOutputs(linear_teachers(LISTS)).fit(X), X)
+    with pytest.raises(NotFittedError):
+        SoftLabelDisplay.from_estimator(UnifiedEnsemble(linear_teachers(LISTS)), X)
 
 
 # What the student is taught
@@ -215,6 +244,34 @@ def test_soft_labels_are_those_that_the_student_was_taught(X):
     clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3), store_soft_labels=True).fit(X)
     display = SoftLabelDisplay.from_estimator(clf, X)
     np.testing.assert_allclose(display.mean, clf.soft_labels_.mean(axis=0), rtol=1e-6)
+
+
+class ShyTeacher(LinearTeacher):
+    """Says nothing where the first feature is negative."""
+
+    def predict_log_proba(self, X):
+        return np.where(np.asarray(X)[:, :1] < 0, np.nan, super().predict_log_proba(X))
+
+
+def test_rows_that_nobody_answers_are_not_drawn(X):
+    teachers = [ShyTeacher(tuple(labels), seed).fit(None) for seed, labels in enumerate(LISTS)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="No teacher answers")
+        clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3), abstain=True).fit(X)
+    display = SoftLabelDisplay.from_estimator(clf, X)
+    expected = SoftLabelDisplay.from_estimator(clf, X[X[:, 0] >= 0])
+    assert len(display.entropy) == (X[:, 0] >= 0).sum()
+    np.testing.assert_allclose(display.balanced_mean, expected.balanced_mean)
+    with pytest.raises(ValueError, match="for any row of X"):
+        SoftLabelDisplay.from_estimator(clf, -np.abs(X))
+
+
+def test_backpropagation_has_no_soft_labels(X):
+    nn = pytest.importorskip("torch.nn")
+    clf = HeterogeneousDistiller(linear_teachers(LISTS), nn.Linear(4, 4), method="ce", backprop=True, balance=False)
+    clf.fit(X.astype(np.float32))
+    with pytest.raises(ValueError, match="makes no soft labels to draw"):
+        SoftLabelDisplay.from_estimator(clf, X)
 
 
 def test_entropy_counts_all_rows(distiller, X):
@@ -266,6 +323,42 @@ def test_curve_of_a_search_takes_the_best_of_the_other_choices(X):
             assert y == pytest.approx(found["mean_test_score"][chosen].max())
     with pytest.raises(ValueError, match="no parameter 'floor', only"):
         DistillationCurveDisplay.from_search(search, param_name="floor")
+
+
+def found_by(scores, **params):
+    """What a search has found, as far as a curve reads it."""
+    columns = {f"param_{name}": np.ma.array(np.empty(len(scores), dtype=object)) for name in params}
+    for name, values in params.items():
+        for k, value in enumerate(values):
+            columns[f"param_{name}"][k] = value
+    scores = {"mean_test_score": np.array(scores), "std_test_score": np.zeros(len(scores))}
+    search = GridSearchCV(UnifiedEnsemble([]), {})
+    search.cv_results_ = {**scores, **columns}
+    return search
+
+
+def test_a_failed_fit_does_not_hide_those_that_worked():
+    search = found_by([-0.9, -0.8, np.nan, np.nan, np.nan], temperature=[1, 3, 1, 3, 10], floor=[0, 0, 1, 1, 1])
+    display = DistillationCurveDisplay.from_search(search)
+    np.testing.assert_array_equal(display.scores, [[-0.9, -0.8, np.nan]])
+
+
+def test_estimators_of_one_type_are_told_apart():
+    kinds = [TeacherCalibrator(shrinkage=0.5), TeacherCalibrator(), False]
+    search = found_by([1, 2, 3, 4, 5, 6], temperature=[1, 1, 1, 3.0, 3, 3], calibrate=kinds * 2)
+    display = DistillationCurveDisplay.from_search(search, by="calibrate")
+    assert display.names == ["TeacherCalibrator(shrinkage=0.5)", "TeacherCalibrator()", "False"]
+    assert display.scores.tolist() == [[1, 4], [2, 5], [3, 6]]
+    search = found_by([1, 2], temperature=[1, 2], calibrate=kinds[1:])
+    assert DistillationCurveDisplay.from_search(search, by="calibrate").names == ["TeacherCalibrator", "False"]
+
+
+def test_values_may_be_arrays():
+    weights = [np.array([1, 1, 2]), np.array([1, 2, 1]), None, np.array([1, 1, 2])]
+    search = found_by([1, 2, 3, 4], teacher_weight=weights, temperature=[1, 1, 1, 1])
+    assert DistillationCurveDisplay.from_search(search, param_name="teacher_weight").scores.tolist() == [[4, 2, 3]]
+    by = DistillationCurveDisplay.from_search(search, by="teacher_weight")
+    assert by.names == ["[1 1 2]", "[1 2 1]", "None"]
 
 
 def test_curve_of_an_estimator(X):

@@ -245,10 +245,31 @@ def test_frames():
     assert str(report) == str(teacher_report(log_p=Z, class_lists=[["a", "b", "c"]] * 2))
 
 
+def test_frames_without_rows_have_their_columns():
+    pytest.importorskip("pandas")
+    Z = np.random.default_rng(3).normal(size=(40, 6))
+    plain = teacher_report(log_p=Z, class_lists=[["a", "b", "c"]] * 2)
+    empty = teacher_report(log_p=Z[:, :3], class_lists=[["a", "b", "c"]], as_frame=True)
+    for name in ("pairs", "rows"):
+        assert len(empty[name]) == 0
+        assert list(empty[name]) == list(plain[name][0])
+
+
+def test_confidence_is_the_mean_of_the_largest_probability():
+    Z = np.log([[0.8, 0.2, 0.1, 0.9], [0.4, 0.6, 0.5, 0.5], [1.0, 1.0, 0.5, 0.5]])
+    Z[2, :2] = -np.inf  # says that all is alike
+    Z[1, 2:] = np.nan
+    report = teacher_report(log_p=Z, class_lists=[["a", "b"], ["b", "c"]])
+    assert [row["confidence"] for row in report["teachers"]] == pytest.approx([1.9 / 3, 0.7])
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [
         ({}, "Give either"),
+        ({"teachers": [GaussianNB()]}, "Give either fitted teachers and X"),
+        ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1]], "n_pairs": -1}, "n_pairs must be .* got -1"),
+        ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1]], "n_rows": 1.5}, "n_rows must be .* got 1.5"),
         ({"log_p": np.zeros((3, 2))}, "needs class_lists"),
         ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1, 2]]}, "2 columns"),
         ({"log_p": [[0.0, np.nan]], "class_lists": [[0, 1]]}, "log_p contains NaN"),

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from unicodedata import category
 
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_uhc.merging import TeacherMerger
 from sklearn_uhc.teachers.holder import kind_of_teacher
+from sklearn_uhc.teachers.teacher_outputs import TeacherOutputs
 
 #: Longer names are cut, in tick labels only.
 LONGEST_NAME = 22
@@ -21,6 +26,19 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
     except ImportError as error:
         raise ImportError("Plots need matplotlib: pip install 'sklearn-uhc[plots]'.") from error
     return plt.subplots(figsize=size, layout="constrained")[1]
+
+
+def unwrap(estimator: Any, X: Any = None, *, merged: bool = False) -> tuple[Any, Any]:
+    """Return what holds the teachers, the last step of a Pipeline, and X as it gets there; `merged`: it merges them."""
+    while isinstance(estimator, Pipeline):
+        X = X if X is None or len(estimator) == 1 else estimator[:-1].transform(X)
+        estimator = estimator[-1]
+    if not isinstance(estimator, TeacherMerger if merged else (TeacherMerger, TeacherOutputs)):
+        kinds = "HeterogeneousDistiller or UnifiedEnsemble"
+        kinds = kinds if merged else kinds.replace(" or", ",") + " or TeacherOutputs"
+        raise TypeError(f"This plot takes a fitted {kinds}, or a Pipeline that ends in one, got {estimator!r}.")
+    check_is_fitted(estimator, "label_space_")
+    return estimator, X
 
 
 def names_of_teachers(n: int, names: Sequence[str] | None = None, teachers: Sequence[Any] | None = None) -> list[str]:

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.metrics import pairwise_agreement
-from sklearn_uhc.plots._drawing import label_ticks, names_of_teachers, new_axes, text_width
+from sklearn_uhc.plots._drawing import label_ticks, names_of_teachers, new_axes, text_width, unwrap
 
 __all__ = ["TeacherAgreementDisplay"]
 
@@ -67,7 +66,7 @@ class TeacherAgreementDisplay:
         Parameters
         ----------
         estimator : HeterogeneousDistiller, UnifiedEnsemble or TeacherOutputs
-            Fitted.
+            Fitted, or a Pipeline that ends in one.
         X : array-like with n rows
             Unlabelled data.
         teacher_names : list of str, default=None
@@ -79,10 +78,11 @@ class TeacherAgreementDisplay:
         -------
         display : TeacherAgreementDisplay
         """
-        check_is_fitted(estimator, "label_space_")
+        estimator, X = unwrap(estimator, X)
         space = estimator.label_space_
         names = names_of_teachers(space.n_teachers, teacher_names, estimator.teachers)
-        return cls.from_outputs(teacher_answers(estimator, X), space.class_lists, teacher_names=names, ax=ax)
+        log_p = teacher_answers(estimator, X, "from_outputs(log_p, class_lists)")
+        return cls.from_outputs(log_p, space.class_lists, teacher_names=names, ax=ax)
 
     @classmethod
     def from_outputs(
@@ -162,9 +162,9 @@ class TeacherAgreementDisplay:
         ]
 
 
-def teacher_answers(estimator: Any, X: Any) -> Any:
-    """Return `log_p` of a fitted distiller, ensemble or teacher step."""
+def teacher_answers(estimator: Any, X: Any, remedy: str) -> Any:
+    """Return `log_p` of a fitted distiller, ensemble or teacher step; `remedy` is for answers that were given."""
     outputs = getattr(estimator, "teacher_outputs_", estimator)
     if outputs is None:
-        raise ValueError("fit was given log_p, so that no teacher can be asked: use from_outputs(log_p, class_lists).")
+        raise ValueError(f"fit was given log_p, so that no teacher can be asked: use {remedy}.")
     return np.asarray(outputs.transform(X))

@@ -110,13 +110,13 @@ class DistillationCurveDisplay:
             if f"param_{name}" not in found:
                 known = sorted(key.removeprefix("param_") for key in found if key.startswith("param_"))
                 raise ValueError(f"The search has no parameter {name!r}, only {known}.")
-        points = list(found[f"param_{param_name}"])
-        lines = [""] * len(points) if by is None else [_name(value) for value in found[f"param_{by}"]]
-        values, names = _distinct(points), list(dict.fromkeys(lines))
+        values, points = _distinct(found[f"param_{param_name}"])
+        kinds, lines = _distinct([""] * len(points) if by is None else found[f"param_{by}"])
+        names, scores = _names(kinds), np.asarray(found[f"mean_test_{score}"], dtype=float)
         means, stds = np.full((2, len(names), len(values)), np.nan)
-        for k in np.argsort(found[f"mean_test_{score}"], kind="stable"):  # the best comes last and stays
-            at = names.index(lines[k]), values.index(points[k])
-            means[at], stds[at] = found[f"mean_test_{score}"][k], found[f"std_test_{score}"][k]
+        # The best comes last and stays; a fit that failed has no score and comes first.
+        for k in np.argsort(np.where(np.isnan(scores), -np.inf, scores), kind="stable"):
+            means[lines[k], points[k]], stds[lines[k], points[k]] = scores[k], found[f"std_test_{score}"][k]
         display = cls(values, means, stds=stds, names=names, param_name=param_name, score_name=score)
         return display.plot(ax)
 
@@ -206,18 +206,30 @@ class DistillationCurveDisplay:
             self.ax_.set_xticks(x, [f"{value:g}" for value in self.values])
             self.ax_.set_xticks([], minor=True)
         else:
-            label_ticks(self.ax_.xaxis, [_name(value) for value in self.values])
+            label_ticks(self.ax_.xaxis, _names(self.values))
         self.ax_.set(xlabel=self.param_name, ylabel=self.score_name)
         self.ax_.spines[["top", "right"]].set_visible(False)
         if any(self.names):
             self.ax_.legend(fontsize=8, frameon=False)
 
 
-def _name(value: Any) -> str:
-    """Return an estimator's type, any other value as text."""
-    return type(value).__name__ if hasattr(value, "get_params") else str(value)
+def _text(value: Any) -> str:
+    """Return all of a value in one line, alike for values that are alike."""
+    if isinstance(value, Real):
+        return str(value if isinstance(value, bool) else float(value))
+    if hasattr(value, "get_params"):
+        return " ".join(repr(value).split())
+    return str(value.tolist()) if isinstance(value, np.ndarray) and value.ndim else str(value)
 
 
-def _distinct(values: list[Any]) -> list[Any]:
-    """Return the values in the order of their first appearance."""
-    return [value for k, value in enumerate(values) if value not in values[:k]]
+def _names(values: Sequence[Any]) -> list[str]:
+    """Name values: estimators by their type, with parameters where that is not enough; others as they are."""
+    short = [type(value).__name__ if hasattr(value, "get_params") else str(value) for value in values]
+    return [_text(value) if short.count(name) > 1 else name for value, name in zip(values, short, strict=True)]
+
+
+def _distinct(values: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    """Return the distinct values in the order of their first appearance, and which of them each value is."""
+    texts = [_text(value) for value in values]
+    first = list(dict.fromkeys(texts))
+    return [values[texts.index(text)] for text in first], [first.index(text) for text in texts]

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.plots._drawing import label_ticks, names_of_teachers, new_axes, text_width
+from sklearn_uhc.plots._drawing import label_ticks, names_of_teachers, new_axes, text_width, unwrap
 
 __all__ = ["ClassOverlapDisplay"]
 
@@ -71,7 +70,7 @@ class ClassOverlapDisplay:
         Parameters
         ----------
         estimator : HeterogeneousDistiller, UnifiedEnsemble or TeacherOutputs
-            Fitted.
+            Fitted, or a Pipeline that ends in one.
         teacher_names : list of str, default=None
             Names of the teachers. None: their numbers and kinds.
         ax : matplotlib Axes, default=None
@@ -81,7 +80,7 @@ class ClassOverlapDisplay:
         -------
         display : ClassOverlapDisplay
         """
-        check_is_fitted(estimator, "label_space_")
+        estimator, _ = unwrap(estimator)
         space = estimator.label_space_
         names = names_of_teachers(space.n_teachers, teacher_names, estimator.teachers)
         return cls(space.mask, classes=space.classes, teacher_names=names).plot(ax)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array
 
+from sklearn_uhc._answers import silent_teachers
 from sklearn_uhc.balance import balanced_targets, class_weights
-from sklearn_uhc.plots._drawing import label_ticks, new_axes, text_width
+from sklearn_uhc.plots._drawing import label_ticks, new_axes, text_width, unwrap
 from sklearn_uhc.plots.agreement import teacher_answers
 
 __all__ = ["SoftLabelDisplay"]
@@ -78,9 +79,9 @@ class SoftLabelDisplay:
         Parameters
         ----------
         estimator : HeterogeneousDistiller or UnifiedEnsemble
-            Fitted. Its `class_weight_` balances, if it has them; else those of X.
+            Fitted, or a Pipeline that ends in one. Its `class_weight_` balances, if it has them; else those of X.
         X : array-like with n rows
-            Unlabelled data.
+            Unlabelled data. Rows for which no teacher answers are left out, as no student learns from them.
         kind : {"mean", "top", "entropy"}, default="mean"
             What to draw, see `plot`.
         ax : matplotlib Axes, default=None
@@ -90,8 +91,14 @@ class SoftLabelDisplay:
         -------
         display : SoftLabelDisplay
         """
-        check_is_fitted(estimator, "method_")
-        log_p = teacher_answers(estimator, X)
+        estimator, X = unwrap(estimator, X, merged=True)
+        if getattr(estimator, "backprop", False):
+            raise ValueError("Direct backpropagation makes no soft labels to draw: fit with backprop=False.")
+        stored = "SoftLabelDisplay(soft_labels_, classes=classes_), having fitted with store_soft_labels=True"
+        log_p = teacher_answers(estimator, X, stored)
+        log_p = log_p[~silent_teachers(log_p, estimator.label_space_.blocks).all(axis=1)]
+        if len(log_p) == 0:
+            raise ValueError("No teacher answers for any row of X: there are no soft labels to draw.")
         log_p = log_p if estimator.calibrator_ is None else estimator.calibrator_.transform(log_p)
         Q = np.asarray(estimator.method_.transform(log_p))
         return cls(Q, classes=estimator.classes_, class_weight=estimator.class_weight_).plot(ax, kind=kind)

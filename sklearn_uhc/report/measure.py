@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,9 @@ def teacher_report(
     >>> report["warnings"]
     []
     """
+    for name, value in (("n_pairs", n_pairs), ("n_rows", n_rows)):
+        if not isinstance(value, Integral) or value < 0:
+            raise ValueError(f"{name} must be an integer of at least 0, got {value!r}.")
     names, space, Z = _answers(teachers, X, log_p, class_lists, teacher_names)
     silent = silent_teachers(Z, space.blocks)
     calibrator = TeacherCalibrator(space.class_lists, abstain=True).fit(Z)
@@ -111,7 +115,7 @@ def teacher_report(
 
 def _answers(teachers: Any, X: Any, log_p: Any, class_lists: Any, names: Any) -> tuple[list[str], LabelSpace, Floats]:
     """Return names, label space and answers, from teachers or as they were given."""
-    if (teachers is None) == (log_p is None):
+    if (teachers is None) == (log_p is None) or (X is None) == (log_p is None):
         raise ValueError("Give either fitted teachers and X, or log_p and class_lists.")
     if log_p is None:
         outputs = TeacherOutputs(teachers, class_lists=class_lists, abstain=True).set_output(transform="default")
@@ -181,8 +185,9 @@ def _teachers(
 ) -> list[dict[str, Any]]:
     """Describe every teacher."""
     rows, shared, several = [], _shared(space), space.mask.sum(axis=0) > 1
+    top = _largest_probabilities(Z, Blocks.from_label_space(space))
     for i, labels in enumerate(space.class_lists):
-        answered = Z[~silent[:, i]][:, space.blocks[i]]
+        confidence = top[~silent[:, i], i]
         known = np.flatnonzero(~np.isnan(agree[i]) & (np.arange(len(names)) != i))
         residual = apart[~np.isnan(apart[:, i]), i]
         rows.append(
@@ -192,7 +197,7 @@ def _teachers(
                 "n_classes": len(labels),
                 "classes": labels.tolist(),
                 "coverage": float(1 - silent[:, i].mean()),
-                "confidence": float(np.exp(_log_softmax(answered).max(axis=1)).mean()) if len(answered) else None,
+                "confidence": float(confidence.mean()) if len(confidence) else None,
                 "temperature": float(calibrator.temperatures_[i]),
                 "weight": float(calibrator.weights_[i]),
                 "left": calibrator.left_.get(i),
@@ -210,11 +215,13 @@ def _shared(space: LabelSpace) -> NDArray[np.int_]:
     return counts
 
 
-def _log_softmax(Z: Floats) -> Floats:
-    """Normalise the rows; a row of -inf says that all is alike."""
-    Z = np.where(np.isneginf(Z).all(axis=1, keepdims=True), 0.0, Z)
-    Z = Z - Z.max(axis=1, keepdims=True)
-    return Z - np.log(np.exp(Z).sum(axis=1, keepdims=True))
+def _largest_probabilities(Z: Floats, blocks: Blocks) -> Floats:
+    """Return the probability of every teacher's first choice, (n, N); of no meaning where it is silent."""
+    out = np.empty((len(Z), len(blocks.slices)))
+    for rows in chunks(len(Z), 64 * Z.shape[1]):
+        P = np.exp(blocks.log_softmax(np.where(np.isnan(Z[rows]), 0.0, Z[rows])))
+        out[rows] = np.stack([P[:, block].max(axis=1) for block in blocks.slices], axis=1)
+    return out
 
 
 def _pairs(agree: Floats, shared: NDArray[np.int_], most: int) -> list[dict[str, Any]]:

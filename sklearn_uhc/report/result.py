@@ -12,6 +12,14 @@ from sklearn_uhc.report.words import as_text, complaints
 __all__ = ["TeacherReport"]
 
 
+#: Columns of the frames: those that may have no row keep them. None: as they come.
+COLUMNS = {
+    "teachers": None,
+    "pairs": ["first", "second", "shared", "agreement"],
+    "rows": ["row", "error", "says", "probability", "contradicted_by"],
+}
+
+
 class TeacherReport(dict[str, Any]):
     """What a merge rests on, as `teacher_report` finds it: a dict, tables as text, and one HTML page.
 
@@ -70,7 +78,8 @@ class TeacherReport(dict[str, Any]):
         if as_frame:
             import pandas as pd
 
-            self.update({name: pd.DataFrame(contents[name]) for name in ("teachers", "pairs", "rows")})
+            frames = {name: pd.DataFrame(contents[name], columns=names) for name, names in COLUMNS.items()}
+            self.update(frames)
 
     def __str__(self) -> str:
         return as_text(self._plain)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,8 @@ Floats = NDArray[np.floating[Any]]
 #: Bounds of log b. A teacher whose answers have nothing to do with those of the others ends at the lower one.
 BOUNDS = -float(np.log(1e4)), float(np.log(10.0))
 MAX_STEPS, TOLERANCE = 60, 1e-6
+#: After a Newton step as short as this, what is missing is of the order of its square.
+NEWTON_STEP = 1e-5
 #: A teacher is noise to the others if its log tau is this far above their median and b less than four errors above 0.
 NOISE_DISTANCE, NOISE_ERROR = 2.0, float(np.log1p(1 / 4))
 
@@ -50,17 +53,9 @@ class Comparison(NamedTuple):
 class Targets(NamedTuple):
     """What the others say about the rows of a part."""
 
-    inner: Floats  #: (n, N), sum_l t_l z_l
-    weight: Floats  #: (n, N), how much a row counts for a teacher
+    inner: Floats  #: (N, n), sum_l t_l z_l, z as `Part.logits` gives them
+    weight: Floats  #: (N, n), how much a row counts for a teacher
     label: NDArray[np.int_]  #: (n,), most probable class of the merge of all teachers
-
-
-class Slopes(NamedTuple):
-    """Sums over the rows, one number per teacher, at some b."""
-
-    first: Floats  #: f'(b)
-    second: Floats  #: f''(b)
-    variance: Floats  #: of f'(b), as if rows of one merged label were one observation
 
 
 @dataclass(frozen=True)
@@ -75,38 +70,55 @@ class Part:
     merge: Floats  #: (L, L), takes B z to the logits of the merge of all
     comparisons: Sequence[Comparison]
 
-    @property
+    @cached_property
     def Z(self) -> Floats:
-        """Centred logits, made anew every time: they are as large as the data."""
-        Z: Floats = self.blocks.center(self.blocks.shift(np.asarray(self.X, dtype=float)))
-        return Z
+        """(K, n), centred logits, kept: with rows side by side, sums over a teacher's classes are fast."""
+        return np.ascontiguousarray(self.blocks.center(self.blocks.shift(np.asarray(self.X, dtype=float))).T)
+
+    def logits(self, compared: Comparison) -> Floats:
+        """(r, n), logits of a teacher on what can be compared, the largest of every group 0."""
+        z = self.Z[compared.columns]
+        sizes = np.diff(np.append(compared.starts, len(z)))
+        z -= np.repeat(np.maximum.reduceat(z, compared.starts, axis=0), sizes, axis=0)
+        return z
 
     def targets(self, b: Floats) -> Targets:
         """Merge all teachers, and all but one, at the inverse temperatures b (N,)."""
-        Z, blocks = self.Z, self.blocks
-        scaled = Z * (self.weight * b[self.teachers])[blocks.teacher_of]
-        Bz = scaled @ blocks.to_class
-        Q = softmax(Bz @ self.merge)
-        inner, weight = np.zeros((len(Z), len(b))), np.zeros((len(Z), len(b)))
-        for i, columns, starts, merge in self.comparisons:
-            rest, own = Bz.copy(), blocks.slices[i]
-            rest[:, blocks.class_of[own]] -= scaled[:, own]
-            t = group_softmax(rest @ merge, starts)
-            inner[:, self.teachers[i]] = (t * Z[:, columns]).sum(axis=1)
-            weight[:, self.teachers[i]] = np.sqrt(Q @ blocks.M[i])
+        blocks, n = self.blocks, len(self.X)
+        scaled = self.Z * (self.weight * b[self.teachers])[blocks.teacher_of, None]
+        Bz = np.zeros((blocks.M.shape[1], n))
+        for own in blocks.slices:
+            Bz[blocks.class_of[own]] += scaled[own]
+        Q = softmax((self.merge.T @ Bz).T)
+        inner, weight = np.zeros((len(b), n)), np.zeros((len(b), n))
+        for compared in self.comparisons:
+            i, _, starts, merge = compared
+            own, k = blocks.slices[i], self.teachers[i]
+            t = group_softmax(merge.T @ Bz - merge[blocks.class_of[own]].T @ scaled[own], starts)
+            inner[k] = (t * self.logits(compared)).sum(axis=0)
+            weight[k] = np.sqrt(Q @ blocks.M[i])
         return Targets(inner, weight, self.classes[Q.argmax(axis=1)])
 
-    def slopes(self, b: Floats, targets: Targets) -> tuple[Floats, Floats]:
-        """Return the weighted derivatives of the loss by b and twice by b, per row and teacher."""
-        Z = self.Z
-        first, second = np.zeros_like(targets.inner), np.zeros_like(targets.inner)
-        for i, columns, starts, _ in self.comparisons:
-            z, k = Z[:, columns], self.teachers[i]
-            s = group_softmax(b[k] * z, starts)
-            means = np.add.reduceat(s * z, starts, axis=1)
-            first[:, k] = means.sum(axis=1) - targets.inner[:, k]
-            second[:, k] = (s * z**2).sum(axis=1) - (means**2).sum(axis=1)
-        return targets.weight * first, targets.weight * second
+
+class Piece(NamedTuple):
+    """What one teacher says about the rows of a part, and the others."""
+
+    z: Floats  #: (r, n), from `Part.logits`
+    starts: NDArray[np.int_]
+    inner: Floats  #: (n,), as in `Targets`, and the next two
+    weight: Floats
+    label: NDArray[np.int_]
+
+    def slopes(self, b: float) -> tuple[Floats, Floats]:
+        """Return the weighted derivatives of the loss by b and twice by b, per row."""
+        E = np.exp(b * self.z)
+        total = np.add.reduceat(E, self.starts, axis=0)
+        E *= self.z
+        means = np.add.reduceat(E, self.starts, axis=0) / total
+        E *= self.z
+        squares = np.add.reduceat(E, self.starts, axis=0) / total
+        first, second = means.sum(axis=0) - self.inner, (squares - means**2).sum(axis=0)
+        return self.weight * first, self.weight * second
 
 
 def compare(i: int, blocks: Blocks, weight: Floats, A: Floats) -> Comparison | None:
@@ -140,7 +152,7 @@ def loudness(parts: Sequence[Part], n_teachers: int) -> Floats:
     """
     squares, count = np.zeros(n_teachers), np.zeros(n_teachers)
     for part in parts:
-        squares[part.teachers] += (part.Z**2).sum(axis=0) @ part.blocks.to_teacher
+        squares[part.teachers] += (part.Z**2).sum(axis=1) @ part.blocks.to_teacher
         count[part.teachers] += len(part.X) * part.blocks.sizes
     heard = squares > 0
     size = np.log(np.where(heard, squares, 1.0) / np.maximum(count, 1.0)) / 2
@@ -148,58 +160,73 @@ def loudness(parts: Sequence[Part], n_teachers: int) -> Floats:
 
 
 def group_softmax(U: Floats, starts: NDArray[np.int_]) -> Floats:
-    """Softmax within every group of columns."""
-    sizes = np.diff(np.append(starts, U.shape[1]))
-    E = np.exp(U - np.repeat(np.maximum.reduceat(U, starts, axis=1), sizes, axis=1))
-    return E / np.repeat(np.add.reduceat(E, starts, axis=1), sizes, axis=1)
-
-
-def sum_slopes(parts: Sequence[Part], targets: Sequence[Targets], b: Floats, n_classes: int) -> Slopes:
-    """Add up over all rows."""
-    N = len(b)
-    first, second, squares, clusters = np.zeros(N), np.zeros(N), np.zeros(N), np.zeros((n_classes, N))
-    seen = np.zeros((n_classes, N), dtype=bool)
-    for part, target in zip(parts, targets, strict=True):
-        slope, curvature = part.slopes(b, target)
-        first += slope.sum(axis=0)
-        second += curvature.sum(axis=0)
-        squares += (slope**2).sum(axis=0)
-        np.add.at(clusters, target.label, slope)
-        np.logical_or.at(seen, target.label, target.weight > 0)
-    n_clusters = seen.sum(axis=0)
-    # The sums of the clusters add up to nothing at the optimum: one of them alone says nothing of the noise.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor = np.where(n_clusters > 1, n_clusters / (n_clusters - 1), np.inf)
-        variance = np.where(n_clusters > 1, factor * np.maximum((clusters**2).sum(axis=0), squares), np.inf)
-    return Slopes(first, second, variance)
+    """Softmax of every column, within every group of its entries."""
+    sizes = np.diff(np.append(starts, len(U)))
+    E = np.exp(U - np.repeat(np.maximum.reduceat(U, starts, axis=0), sizes, axis=0))
+    return E / np.repeat(np.add.reduceat(E, starts, axis=0), sizes, axis=0)
 
 
 def best_temperatures(
     parts: Sequence[Part], targets: Sequence[Targets], start: Floats, n_classes: int
 ) -> tuple[Floats, Floats]:
-    """Return log tau of every teacher and its standard error, by Newton's method in log b within a shrinking bracket.
+    """Return log tau of every teacher and its standard error; infinite where there is nothing to learn from."""
+    log_tau, error = -np.clip(np.log(start), *BOUNDS), np.full(len(start), np.inf)
+    for k in range(len(start)):
+        pieces = [
+            Piece(part.logits(compared), compared.starts, target.inner[k], target.weight[k], target.label)
+            for part, target in zip(parts, targets, strict=True)
+            for compared in part.comparisons
+            if part.teachers[compared.teacher] == k
+        ]
+        if pieces:
+            x = search(pieces, -float(log_tau[k]))
+            log_tau[k], error[k] = -x, standard_error(pieces, x, n_classes)
+    return log_tau, error
 
-    The error is infinite where there is nothing to learn from.
-    """
-    x = np.clip(np.log(start), *BOUNDS)
-    low, high = np.full(len(x), BOUNDS[0]), np.full(len(x), BOUNDS[1])
+
+def search(pieces: Sequence[Piece], x: float) -> float:
+    """Return log b of one teacher, by Newton's method from x within a shrinking bracket."""
+    low, high = BOUNDS
+    untried = set(BOUNDS)
     for _ in range(MAX_STEPS):
-        b = np.exp(x)
-        slopes = sum_slopes(parts, targets, b, n_classes)
-        low, high = np.where(slopes.first < 0, x, low), np.where(slopes.first > 0, x, high)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            new = x - slopes.first / (slopes.second * b)
-        inside = (new > low) & (new < high)
-        new = np.where(inside, new, np.where(slopes.first == 0, x, (low + high) / 2))
-        step, x = float(np.abs(new - x).max()), new
-        if step < TOLERANCE:
-            break
-    slopes = sum_slopes(parts, targets, np.exp(x), n_classes)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # The error of b in the logarithm, upwards: near b = 0, where noise ends, x itself is hardly determined.
-        error = np.log1p(np.sqrt(slopes.variance) / (slopes.second * np.exp(x)))
-    informed = (slopes.second > 0) & np.isfinite(error)
-    return -x, np.where(informed, error, np.inf)
+        b = float(np.exp(x))
+        slopes = [piece.slopes(b) for piece in pieces]
+        first, second = (float(sum(each.sum() for each in sums)) for sums in zip(*slopes, strict=True))
+        if first == 0:
+            return x
+        low, high = (x, high) if first < 0 else (low, x)
+        step = -first / (second * b) if second > 0 else np.inf
+        if low < x + step < high:
+            x += step
+            if abs(step) < NEWTON_STEP:
+                return x
+            continue
+        end = low if first > 0 else high  # many that say nothing end at a bound: it is tried before the bracket halves
+        new = end if end in untried else (low + high) / 2
+        untried.discard(end)
+        if abs(new - x) < TOLERANCE:
+            return new
+        x = new
+    return x
+
+
+def standard_error(pieces: Sequence[Piece], x: float, n_classes: int) -> float:
+    """Return the standard error of log b, as if rows of one merged label were one observation."""
+    b, second, squares = float(np.exp(x)), 0.0, 0.0
+    clusters, seen = np.zeros(n_classes), np.zeros(n_classes, dtype=bool)
+    for piece in pieces:
+        slope, curvature = piece.slopes(b)
+        second += float(curvature.sum())
+        squares += float((slope**2).sum())
+        clusters += np.bincount(piece.label, weights=slope, minlength=n_classes)
+        seen[piece.label[piece.weight > 0]] = True
+    n = int(seen.sum())
+    # The sums of the clusters add up to nothing at the optimum: one of them alone says nothing of the noise.
+    if n < 2 or not second > 0:
+        return np.inf
+    variance = n / (n - 1) * max(float((clusters**2).sum()), squares)
+    # The error of b in the logarithm, upwards: near b = 0, where noise ends, x itself is hardly determined.
+    return float(np.log1p(np.sqrt(variance) / (second * b)))
 
 
 def shrink(log_tau: Floats, error: Floats) -> Floats:
