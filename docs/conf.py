@@ -23,7 +23,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx-mathjax-offline",
 ]
-exclude_patterns = ["_build", "examples", "paper"]
+exclude_patterns = ["_build", "examples"]
 templates_path = ["_templates"]
 default_role = "literal"
 

@@ -80,7 +80,7 @@ def make_report(paths: Iterable[str | Path], out: Path) -> str:
     page = _Page(out)
     for setting, records in settings.items():
         (_add_main if setting.study == "main" else _add_study)(page, setting, records)
-    markdown = "\n".join(page.markdown)
+    markdown = "\n".join(["# The paper's experiments, run again", "", *page.markdown])
     (out / "report.md").write_text(markdown, encoding="utf-8")
     (out / "report.tex").write_text("% needs booktabs and graphicx\n" + "\n".join(page.latex), encoding="utf-8")
     return markdown

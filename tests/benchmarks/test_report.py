@@ -107,7 +107,7 @@ def test_incomplete_trials_are_left_out(file, tmp_path):
 
 def test_a_setting_without_complete_trials_has_no_table(file, tmp_path):
     text = make_report([write(file, [record("SD", 0), record("CE-E", 1)])], tmp_path)
-    assert text.startswith("## Main experiment")
+    assert text.startswith("# The paper's experiments, run again\n\n## Main experiment")
     assert "0 trials" in text
     assert "|" not in text
 
