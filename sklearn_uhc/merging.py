@@ -189,7 +189,11 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         if self.temperature is not None:
             method.set_params(temperature=self.temperature)
         student = {"student": self.student} if hasattr(self, "student") else {}
-        return merge_block(teachers, lists, {"method": method, **student})
+        # Before fit, "auto" has not been decided: what is certain is shown.
+        calibrator = getattr(self, "calibrator_", self.calibrate)
+        calibrator = TeacherCalibrator() if calibrator is True else calibrator
+        calibration = {"calibration": calibrator} if isinstance(calibrator, TeacherCalibrator) else {}
+        return merge_block(teachers, lists, {**calibration, "method": method, **student})
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return class probabilities."""

@@ -54,3 +54,13 @@ def test_diagram_of_many_teachers_counts_the_rest():
 )
 def test_diagram_of_what_cannot_be_fitted_is_still_drawn(clf):
     assert "HeterogeneousDistiller" in estimator_html_repr(clf)
+
+
+@pytest.mark.parametrize(
+    ("calibrate", "before", "after"), [("auto", False, True), (True, True, True), (False, False, False)]
+)
+def test_diagram_shows_a_calibration_that_is_certain(calibrate, before, after):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    clf = UnifiedEnsemble(linear_teachers([[0, 1, 2]] * 3), calibrate=calibrate)
+    assert (">calibration<" in estimator_html_repr(clf)) == before
+    assert (">calibration<" in estimator_html_repr(clf.fit(X))) == after
