@@ -176,8 +176,7 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         names : ndarray of str
         """
         check_is_fitted(self)
-        lists = self.label_space_.class_lists
-        return np.asarray([f"teacher{i}__{label}" for i, labels in enumerate(lists) for label in labels], dtype=object)
+        return self.label_space_.output_names
 
     def _check_params(self) -> None:
         number = isinstance(self.shrinkage, Real) and not isinstance(self.shrinkage, bool)

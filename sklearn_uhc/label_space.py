@@ -84,6 +84,12 @@ class LabelSpace:
         """K, the number of teacher output columns."""
         return self.blocks[-1].stop
 
+    @property
+    def output_names(self) -> NDArray[Any]:
+        """Names of the K output columns, `teacher<i>__<class>`."""
+        pairs = ((i, label) for i, labels in enumerate(self.class_lists) for label in labels)
+        return np.asarray([f"teacher{i}__{label}" for i, label in pairs], dtype=object)
+
     @cached_property
     def components(self) -> NDArray[np.int_]:
         """Group of every class, numbered in the order of `classes`."""

@@ -181,8 +181,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         names : ndarray of str
         """
         check_is_fitted(self)
-        names = [f"teacher{i}__{label}" for i, labels in enumerate(self.class_lists_) for label in labels]
-        return np.asarray(names, dtype=object)
+        return self.label_space_.output_names
 
     def _fit(self, X: Any) -> list[NDArray[np.floating[Any]]]:
         self._check_floor()
