@@ -64,11 +64,18 @@ def draw_class_lists(rng: np.random.Generator, n_teachers: int, smallest: int, l
             return lists
 
 
-def make_trial(seed: int, mixture: str = "varied", n_teachers: int = 6, smallest: int = 2, largest: int = 5) -> Trial:
-    """Split digits: 40 % for the teachers (no sample shared), 40 % unlabelled, 20 % for the test."""
+def make_trial(
+    seed: int,
+    mixture: str = "varied",
+    n_teachers: int = 6,
+    smallest: int = 2,
+    largest: int = 5,
+    for_teachers: float = 0.4,
+) -> Trial:
+    """Split digits: 40 % for the teachers (no sample shared); of the rest two thirds unlabelled, one for the test."""
     rng = np.random.default_rng(seed)
     X, y = load_digits(return_X_y=True)
-    X_pool, X_rest, y_pool, y_rest = train_test_split(X, y, train_size=0.4, stratify=y, random_state=seed)
+    X_pool, X_rest, y_pool, y_rest = train_test_split(X, y, train_size=for_teachers, stratify=y, random_state=seed)
     X_u, X_test, y_u, y_test = train_test_split(X_rest, y_rest, test_size=1 / 3, stratify=y_rest, random_state=seed)
     models = list(islice(cycle(kinds(seed)[mixture]), n_teachers))
     lists = draw_class_lists(rng, len(models), smallest, largest)

@@ -45,15 +45,16 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
 
     H is the cross-entropy, t the MF-LF merge without teacher i, at the temperatures found so far, and w the square root
     of the mass that the merge gives to the classes of teacher i. What all teachers have in common cannot be told
-    without labels: the median of log tau is taken out. What is left is shrunk by its standard error, down to nothing
-    where the temperatures differ by no more than noise.
+    without labels: the median of log tau is taken out. What is left is shrunk by its standard error and `tolerance`,
+    down to nothing where the temperatures differ by no more than these: teachers of one kind are left as they are.
 
     Parameters
     ----------
     class_lists : list of lists, default=None
         Classes of each teacher, in block order. None: one block, its columns are the classes.
-    shrinkage : float, default=0.85
-        Multiplies log tau after all that, above 0 and at most 1.
+    tolerance : float, default=0.15
+        Differences of log tau of this size count as noise, however many rows bear them out: networks of one kind differ
+        by .1, a forest and a tree by 1.
     n_rounds : int, default=3
         How often the merges are made anew with the temperatures found.
     max_samples : int or None, default=5000
@@ -66,7 +67,7 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
     temperatures_ : ndarray of shape (N,)
         By which each teacher's logits are divided; above 1 for those more confident than the others bear out.
     standard_errors_ : ndarray of shape (N,)
-        Of log tau before shrinkage, rows of one merged label taken as one observation; infinite where none was found.
+        Of log tau before it is shrunk, rows of one merged label as one observation; infinite where none was found.
     weights_ : ndarray of shape (N,)
         1, or 0.001 for a teacher whose answers are noise to the others: over seven times as confident as they bear out,
         with hardly a sign that it knows anything. Temperature makes it say that all classes are alike, which is not
@@ -93,7 +94,7 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
     >>> from sklearn_uhc import TeacherCalibrator
     >>> Z = np.random.default_rng(0).normal(size=(500, 3))
     >>> log_p = np.hstack([Z, Z, 4 * Z])
-    >>> calibrator = TeacherCalibrator([["a", "b", "c"]] * 3, shrinkage=1, n_rounds=10).fit(log_p)
+    >>> calibrator = TeacherCalibrator([["a", "b", "c"]] * 3, tolerance=0, n_rounds=10).fit(log_p)
     >>> calibrator.temperatures_.round(1)
     array([1., 1., 4.])
     """
@@ -102,13 +103,13 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         self,
         class_lists: Sequence[Any] | None = None,
         *,
-        shrinkage: float = 0.85,
+        tolerance: float = 0.15,
         n_rounds: int = 3,
         max_samples: int | None = 5_000,
         abstain: bool = False,
     ) -> None:
         self.class_lists = class_lists
-        self.shrinkage = shrinkage
+        self.tolerance = tolerance
         self.n_rounds = n_rounds
         self.max_samples = max_samples
         self.abstain = abstain
@@ -179,9 +180,9 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         return self.label_space_.output_names
 
     def _check_params(self) -> None:
-        number = isinstance(self.shrinkage, Real) and not isinstance(self.shrinkage, bool)
-        if not (number and 0 < float(self.shrinkage) <= 1):
-            raise ValueError(f"shrinkage must be a number above 0 and at most 1, got {self.shrinkage!r}.")
+        number = isinstance(self.tolerance, Real) and not isinstance(self.tolerance, bool)
+        if not (number and 0 <= float(self.tolerance) < np.inf):
+            raise ValueError(f"tolerance must be a finite number of at least 0, got {self.tolerance!r}.")
         check_positive("n_rounds", self.n_rounds, integer=True)
         if self.max_samples is not None:
             check_positive("max_samples", self.max_samples, integer=True)
@@ -211,7 +212,7 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
             b = np.exp(-log_tau)
             targets = [part.targets(b) for part in parts]
             found, error = best_temperatures(parts, targets, np.exp(-found), self.label_space_.n_classes)
-            before, (log_tau, noise) = noise, settle(found, error, float(self.shrinkage))
+            before, (log_tau, noise) = noise, settle(found, error, float(self.tolerance))
             if (noise != before).any():
                 parts = list(self._parts(X, np.where(noise, NOISE_WEIGHT, 1.0)))
         self.weights_ = np.where(noise, NOISE_WEIGHT, 1.0)

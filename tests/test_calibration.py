@@ -76,7 +76,7 @@ def cross_entropy(target_logits, logits):
 def test_known_temperatures_are_recovered():
     rng, true = np.random.default_rng(1), np.array([0.0, 1.0, -0.5, 0.3, 0.0])
     X = tempered(rng, LISTS, true, n=2000, noise=0.0)
-    found = np.log(TeacherCalibrator(LISTS, shrinkage=1.0, n_rounds=60).fit(X).temperatures_)
+    found = np.log(TeacherCalibrator(LISTS, tolerance=0.0, n_rounds=60).fit(X).temperatures_)
     np.testing.assert_allclose(found, true, atol=0.03)
     gentle = np.log(TeacherCalibrator(LISTS).fit(X).temperatures_)
     assert np.abs(gentle - true).max() < 0.5 * np.abs(true).max()
@@ -96,15 +96,23 @@ def test_teachers_that_differ_by_noise_only_are_left_alone():
     assert np.median(close) < 0.2
 
 
+def test_teachers_of_one_kind_are_left_exactly_as_they_are():
+    """However many rows bear out that their temperatures differ by a tenth."""
+    X = tempered(np.random.default_rng(11), LISTS, np.array([0.1, -0.1, 0.0, 0.1, -0.1]), n=4000, noise=0.1)
+    assert (TeacherCalibrator(LISTS).fit(X).temperatures_ == 1).all()
+    assert (TeacherCalibrator(LISTS, tolerance=0).fit(X).temperatures_ != 1).any()
+
+
 def test_evidence_decides_how_much_is_shrunk():
     log_tau = np.array([0.0, 1.0, 0.8, -1.0, -1.0])
     error = np.array([0.1, 0.1, 2.0, 0.1, np.inf])
-    out = shrink(log_tau, error)
+    out = shrink(log_tau, error, 0.0)
     away = log_tau - 0.4  # less the median of those with evidence
     assert 0.9 * away[1] < out[1] < away[1]
     assert 0 < out[2] < 0.2 * away[2]
     assert out[4] == 0
-    assert (shrink(log_tau, np.full(5, 2.0)) == 0).all()
+    assert (shrink(log_tau, np.full(5, 2.0), 0.0) == 0).all()
+    np.testing.assert_array_equal(shrink(log_tau, error, 0.5), shrink(log_tau, np.hypot(error, 0.5), 0.0))
 
 
 def test_transform_divides_logits_and_normalises():
@@ -141,10 +149,10 @@ def test_a_teacher_that_talks_at_random_is_found(scale):
 
 
 def test_a_loud_teacher_that_knows_is_not_noise():
-    found, noise = settle(np.array([0.0, 0.1, 3.0, -0.1]), np.array([0.1, 0.1, 0.1, 0.1]), 0.85)
+    found, noise = settle(np.array([0.0, 0.1, 3.0, -0.1]), np.array([0.1, 0.1, 0.1, 0.1]), 0.15)
     assert not noise.any()
     assert found[2] > 2
-    assert settle(np.array([0.0, 0.1, 3.0, -0.1]), np.array([0.1, 0.1, 0.5, 0.1]), 0.85)[1].tolist() == [0, 0, 1, 0]
+    assert settle(np.array([0.0, 0.1, 3.0, -0.1]), np.array([0.1, 0.1, 0.5, 0.1]), 0.15)[1].tolist() == [0, 0, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +228,7 @@ def test_a_sample_of_the_rows_is_enough():
 
 
 @pytest.mark.parametrize(
-    "params", [{"shrinkage": 0}, {"shrinkage": 1.1}, {"n_rounds": 0}, {"max_samples": -1}, {"abstain": "no"}]
+    "params", [{"tolerance": -0.1}, {"tolerance": np.inf}, {"n_rounds": 0}, {"max_samples": -1}, {"abstain": "no"}]
 )
 def test_wrong_parameters(params):
     with pytest.raises(ValueError, match=f"{next(iter(params))} must be"):

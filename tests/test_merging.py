@@ -52,7 +52,7 @@ class Untouched:
         ({"method": CrossEntropyUnifier(teacher_weight=[1, 2])}, "teacher_weight has 2 numbers for 4 teachers"),
         ({"temperature": -1}, "temperature must be a positive number"),
         ({"method": LogitFactorization(scale="what")}, "scale must be"),
-        ({"calibrate": TeacherCalibrator(shrinkage=2)}, "shrinkage must be"),
+        ({"calibrate": TeacherCalibrator(tolerance=-1)}, "tolerance must be"),
         ({"method": "magic"}, "method must be one of"),
     ],
 )

@@ -344,10 +344,10 @@ def test_a_failed_fit_does_not_hide_those_that_worked():
 
 
 def test_estimators_of_one_type_are_told_apart():
-    kinds = [TeacherCalibrator(shrinkage=0.5), TeacherCalibrator(), False]
+    kinds = [TeacherCalibrator(tolerance=0.5), TeacherCalibrator(), False]
     search = found_by([1, 2, 3, 4, 5, 6], temperature=[1, 1, 1, 3.0, 3, 3], calibrate=kinds * 2)
     display = DistillationCurveDisplay.from_search(search, by="calibrate")
-    assert display.names == ["TeacherCalibrator(shrinkage=0.5)", "TeacherCalibrator()", "False"]
+    assert display.names == ["TeacherCalibrator(tolerance=0.5)", "TeacherCalibrator()", "False"]
     assert display.scores.tolist() == [[1, 4], [2, 5], [3, 6]]
     search = found_by([1, 2], temperature=[1, 2], calibrate=kinds[1:])
     assert DistillationCurveDisplay.from_search(search, by="calibrate").names == ["TeacherCalibrator", "False"]

@@ -229,14 +229,15 @@ def standard_error(pieces: Sequence[Piece], x: float, n_classes: int) -> float:
     return float(np.log1p(np.sqrt(variance) / (second * b)))
 
 
-def shrink(log_tau: Floats, error: Floats) -> Floats:
+def shrink(log_tau: Floats, error: Floats, tolerance: float) -> Floats:
     """Take the median out and shrink what is left by its noise, as far as the teachers differ by more than noise.
 
-    An empirical Bayes estimate: log tau - median is s / (s + error^2) of itself, s the variance beyond the errors.
+    An empirical Bayes estimate: log tau - median is s / (s + noise) of itself, s the variance beyond the noise, which
+    is error^2 + tolerance^2. The errors vanish with many rows; what the merge of the others gets wrong does not.
     """
     out, known = np.zeros(len(log_tau)), np.isfinite(error)
     if known.sum() > 1:
-        away, noise = log_tau[known] - np.median(log_tau[known]), error[known] ** 2
+        away, noise = log_tau[known] - np.median(log_tau[known]), error[known] ** 2 + tolerance**2
         s = max(0.0, float(np.mean(away**2) - np.median(noise)))
         out[known] = away * (s / (s + noise) if s > 0 else 0.0)
     return out
@@ -250,11 +251,11 @@ def is_noise(log_tau: Floats, error: Floats) -> NDArray[np.bool_]:
     return known & (log_tau - np.median(log_tau[known]) > NOISE_DISTANCE) & (error > NOISE_ERROR)
 
 
-def settle(log_tau: Floats, error: Floats, shrinkage: float) -> tuple[Floats, NDArray[np.bool_]]:
+def settle(log_tau: Floats, error: Floats, tolerance: float) -> tuple[Floats, NDArray[np.bool_]]:
     """Return log tau with the median taken out, shrunk but for teachers that are noise, and who those are."""
     noise = is_noise(log_tau, error)
     heard = np.isfinite(error) & ~noise
-    out = shrinkage * shrink(log_tau, np.where(heard, error, np.inf))
+    out = shrink(log_tau, np.where(heard, error, np.inf), tolerance)
     if noise.any():
         out[noise] = log_tau[noise] - np.median(log_tau[heard])
     return out, noise
