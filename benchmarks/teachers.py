@@ -3,8 +3,8 @@
     python -m benchmarks.teachers [--seeds 20] [--data FOLDER] [--trials 10] [--out docs/teachers]
 
 For each mixture of teachers and method, without and with `calibrate="auto"`: accuracy of the merged labels of the
-transfer set, accuracy and log-loss of a k-NN student on the test, log-loss and calibration error of the merged
-`predict_proba` (UnifiedEnsemble) there; beside it the accuracy with the best constant floor, which nobody could know.
+transfer set, accuracy and log-loss of a k-NN student and accuracy of a logistic regression on the test, log-loss and
+calibration error of the merged `predict_proba` (UnifiedEnsemble) there; beside it the accuracy with the best constant floor, which nobody could know.
 Then six teachers of digits of which one answers at random, or is silent about 30 % of the rows, and what calibration
 gains for class lists that overlap more and more. With --data, a folder with `tinyimagenet_lite0_pca256.npz`, network
 teachers of the paper's size (see `benchmarks.paper`) are added. Results are saved as JSON and a figure; finished
@@ -29,7 +29,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from benchmarks.digits import Trial, make_trial
 from benchmarks.mixtures import make_mixture
@@ -56,7 +56,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
 }
 #: Number of teachers, shortest and longest class list, for the rule of calibrate="auto".
 OVERLAPS = [(10, 2, 2), (8, 2, 3), (6, 2, 4), (5, 3, 4), (4, 4, 5), (3, 5, 6), (2, 6, 8)]
-MEASURES = ["labels", "student", "student log-loss", "merge log-loss", "merge ECE"]
+MEASURES = ["labels", "k-NN", "k-NN log-loss", "merge log-loss", "merge ECE", "logistic"]
 
 
 def get_trial(seed: int, data: str, *setting: Any) -> Trial:
@@ -81,10 +81,10 @@ def label_accuracy(log_p: Floats, lists: Any, method: str, y: Any, **more: Any) 
     return float((LabelSpace(lists).classes[merge(log_p, lists, method, **more).argmax(axis=1)] == y).mean())
 
 
-def measure(trial: Trial, method: str, calibrate: bool | str, student: Any) -> list[float]:
+def measure(trial: Trial, method: str, calibrate: bool | str, neighbors: Any) -> list[float]:
     """Return what `MEASURES` names."""
     params: dict[str, Any] = {"method": method, "calibrate": calibrate}
-    distiller = HeterogeneousDistiller(trial.teachers, student, store_soft_labels=True, **params)
+    distiller = HeterogeneousDistiller(trial.teachers, neighbors, store_soft_labels=True, **params)
     distiller.fit(trial.X_unlabelled)
     labels = distiller.classes_[distiller.soft_labels_.argmax(axis=1)]
     merged = UnifiedEnsemble(trial.teachers, **params).fit(trial.X_unlabelled).predict_proba(trial.X_test)
@@ -93,20 +93,22 @@ def measure(trial: Trial, method: str, calibrate: bool | str, student: Any) -> l
     losses = [log_loss(trial.y_test, p / p.sum(axis=1, keepdims=True), labels=known) for p in clipped]
     error = calibration_error(merged, known[merged.argmax(axis=1)] == trial.y_test)
     score = float(distiller.score(trial.X_test, trial.y_test))
-    return [float((labels == trial.y_unlabelled).mean()), score, *losses, error]
+    distiller.set_params(student=make_pipeline(MaxAbsScaler(), LogisticRegression(max_iter=500)))
+    logistic = float(distiller.fit(trial.X_unlabelled).score(trial.X_test, trial.y_test))
+    return [float((labels == trial.y_unlabelled).mean()), score, *losses, error, logistic]
 
 
 def mixture(seed: int, setting: tuple[Any, ...]) -> dict[str, Any]:
     """Measure one trial with every method."""
     warnings.simplefilter("ignore")
     trial = get_trial(seed, *setting)
-    student = KNeighborsClassifier(10)
+    neighbors = KNeighborsClassifier(10)
     if setting[0] == "wine":  # columns of very different sizes
-        student = make_pipeline(StandardScaler(), student)
+        neighbors = make_pipeline(StandardScaler(), neighbors)
     out: dict[str, Any] = {}
     for method in NAMES:
         kinds = {"plain": False, "auto": "auto"}
-        out[method] = {name: measure(trial, method, kind, student) for name, kind in kinds.items()}
+        out[method] = {name: measure(trial, method, kind, neighbors) for name, kind in kinds.items()}
     for floor in FLOORS:
         outputs = TeacherOutputs(trial.teachers, floor=min(floor, 0.9 / max(len(t.classes_) for t in trial.teachers)))
         log_p = outputs.fit_transform(trial.X_unlabelled)
@@ -244,7 +246,7 @@ def run(args: argparse.Namespace, found: dict[str, Any], file: Path) -> None:
 
 def show(found: dict[str, Any]) -> None:
     """Print the tables."""
-    print("| teachers | method | " + " | ".join(MEASURES) + " | best floor, labels |\n" + "|---" * 8 + "|")
+    print("| teachers | method | " + " | ".join(MEASURES) + " | best floor, labels |\n" + "|---" * 9 + "|")
     for name in SETTINGS:
         for method in NAMES:
             rows = [trial[method] for trial in found.get(name, [])]
@@ -282,8 +284,8 @@ def draw(found: dict[str, Any], file: Path) -> None:
     import matplotlib.pyplot as plt
 
     names = [name for name in SETTINGS if name in found]
-    figure, axes = plt.subplots(1, 2, figsize=(11, 0.5 * len(names) + 1.5), sharey=True)
-    for axis, k in zip(axes, (0, 1), strict=True):
+    figure, axes = plt.subplots(1, 3, figsize=(13, 0.5 * len(names) + 1.5), sharey=True)
+    for axis, k in zip(axes, (0, 1, 5), strict=True):
         for shift, (method, color) in enumerate((("mf_lf", "tab:blue"), ("ce", "tab:orange"))):
             for row, name in enumerate(names):
                 plain, auto = (np.mean([t[method][key][k] for t in found[name]]) for key in ("plain", "auto"))
@@ -291,12 +293,12 @@ def draw(found: dict[str, Any], file: Path) -> None:
                 axis.scatter([plain], [row + 0.2 * shift], facecolor="white", edgecolor=color, zorder=3)
                 label = method if row == 0 else None
                 axis.scatter([auto], [row + 0.2 * shift], color=color, zorder=3, label=label)
-        axis.set_title(["merged labels", "k-NN student"][k])
+        axis.set_title({0: "merged labels", 1: "k-NN student", 5: "logistic student"}[k])
         axis.set_xlabel("accuracy, without (open) and with calibration")
         axis.grid(axis="x", alpha=0.3)
     axes[0].set_yticks(range(len(names)), names)
     axes[0].invert_yaxis()
-    axes[1].legend()
+    axes[2].legend()
     figure.tight_layout()
     figure.savefig(file, dpi=120)
 
