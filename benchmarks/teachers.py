@@ -4,11 +4,11 @@
 
 For each mixture of teachers and method, without and with `calibrate="auto"`: accuracy of the merged labels of the
 transfer set, accuracy and log-loss of a k-NN student and accuracy of a logistic regression on the test, log-loss and
-calibration error of the merged `predict_proba` (UnifiedEnsemble) there; beside it the accuracy with the best constant floor, which nobody could know.
-Then six teachers of digits of which one answers at random, or is silent about 30 % of the rows, and what calibration
-gains for class lists that overlap more and more. With --data, a folder with `tinyimagenet_lite0_pca256.npz`, network
-teachers of the paper's size (see `benchmarks.paper`) are added. Results are saved as JSON and a figure; finished
-parts are not run again.
+calibration error of the merged `predict_proba` (UnifiedEnsemble) there; beside it the accuracy with the best
+constant floor, which nobody could know. Then six teachers of digits of which one answers at random, or is silent
+about 30 % of the rows, and what calibration gains for class lists that overlap more and more. With --data, a folder
+with `tinyimagenet_lite0_pca256.npz`, network teachers of the paper's size (see `benchmarks.paper`) are added. Results
+are saved as JSON and a figure; finished parts are not run again.
 """
 
 from __future__ import annotations
