@@ -4,9 +4,13 @@ For torch; for use in any training loop. Instead of solving for q and training t
 take the place of u in a method's objective, and the other variables of that objective are solved for in closed form at
 the current u and held constant:
 
-    loss = mean over the rows of the objective at u = logits / T
+    loss = T^2 / N times the mean over the rows of the objective at u = logits / T
 
-What the paper calls CE-BP, MF-P-BP, MF-LU-BP and MF-LF-BP. `sd` has no such form: its q does not depend on u.
+What the paper calls CE-BP, MF-P-BP, MF-LU-BP and MF-LF-BP. `sd` has no such form: its q does not depend on u. T^2 / N
+does not change the optimum but the learning rate that suits. The objective is a sum over the N teachers, and division
+by T makes its curvature shrink with T^2 (Hinton, Vinyals and Dean, 2015). With T^2 / N the curvature by the logits at
+uniform answers is that of the cross-entropy with hard labels, and that of CE-BP has the same bound everywhere: a
+learning rate that works for labels works here, for any number of teachers, at any temperature.
 """
 
 from __future__ import annotations
@@ -68,12 +72,13 @@ class TeacherLoss(nn.Module):
         Returns
         -------
         loss : Tensor
-            A scalar, computed in single precision at least, also under autocast.
+            A scalar, computed in single precision at least, also under autocast. N / T^2 times it is the mean of the
+            objective over the rows, times `factor` where there is one.
         """
         self._check(logits, log_p)
         with torch.autocast(logits.device.type, enabled=False):
             u, Z, blocks = self._prepare(logits, log_p)
-            return self._objective(u, Z, blocks).mean()
+            return self.temperature**2 / len(blocks.sizes) * self._objective(u, Z, blocks).mean()
 
     def _check(self, logits: Tensor, log_p: Tensor) -> None:
         """Refuse what does not fit, and, on the CPU, what would become NaN; elsewhere the GPU would have to wait."""
@@ -136,7 +141,7 @@ def _padded_columns(space: LabelSpace) -> NDArray[np.int64]:
 class CrossEntropyUnifierLoss(TeacherLoss):
     r"""CE-BP: cross-entropy of every teacher's answer against the network's restricted to that teacher's classes.
 
-    .. math:: - \sum_i \sum_{l \in L_i} p_i(l) \log \frac{e^{u_l}}{\sum_{k \in L_i} e^{u_k}}
+    .. math:: - \frac{T^2}{N} \sum_i \sum_{l \in L_i} p_i(l) \log \frac{e^{u_l}}{\sum_{k \in L_i} e^{u_k}}
 
     Parameters
     ----------
@@ -154,7 +159,7 @@ class CrossEntropyUnifierLoss(TeacherLoss):
     >>> logits = torch.zeros(1, 3, requires_grad=True)
     >>> loss(logits, log_p).backward()
     >>> logits.grad.round(decimals=2)
-    tensor([[ 0.0000, -0.4000,  0.4000]])
+    tensor([[ 0.0000, -0.2000,  0.2000]])
     """
 
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
@@ -168,7 +173,7 @@ class CrossEntropyUnifierLoss(TeacherLoss):
 class ProbabilityFactorizationLoss(TeacherLoss):
     r"""MF-P-BP: squared error of the rank-one factorization of the probabilities, u = softmax(logits / T).
 
-    .. math:: s \, \| M * (P - u v') \|_F^2, \quad v \ge 0 \text{ at its best for u}
+    .. math:: \frac{T^2}{N} s \, \| M * (P - u v') \|_F^2, \quad v \ge 0 \text{ at its best for u}
 
     Parameters
     ----------
@@ -179,7 +184,7 @@ class ProbabilityFactorizationLoss(TeacherLoss):
     factor : float, default=None
         s above. The error of probabilities is small, for which the paper raises the learning rate of this loss. None:
         half the mean length of the class lists, with which its curvature at uniform answers is that of CE-BP, so that
-        both take the same learning rate. With 1 it is the objective itself.
+        both take the same learning rate.
     """
 
     def __init__(self, class_lists: Sequence[Any], *, temperature: float = 3.0, factor: float | None = None) -> None:
@@ -195,9 +200,10 @@ class ProbabilityFactorizationLoss(TeacherLoss):
 class LogitFactorizationLoss(TeacherLoss):
     r"""MF-LF-BP and MF-LU-BP: squared error of the rank-one factorization of the logits.
 
-    .. math:: \| M * (Z - u v' - 1 c') \|_F^2, \quad c, v \ge 0 \text{ at their best for u}
+    .. math:: \frac{T^2}{N} s \, \| M * (Z - u v' - 1 c') \|_F^2, \quad c, v \ge 0 \text{ at their best for u}
 
-    With `scale="fixed"` v is 1; with `scale="free"` the regularisation of the paper, lam (||u||^2 + ||v||^2), is added.
+    With `scale="fixed"` v is 1; with `scale="free"` the regularisation of the paper, lam (||u||^2 + ||v||^2), is added
+    to the squared error.
 
     Parameters
     ----------
@@ -210,9 +216,8 @@ class LogitFactorizationLoss(TeacherLoss):
     lam : float, default=0.01
         Weight of the regularisation, with `scale="free"` only.
     factor : float, default=None
-        Multiplies the objective. None: 1 over twice the mean length of the class lists, with which the curvature at
-        uniform answers (and v = 1) is that of CE-BP, so that all take the same learning rate. With 1 it is the
-        objective itself.
+        s above. None: 1 over twice the mean length of the class lists, with which the curvature at uniform answers
+        (and v = 1) is that of CE-BP, so that all take the same learning rate.
     """
 
     def __init__(

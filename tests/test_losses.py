@@ -63,40 +63,59 @@ def solver_gradients(name, log_p, logits, blocks):
 
 
 @pytest.mark.parametrize("name", ["ce", "mf_lu", "mf_lf"])
-def test_value_and_gradient_are_the_solvers(answers, name):
+def test_value_and_gradient_are_the_solvers_times_t_squared_over_n(answers, name):
     blocks, log_p, logits = answers
     value, gradient = solver_gradients(name, log_p, logits, blocks)
     x = torch.asarray(logits).requires_grad_()
     loss = make(name, **{} if name == "ce" else {"factor": 1})(x, torch.asarray(log_p))
     loss.backward()
-    assert loss.item() == pytest.approx(value.mean(), abs=1e-9)
-    np.testing.assert_allclose(x.grad.numpy(), gradient / T / len(logits), atol=1e-9)
+    assert loss.item() == pytest.approx(T**2 / len(LISTS) * value.mean(), abs=1e-9)
+    np.testing.assert_allclose(x.grad.numpy(), T / len(LISTS) * gradient / len(logits), atol=1e-9)
 
 
-def test_mf_p_is_the_solvers_objective_times_a_factor(answers):
+def test_mf_p_is_the_solvers_objective_times_t_squared_over_n_and_a_factor(answers):
     blocks, log_p, logits = answers
     P, U = np.exp(blocks.log_softmax(log_p / T)), np.exp(logits / T)
     U /= U.sum(axis=1, keepdims=True)
     value = mf_p.objective(P, U, mf_p.best_v(P, U, blocks), blocks).mean()
     for factor in (1, 150):
         loss = make("mf_p", factor=factor)(torch.asarray(logits), torch.asarray(log_p))
-        assert loss.item() == pytest.approx(factor * value)
+        assert loss.item() == pytest.approx(T**2 / len(LISTS) * factor * value)
     assert losses.ProbabilityFactorizationLoss([[0, 1], [1, 2, 3, 4]]).factor == 1.5
 
 
-def test_mf_p_mf_lf_and_ce_start_with_the_same_curvature():
-    """Five teachers that know the same four classes and cannot tell them apart; a network that cannot either."""
-    lists, log_p = [[0, 1, 2, 3]] * 5, torch.full((1, 20), -np.log(4), dtype=torch.float64)
-    curvatures = []
-    for kind in (
-        losses.CrossEntropyUnifierLoss,
-        losses.ProbabilityFactorizationLoss,
-        losses.LogitFactorizationLoss,
-    ):
-        loss = kind(lists, temperature=2)
-        H = torch.autograd.functional.hessian(lambda x: loss(x, log_p), torch.zeros(1, 4, dtype=torch.float64))  # noqa: B023
-        curvatures.append(torch.linalg.eigvalsh(H[0, :, 0]).max().item())
-    assert curvatures[0] == pytest.approx(curvatures[1]) == pytest.approx(curvatures[2])
+def curvature(loss, logits, log_p):
+    """Largest eigenvalue of the Hessian by the logits of a row."""
+    H = torch.autograd.functional.hessian(lambda x: loss(x, log_p), logits)
+    return torch.linalg.eigvalsh(H[0, :, 0]).max().item()
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1, 10])
+@pytest.mark.parametrize("N", [1, 5])
+def test_mf_p_mf_lf_and_ce_start_with_the_curvature_of_hard_labels(N, temperature):
+    """Teachers that know the same four classes and cannot tell them apart; a network that cannot either."""
+    lists, log_p = [[0, 1, 2, 3]] * N, torch.full((1, 4 * N), -np.log(4), dtype=torch.float64)
+    for kind in (losses.CrossEntropyUnifierLoss, losses.ProbabilityFactorizationLoss, losses.LogitFactorizationLoss):
+        loss = kind(lists, temperature=temperature)
+        assert curvature(loss, torch.zeros(1, 4, dtype=torch.float64), log_p) == pytest.approx(1 / 4)
+
+
+def test_the_curvature_of_ce_has_the_bound_of_hard_labels(answers):
+    """That of log-sum-exp, 1/2, is reached with two classes that are equally probable to every teacher."""
+    _, log_p, logits = answers
+    for row in range(len(logits)):
+        found = curvature(make("ce"), *(torch.asarray(A[row : row + 1]) for A in (logits, log_p)))
+        assert 0 < found <= 0.5
+    loss = losses.CrossEntropyUnifierLoss([[0, 1]] * 3, temperature=5)
+    flat = torch.zeros(1, 8, dtype=torch.float64)
+    assert curvature(loss, flat[:, :2], flat[:, 2:] + np.log(0.5)) == pytest.approx(0.5)
+
+
+def test_logit_matching_is_the_same_at_every_temperature(answers):
+    """T^2 ||z / T - x / T||^2 = ||z - x||^2."""
+    _, log_p, logits = answers
+    found = [make("mf_lf", temperature=t)(torch.asarray(logits), torch.asarray(log_p)).item() for t in (0.5, 1, 10)]
+    np.testing.assert_allclose(found, found[0])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,8 +1,9 @@
 """Networks: skorch nets, and bare torch modules, on soft labels or directly on the teachers' answers.
 
-The soft cross-entropy is taken at the temperature of the soft labels, softmax(logits / T), and predictions are
-softmax(logits): at temperature 1. A net that was written for hard labels is put right on the clone: the criterion, the
-stratified split, the accuracy that skorch reports, of which there is none by direct backpropagation.
+The soft cross-entropy is taken at the temperature of the soft labels, softmax(logits / T), times T^2, so that one
+learning rate serves all temperatures (see `losses`). Predictions are softmax(logits): at temperature 1. A net that was
+written for hard labels is put right on the clone: the criterion, the stratified split, the accuracy that skorch
+reports, of which there is none by direct backpropagation.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PROBE = 16
 
 
 class SoftTargetLoss(nn.Module):
-    """Mean over the rows of - sum_l target_l log softmax(logits / T)_l; targets may be weighted."""
+    """T^2 times the mean over the rows of - sum_l target_l log softmax(logits / T)_l; targets may be weighted."""
 
     def __init__(self, temperature: float = 1.0, probabilities: bool = False) -> None:
         super().__init__()
@@ -43,7 +44,8 @@ class SoftTargetLoss(nn.Module):
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
         """Return the loss of logits, or of probabilities if the module gives these."""
         logits = log_of(output) if self.probabilities else output
-        return -(target * torch.log_softmax(logits / self.temperature, dim=-1)).sum(dim=-1).mean()
+        losses = -(target * torch.log_softmax(logits / self.temperature, dim=-1)).sum(dim=-1)
+        return self.temperature**2 * losses.mean()
 
 
 def log_of(probabilities: Tensor) -> Tensor:

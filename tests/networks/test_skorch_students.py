@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils.data import default_collate
 
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TorchTeacher
-from sklearn_uhc.students.skorch import Rows, fit, predict_proba, wrap
+from sklearn_uhc.students.skorch import Rows, SoftTargetLoss, fit, predict_proba, wrap
 from sklearn_uhc.students.soft_data import EvalRows, SoftData
 from tests.networks.helpers import Small, net
 
@@ -109,12 +109,28 @@ def test_temperature_is_the_networks_own(images, soft):
     tempered = np.exp(np.log(soft) / 3)
     tempered /= tempered.sum(axis=1, keepdims=True)
     losses = {
-        T: log_loss(y, SoftLabelClassifier(net(lr=0.3), temperature=T, random_state=0).fit(X, Q).predict_proba(X))
+        T: log_loss(y, SoftLabelClassifier(net(), temperature=T, random_state=0).fit(X, Q).predict_proba(X))
         for T, Q in ((1, soft), (3, tempered))
     }
-    ignored = log_loss(y, SoftLabelClassifier(net(lr=0.3), random_state=0).fit(X, tempered).predict_proba(X))
+    ignored = log_loss(y, SoftLabelClassifier(net(), random_state=0).fit(X, tempered).predict_proba(X))
     assert losses[3] < ignored - 0.1
-    assert losses[3] < losses[1] + 0.15
+    assert losses[3] < losses[1] + 0.02
+
+
+def test_one_learning_rate_serves_all_temperatures(images, soft):
+    """By the logits, the curvature of the loss where it starts, at equal probabilities, is that of hard labels."""
+    for T in (0.5, 1, 10):
+        loss, target = SoftTargetLoss(temperature=T), torch.full((1, 4), 0.25)
+        H = torch.autograd.functional.hessian(lambda x: loss(x, target), torch.zeros(1, 4))  # noqa: B023
+        assert torch.linalg.eigvalsh(H[0, :, 0]).max().item() == pytest.approx(1 / 4, rel=1e-4)
+    X, y = images
+    scores = {}
+    for T in (1, 3, 10):
+        Q = soft ** (1 / T)
+        student = SoftLabelClassifier(net(max_epochs=5), temperature=T, random_state=0)
+        scores[T] = student.fit(X, Q / Q.sum(axis=1, keepdims=True)).score(X, y)
+    assert min(scores.values()) > 0.85
+    assert np.ptp(list(scores.values())) < 0.03
 
 
 def test_weights_are_in_the_targets(images):
@@ -256,10 +272,13 @@ def test_nothing_may_wait_for_an_accuracy_that_there_is_not(images, soft, teache
 def test_weights_of_rows_to_stop_by_count(flat, soft):
     weight = np.random.default_rng(0).uniform(0, 2, size=100)
     rows = EvalRows(flat[:100], soft[:100], weight)
-    data = SoftData(flat, soft, None, np.arange(10), (rows,), random_state=0)
-    trained = fit(wrap(nn.Linear(64, 10)).set_params(max_epochs=2), data)
-    losses = -(soft[:100] * np.log(predict_proba(trained, flat[:100]))).sum(axis=1)
-    assert trained.history[-1, "valid_loss"] == pytest.approx(np.average(losses, weights=weight), rel=1e-4)
+    for T in (1, 3):
+        data = SoftData(flat, soft, None, np.arange(10), (rows,), random_state=0, temperature=T)
+        trained = fit(wrap(nn.Linear(64, 10)).set_params(max_epochs=2), data)
+        softened = predict_proba(trained, flat[:100]) ** (1 / T)
+        losses = -(soft[:100] * np.log(softened / softened.sum(axis=1, keepdims=True))).sum(axis=1)
+        expected = T**2 * np.average(losses, weights=weight)
+        assert trained.history[-1, "valid_loss"] == pytest.approx(expected, rel=1e-4)
 
 
 def test_several_inputs_by_name_are_refused(images, soft, teachers):
