@@ -13,6 +13,7 @@ from skorch.callbacks.scoring import ScoringBase
 from skorch.utils import to_numpy
 from torch.utils.data import Dataset
 
+from sklearn_uhc._device import module_input
 from sklearn_uhc._rows import count_rows
 
 
@@ -46,8 +47,7 @@ class Validation:
                 f"The net's train_split gives validation rows with targets of shape {shape}: give a label, one of the "
                 f"{len(self.classes)} classes, or a soft label with a column for each of them."
             )
-        single = getattr(row, "dtype", None) not in (torch.float64, np.dtype(np.float64))
-        return valid if shape and single else Numbered(valid, self.classes)
+        return valid if shape and not is_double(row) else Numbered(valid, self.classes)
 
 
 class TeachersOnly(Validation):
@@ -70,6 +70,11 @@ def _first(valid: Any) -> tuple[Any, tuple[int, ...] | None]:
     return (item[0], tuple(np.shape(item[1]))) if isinstance(item, (tuple, list)) and len(item) > 1 else (item, None)
 
 
+def is_double(row: Any) -> bool:
+    """Whether this is an array or a tensor in double precision."""
+    return getattr(row, "dtype", None) in (torch.float64, np.dtype(np.float64))
+
+
 class Numbered(Dataset):
     """Rows in single precision, with the numbers of their classes instead of labels."""
 
@@ -81,11 +86,7 @@ class Numbered(Dataset):
 
     def __getitem__(self, i: Any) -> Any:
         row, target = self.rows[i][:2]
-        if getattr(row, "dtype", None) == torch.float64:
-            row = row.float()
-        elif getattr(row, "dtype", None) == np.float64:
-            row = row.astype(np.float32)
-        return row, target if np.ndim(target) else self._number(target, i)
+        return module_input(row) if is_double(row) else row, target if np.ndim(target) else self._number(target, i)
 
     def _number(self, target: Any, i: Any) -> int:
         label = target.item() if hasattr(target, "item") else target

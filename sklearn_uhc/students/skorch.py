@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from skorch import NeuralNet, NeuralNetClassifier
 from skorch.dataset import Dataset as SkorchDataset
@@ -25,7 +24,7 @@ from skorch.helper import predefined_split
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from sklearn_uhc._device import resolve_device
+from sklearn_uhc._device import module_input, resolve_device
 from sklearn_uhc._rows import count_rows, is_dataset
 from sklearn_uhc.students.net_validation import TeachersOnly, Validation, set_scores
 from sklearn_uhc.students.soft_data import SoftData
@@ -258,12 +257,7 @@ def as_input(X: Any, rows: int | None = None) -> Any:
         if rows is None:
             return inputs
         return torch.stack([torch.as_tensor(inputs[i][0]) for i in range(min(rows, len(inputs)))])
-    if isinstance(X, Tensor):
-        X = X.float() if X.dtype == torch.float64 else X
-    else:
-        X = X.toarray() if issparse(X) else np.asarray(X)
-        # Torch wants arrays that it could write to; those of a DataFrame cannot be.
-        X = X.astype(np.float32) if X.dtype == np.float64 else np.require(X, requirements="W")
+    X = module_input(X)
     return X if rows is None else X[:rows]
 
 
