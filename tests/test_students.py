@@ -312,6 +312,12 @@ def test_classes_and_columns_must_agree(data, soft):
         SoftLabelClassifier(KNeighborsClassifier(1), classes=["a"] * 4).fit(X, soft.argmax(axis=1))
 
 
+def test_rows_to_stop_by_need_soft_labels(data, soft):
+    X, y = data
+    with pytest.raises(ValueError, match=r"classes \[0, 1, 2, 3\], got y of shape \(300,\)\. True labels as soft ones"):
+        SoftLabelClassifier(HistGradientBoostingClassifier()).fit(X, soft, eval_set=[(X, y)])
+
+
 def test_a_missing_package_is_named(monkeypatch):
     from sklearn_uhc.students import direct
 

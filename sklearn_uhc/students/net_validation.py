@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from skorch import NeuralNetClassifier
 from skorch.callbacks import EpochScoring
 from skorch.callbacks.scoring import ScoringBase
 from skorch.utils import to_numpy
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Subset
 
 from sklearn_uhc._device import module_input
 from sklearn_uhc._rows import count_rows
@@ -29,43 +30,44 @@ def soft_accuracy(net: Any, X: Any, targets: NDArray[Any]) -> float:
 
 
 class Validation:
-    """A net's own split into rows to train on and rows to validate by, the targets of the latter put right."""
+    """A net's own split into rows to train on and rows to validate by; `check` puts targets of the latter right."""
 
-    def __init__(self, split: Any, classes: NDArray[Any]) -> None:
-        self.split, self.classes = split, classes
+    def __init__(self, split: Any, check: Callable[[Any], Any]) -> None:
+        self.split, self.check = split, check
 
     def __call__(self, dataset: Any, *args: Any, **params: Any) -> tuple[Any, Any]:
-        """Split; true labels become numbers of classes, soft ones stay."""
+        """Split; rows that were set aside have the right targets already."""
         train, valid = self.split(dataset, *args, **params)
-        return train, None if valid is None else self._check(valid)
-
-    def _check(self, valid: Any) -> Any:
-        count_rows(valid)
-        row, shape = _first(valid)
-        if shape not in ((), self.classes.shape):
-            raise ValueError(
-                f"The net's train_split gives validation rows with targets of shape {shape}: give a label, one of the "
-                f"{len(self.classes)} classes, or a soft label with a column for each of them."
-            )
-        return valid if shape and not is_double(row) else Numbered(valid, self.classes)
+        ours = valid is None or (isinstance(valid, Subset) and valid.dataset is dataset)
+        return train, valid if ours else self.check(valid)
 
 
-class TeachersOnly(Validation):
-    """The same for direct backpropagation: rows to validate by need the teachers' answers, as many as `classes`."""
+def with_class_numbers(valid: Any, classes: NDArray[Any]) -> Any:
+    """Have numbers of classes in the place of true labels; soft labels stay."""
+    row, shape = _first(valid)
+    if shape not in ((), classes.shape):
+        raise ValueError(
+            f"The net's train_split gives validation rows with targets of shape {shape}: give a label, one of the "
+            f"{len(classes)} classes, or a soft label with a column for each of them."
+        )
+    return valid if shape and not is_double(row) else Numbered(valid, classes)
 
-    def _check(self, valid: Any) -> Any:
-        _, shape = _first(valid)
-        if shape != self.classes.shape:
-            raise ValueError(
-                f"The net's train_split gives validation rows with targets of shape {shape}, but direct "
-                f"backpropagation compares with the {len(self.classes)} answers of the teachers: have rows of X set "
-                "aside, train_split=skorch.dataset.ValidSplit(5), or use backprop=False."
-            )
-        return valid
+
+def with_answers(valid: Any, n_answers: int) -> Any:
+    """Refuse rows without the teachers' answers."""
+    _, shape = _first(valid)
+    if shape != (n_answers,):
+        raise ValueError(
+            f"The net's train_split gives validation rows with targets of shape {shape}, but direct backpropagation "
+            f"compares with the {n_answers} answers of the teachers: have rows of X set aside, "
+            "train_split=skorch.dataset.ValidSplit(5), or use backprop=False."
+        )
+    return valid
 
 
 def _first(valid: Any) -> tuple[Any, tuple[int, ...] | None]:
     """Return the first row and the shape of its target, None if there is none."""
+    count_rows(valid)
     item = valid[0]
     return (item[0], tuple(np.shape(item[1]))) if isinstance(item, (tuple, list)) and len(item) > 1 else (item, None)
 

@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from sklearn_uhc._device import module_input, resolve_device
 from sklearn_uhc._rows import count_rows, is_dataset
-from sklearn_uhc.students.net_validation import TeachersOnly, Validation, set_scores
+from sklearn_uhc.students.net_validation import Validation, set_scores, with_answers, with_class_numbers
 from sklearn_uhc.students.soft_data import SoftData
 
 #: Rows of the one batch that tells what the module gives.
@@ -144,7 +144,9 @@ def fit(net: Any, data: SoftData, **params: Any) -> Any:
     set_scores(net, soft=True)
     net.set_params(criterion=StudentLoss, criterion__temperature=data.temperature)
     net.set_params(criterion__probabilities=probabilities)
-    split: Any = Validation(net.train_split, data.classes) if net.train_split else None
+    split = net.train_split
+    if split:
+        split = Validation(split, partial(with_class_numbers, classes=data.classes))
     if data.eval_set:
         X, Q, weight = data.one_eval_set(type(net).__name__)
         split = predefined_split(_as_dataset(net, X, _weighted(Q, weight)))
@@ -162,7 +164,9 @@ def fit_to_teachers(net: Any, X: Any, log_p: NDArray[Any], loss: Any, random_sta
         raise ValueError("Direct backpropagation needs a module that gives logits: leave its softmax out.")
     set_scores(net, soft=False)
     net.set_params(criterion=Given(loss))
-    split = TeachersOnly(net.train_split, np.arange(log_p.shape[1])) if net.train_split else None
+    split = net.train_split
+    if split:
+        split = Validation(split, partial(with_answers, n_answers=log_p.shape[1]))
     _train(net, split, X, np.asarray(log_p, dtype=np.float32), random_state, {})
     if getattr(loss, "scale", "fixed") == "free":
         # What MF-LU calls u has an accidental scale: the mean of v brings it to that of the teachers.

@@ -139,7 +139,10 @@ def columns_like(y: Any, own: NDArray[Any]) -> NDArray[Any]:
     """Return the class of every column of later soft labels: by name if they have names, else `own`, as in `fit`."""
     shape = np.shape(y)
     if len(shape) != 2:
-        raise ValueError(f"Soft labels have a column for each of the classes {own.tolist()}, got y of shape {shape}.")
+        raise ValueError(
+            f"Soft labels have a column for each of the classes {own.tolist()}, got y of shape {shape}. "
+            "True labels as soft ones: (y[:, None] == classes).astype(float)."
+        )
     names = list(getattr(y, "columns", range(shape[1])))
     named = names != list(range(shape[1]))
     if (named and set(names) != set(own.tolist())) or len(names) != len(own):

@@ -158,3 +158,19 @@ def test_rows_that_cannot_be_validated_by(images, soft, held_out, teachers):
         student = net(train_split=predefined_split(SkorchDataset(X, targets)))
         with pytest.raises(ValueError, match=r"the 16 answers of the teachers: .*ValidSplit\(5\)"):
             HeterogeneousDistiller(teachers, student, backprop=True).fit(images[0][:100])
+
+
+def test_rows_set_aside_in_a_shape_of_the_users_own(images, soft):
+    """A net's own dataset may give anything that its own collate_fn takes apart."""
+
+    class Named(SkorchDataset):
+        def transform(self, X, y):
+            return {"row": X, "target": y}
+
+    def unpacked(items):
+        return tuple(torch.stack([torch.as_tensor(item[name]) for item in items]) for name in ("row", "target"))
+
+    own = {"iterator_train__collate_fn": unpacked, "iterator_valid__collate_fn": unpacked}
+    clf = fitted(net(dataset=Named, max_epochs=2, **own), images, soft)
+    expected = fitted(net(max_epochs=2), images, soft)
+    np.testing.assert_allclose(*(c.estimator_.history[:, "valid_loss"] for c in (clf, expected)), rtol=1e-5)
