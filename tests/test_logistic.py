@@ -82,8 +82,9 @@ def test_logistic_loss_has_the_right_gradient(data, soft):
 
 def test_penalties_that_it_cannot_express_are_replicated(data, soft):
     X, _ = data
+    l1 = {"l1_ratio": 1} if LogisticRegression().penalty == "deprecated" else {"penalty": "l1"}  # scikit-learn 1.8
     for model in (
-        LogisticRegression(l1_ratio=1, solver="saga", C=0.1, max_iter=1000),
+        LogisticRegression(**l1, solver="saga", C=0.1, max_iter=1000),
         OneVsRestClassifier(LogisticRegression(solver="liblinear")),
     ):
         if isinstance(model, LogisticRegression):

@@ -191,10 +191,14 @@ def predict_proba(net: Any, X: Any) -> NDArray[np.float64]:
 
 def _train(net: Any, split: Any, X: Any, targets: NDArray[Any], random_state: Any, params: dict[str, Any]) -> Any:
     """Train with rows to validate by from `split`, which the net does not carry along afterwards."""
-    own, net.train_split = net.train_split, split
+    own = {"train_split": net.train_split}
+    net.set_params(train_split=split)
+    if isinstance(net, NeuralNetClassifier):  # it predicts numbers of classes, and so scorers are told of numbers
+        own["classes"] = net.classes
+        net.set_params(classes=np.arange(len(net.classes)))
     with seeded(random_state):
         net.fit(_as_dataset(net, X, targets), None, **params)
-    net.train_split = own
+    net.set_params(**own)
     _check_training(net)
     return net
 

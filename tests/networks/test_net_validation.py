@@ -52,7 +52,23 @@ def test_scorers_compare_with_the_most_probable_class(images, soft, held_out, sc
     own = clf.estimator_.history[-1, "own"]
     assert own == pytest.approx(expected(Q.argmax(axis=1), clf.predict_proba(X)), abs=1e-4)
     assert student.callbacks[0].target_extractor is not most_probable
+    assert clf.estimator_.classes_.tolist() == names.tolist()
     pickle.loads(pickle.dumps(clf))
+
+
+def test_scorers_that_name_one_of_two_classes(images, soft):
+    """They take the second as the positive one, whatever it is called."""
+    X, Q = images[0][:400], np.column_stack([soft[:400, :5].sum(axis=1), soft[:400, 5:].sum(axis=1)])
+    scorers = [EpochScoring(name, lower_is_better=False) for name in ("f1", "average_precision", "roc_auc")]
+    last = [
+        SoftLabelClassifier(net(module__n_out=2, callbacks=scorers), classes=classes, random_state=0)
+        .fit(X, Q)
+        .estimator_.history[-1]
+        for classes in ([0, 1], ["no", "yes"])
+    ]
+    assert last[0]["f1"] > 0.6
+    for name in ("f1", "average_precision", "roc_auc"):
+        assert last[0][name] == last[1][name]
 
 
 def test_other_ways_to_score(images, soft):
