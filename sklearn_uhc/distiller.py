@@ -309,6 +309,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags = input_tags(tags.input_tags, [*([] if self.teachers is None else self.teachers), self.student])
+        student = self.student if isinstance(self.student, SoftLabelClassifier) else SoftLabelClassifier(self.student)
+        tags.input_tags = input_tags(tags.input_tags, [*([] if self.teachers is None else self.teachers), student])
         tags.target_tags.required = False
         return tags

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from sklearn_uhc._notes import add_note
 from sklearn_uhc._response import log_proba
 from sklearn_uhc._rows import check_row_weights, is_dataset
-from sklearn_uhc.students.direct import DirectStrategy, as_estimator, fresh, is_net
+from sklearn_uhc.students.direct import DirectStrategy, as_estimator, fresh, is_net, with_tags
 from sklearn_uhc.students.soft_data import EvalRows, SoftData, check_soft_labels, column_classes, columns_like
 from sklearn_uhc.students.strategies import STRATEGIES, resolve_strategy, train
 from sklearn_uhc.students.temperature import on_simplex, sharpen, student_temperature
@@ -396,7 +396,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        wrapped = get_tags(as_estimator(self.estimator))
+        wrapped = get_tags(with_tags(self.estimator))
         tags.input_tags = copy.copy(wrapped.input_tags)
         if wrapped.classifier_tags is not None:
             tags.classifier_tags = copy.copy(wrapped.classifier_tags)

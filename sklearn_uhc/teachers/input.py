@@ -65,7 +65,9 @@ def input_tags(tags: Any, estimators: Iterable[Any] | None) -> Any:
 
 
 def _tags_of(estimator: Any) -> Any:
+    if not hasattr(estimator, "__sklearn_tags__"):  # it only predicts and says nothing of itself: expect the least
+        return InputTags()
     try:
         return get_tags(estimator).input_tags
-    except Exception:  # an object that only predicts says nothing of itself: expect the least
+    except Exception:  # nor does a Pipeline of such
         return InputTags()
