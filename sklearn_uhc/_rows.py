@@ -15,12 +15,13 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 
 def count_rows(X: Any) -> int:
-    """Return the number of rows; none at all is an error, and so are several inputs by name."""
+    """Return the number of rows; none at all is an error, and so are several inputs by name and streams."""
     if isinstance(X, Mapping):
         raise TypeError(
             f"X is a {type(X).__name__} with {sorted(map(str, X))[:8]}: only one input per row is supported. Put the "
             "inputs side by side in one array or table, and take them apart in the module or the Pipeline."
         )
+    _refuse_stream(X)
     n = int(_num_samples(X))
     if n == 0:
         raise ValueError(
@@ -30,10 +31,31 @@ def count_rows(X: Any) -> int:
     return n
 
 
+def _refuse_stream(X: Any) -> None:
+    """Raise for data of torch that cannot be asked for a row by its number, or whose length is not that of its rows."""
+    if is_loader(X):
+        raise TypeError(f"X is a {type(X).__name__}, which gives batches in an order of its own: pass its dataset.")
+    if is_dataset(X) and (_is_a(X, "torch.utils.data", "IterableDataset") or not hasattr(X, "__len__")):
+        raise TypeError(
+            f"X is a torch Dataset, {type(X).__name__}, that gives its rows in passing: teachers and student have to "
+            "read the same rows, by their number. Give it __len__ and __getitem__, or read it first: "
+            "X = np.stack([np.asarray(row) for row in dataset])."
+        )
+
+
 def is_dataset(X: Any) -> bool:
-    """Whether X is a torch Dataset."""
-    data = sys.modules.get("torch.utils.data")
-    return data is not None and isinstance(X, data.Dataset)
+    """Whether X is a torch Dataset, or one in skorch's wrapper for scikit-learn's searches."""
+    return _is_a(X, "torch.utils.data", "Dataset") or _is_a(X, "skorch.helper", "SliceDataset")
+
+
+def is_loader(X: Any) -> bool:
+    """Whether X is a torch DataLoader."""
+    return _is_a(X, "torch.utils.data", "DataLoader")
+
+
+def _is_a(X: Any, module: str, name: str) -> bool:
+    loaded = sys.modules.get(module)  # else it cannot be one
+    return loaded is not None and isinstance(X, getattr(loaded, name))
 
 
 def take_rows(X: Any, rows: Any) -> Any:

@@ -23,7 +23,7 @@ from sklearn_uhc.soft_labels import (
     ProbabilityFactorization,
     SoftLabelMethod,
 )
-from sklearn_uhc.students import SoftLabelClassifier, check_routing, check_student
+from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_routing, check_student
 from sklearn_uhc.teachers.input import check_input, input_tags
 
 __all__ = ["HeterogeneousDistiller"]
@@ -194,6 +194,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         student = self._make_student()
         check_student(student.estimator, student.strategy)  # before hours of reading teachers
         X = check_input(self, X, reset=True)
+        check_readable(student.estimator, X)
         sample_weight = check_row_weights(sample_weight, X)
         self._set_label_space()
         self._check_labels(X, y)
@@ -308,6 +309,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags = input_tags(tags.input_tags, [*([] if self.teachers is None else self.teachers), self.student])
+        student = self.student if isinstance(self.student, SoftLabelClassifier) else SoftLabelClassifier(self.student)
+        tags.input_tags = input_tags(tags.input_tags, [*([] if self.teachers is None else self.teachers), student])
         tags.target_tags.required = False
         return tags

@@ -4,12 +4,21 @@ import numpy as np
 from scipy.sparse import issparse
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from sklearn.utils.validation import check_array
 
 from sklearn_uhc import LabelSpace
 from sklearn_uhc.soft_labels import METHODS
 
 METHOD_NAMES = ["sd", "ce", "mf_p", "mf_lu", "mf_lf"]
+#: What has a regressor twin.
+TREES = [
+    DecisionTreeClassifier(random_state=0, max_depth=4),
+    ExtraTreeClassifier(random_state=0),
+    RandomForestClassifier(20, random_state=0, min_samples_leaf=2),
+    ExtraTreesClassifier(20, random_state=0),
+]
 
 
 class LinearTeacher(ClassifierMixin, BaseEstimator):

@@ -16,7 +16,6 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
-    ExtraTreesClassifier,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
@@ -29,149 +28,17 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
-from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc import SoftLabelClassifier
 from sklearn_uhc.students.temperature import sharpen
-
-TREES = [
-    DecisionTreeClassifier(random_state=0, max_depth=4),
-    ExtraTreeClassifier(random_state=0),
-    RandomForestClassifier(20, random_state=0, min_samples_leaf=2),
-    ExtraTreesClassifier(20, random_state=0),
-]
-
-
-@pytest.mark.parametrize("tree", TREES, ids=lambda t: type(t).__name__)
-def test_on_one_hot_labels_a_twin_is_the_gini_classifier(data, tree):
-    X, y = data
-    twin = SoftLabelClassifier(tree).fit(X, np.eye(4)[y])
-    assert twin.strategy_ == "twin"
-    plain = clone(tree).fit(X, y)
-    if hasattr(plain, "tree_"):
-        assert twin.estimator_.tree_.node_count == plain.tree_.node_count
-    np.testing.assert_allclose(twin.predict_proba(X), plain.predict_proba(X), atol=1e-9)
-
-
-@pytest.mark.parametrize("params", [{"min_impurity_decrease": 0.02}, {"ccp_alpha": 0.01}, {"max_features": 2}])
-def test_a_twin_keeps_the_meaning_of_hyper_parameters(data, params):
-    X, y = data
-    tree = DecisionTreeClassifier(random_state=0, **params)
-    twin = SoftLabelClassifier(tree).fit(X, np.eye(4)[y])
-    assert twin.estimator_.tree_.node_count == tree.fit(X, y).tree_.node_count
-
-
-def test_a_leaf_is_the_weighted_mean_of_its_soft_labels(data, soft):
-    X, _ = data
-    weight = np.random.default_rng(0).random(len(X))
-    clf = SoftLabelClassifier(DecisionTreeClassifier(max_depth=3, random_state=0)).fit(X, soft, weight)
-    leaf = clf.estimator_.apply(X)
-    proba = clf.predict_proba(X)
-    for one in np.unique(leaf):
-        mean = np.average(soft[leaf == one], axis=0, weights=weight[leaf == one])
-        np.testing.assert_allclose(proba[leaf == one], np.tile(mean, (np.sum(leaf == one), 1)), atol=1e-10)
-
-
-def soft_gini(Q, weight):
-    """Weighted Gini impurity of soft labels: what a random draw from x and q would get wrong."""
-    share = weight @ Q / weight.sum()
-    return weight.sum() * (1 - share @ share)
-
-
-def test_a_twin_splits_where_the_gini_impurity_of_soft_labels_is_least(data, soft):
-    X, _ = data
-    weight = np.random.default_rng(0).random(len(X)) + 0.1
-    tree = (
-        SoftLabelClassifier(DecisionTreeClassifier(max_depth=1, random_state=0)).fit(X, soft, weight).estimator_.tree_
-    )
-    found = {}
-    for feature in range(X.shape[1]):
-        values = np.unique(X[:, feature])
-        for threshold in (values[1:] + values[:-1]) / 2:
-            left = X[:, feature] <= threshold
-            found[feature, threshold] = sum(soft_gini(soft[part], weight[part]) for part in (left, ~left))
-    left = X[:, tree.feature[0]] <= tree.threshold[0]
-    chosen = sum(soft_gini(soft[part], weight[part]) for part in (left, ~left))
-    assert chosen == pytest.approx(min(found.values()), rel=1e-9)
-    # The regressor's impurity is that of Gini divided by the number of classes, less a part that no split changes.
-    assert tree.impurity[0] * 4 < 1
-
-
-@pytest.mark.parametrize("weights", ["uniform", "distance"])
-def test_neighbours_average_weighted_soft_labels(data, soft, weights):
-    X, y = data
-    sample_weight = np.random.default_rng(0).random(len(X)) + 0.1
-    clf = SoftLabelClassifier(KNeighborsClassifier(5)).fit(X, soft, sample_weight)
-    _, near = clf.estimator_.kneighbors(X)
-    expected = [np.average(soft[rows], axis=0, weights=sample_weight[rows]) for rows in near]
-    np.testing.assert_allclose(clf.predict_proba(X), expected)
-    plain = KNeighborsClassifier(5, weights=weights).fit(X, y)
-    one_hot = SoftLabelClassifier(KNeighborsClassifier(5, weights=weights)).fit(X, np.eye(4)[y])
-    np.testing.assert_allclose(one_hot.predict_proba(X + 0.1), plain.predict_proba(X + 0.1), atol=1e-12)
-
-
-def test_radius_neighbours_without_any_give_the_prior(data, soft):
-    X, _ = data
-    clf = SoftLabelClassifier(RadiusNeighborsClassifier(2.0)).fit(X, soft)
-    proba = clf.predict_proba(np.vstack([X[:1], [[1e6] * 4]]))
-    np.testing.assert_allclose(proba[1], soft.mean(axis=0))
-    assert np.isfinite(proba).all()
-
-
-@pytest.mark.parametrize("class_weight", ["balanced", {0: 3.0, 2: 0.5}], ids=str)
-@pytest.mark.parametrize("strategy", ["twin", "replicate"])
-def test_class_weights_are_those_of_the_plain_classifier(data, class_weight, strategy):
-    X, y = data
-    keep = (y != 1) | (np.arange(len(y)) % 3 == 0)
-    X, y = X[keep], y[keep]
-    tree = DecisionTreeClassifier(max_depth=4, random_state=0, class_weight=class_weight)
-    soft = SoftLabelClassifier(tree, strategy=strategy).fit(X, np.eye(4)[y])
-    np.testing.assert_allclose(soft.predict_proba(X), tree.fit(X, y).predict_proba(X), atol=1e-9)
-
-
-def test_a_class_of_weight_zero_leaves_its_rows_out(data):
-    X, y = data
-    tree = DecisionTreeClassifier(max_depth=4, random_state=0, class_weight={0: 0})
-    soft = SoftLabelClassifier(tree).fit(X, np.eye(4)[y])
-    plain = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X[y != 0], y[y != 0])
-    np.testing.assert_allclose(soft.predict_proba(X)[:, 1:], plain.predict_proba(X), atol=1e-9)
-
-
-@pytest.mark.parametrize("params", [{"max_samples": 0.5}, {"n_jobs": 2}, {"bootstrap": False}], ids=str)
-def test_a_forest_keeps_its_settings(data, params):
-    X, y = data
-    forest = RandomForestClassifier(10, random_state=0, **params)
-    soft = SoftLabelClassifier(forest).fit(X, np.eye(4)[y])
-    np.testing.assert_allclose(soft.predict_proba(X), forest.fit(X, y).predict_proba(X), atol=1e-9)
-
-
-def test_out_of_bag_score_is_the_accuracy(data, soft):
-    X, y = data
-    forest = RandomForestClassifier(40, random_state=0, oob_score=True)
-    twin = SoftLabelClassifier(forest).fit(X, np.eye(4)[y])
-    plain = forest.fit(X, y)
-    assert twin.estimator_.oob_score_ == pytest.approx(plain.oob_score_)
-    np.testing.assert_allclose(twin.estimator_.oob_prediction_, plain.oob_decision_function_, atol=1e-9)
-    assert 0.5 < SoftLabelClassifier(forest).fit(X, soft).estimator_.oob_score_ <= 1
-
-
-@pytest.mark.parametrize("make", [DecisionTreeClassifier, RandomForestClassifier])
-def test_monotonic_constraints_of_two_classes(data, make):
-    X, y = data
-    X, y = X[y < 2], y[y < 2]
-    model = make(random_state=0, monotonic_cst=[1, -1, 0, 0])
-    soft = SoftLabelClassifier(model).fit(X, np.eye(2)[y])
-    np.testing.assert_allclose(soft.predict_proba(X), model.fit(X, y).predict_proba(X), atol=1e-9)
-    Q = np.column_stack([0.3 + 0.4 * (y == 0), 0.3 + 0.4 * (y == 1)])
-    grid = np.repeat(X[:20], 2, axis=0)
-    grid[1::2, 0] += 3
-    P = SoftLabelClassifier(model).fit(X, Q).predict_proba(grid)
-    assert (P[1::2, 1] >= P[::2, 1] - 1e-12).all()
+from tests.helpers import TREES
 
 
 def test_nan_from_a_student_is_an_error(data, soft):
@@ -201,6 +68,10 @@ def test_hard_labels_and_weights_in_a_pipeline(data):
     np.testing.assert_allclose(clf.predict_proba(X), expected.predict_proba(X))
 
 
+MLP_LEARNS = pytest.mark.skipif(
+    not has_fit_parameter(MLPClassifier(), "sample_weight"),
+    reason="MLPClassifier takes sample_weight since scikit-learn 1.7",
+)
 CLASSIFIERS = [
     LogisticRegression(),
     RidgeClassifier(),
@@ -212,7 +83,7 @@ CLASSIFIERS = [
     GradientBoostingClassifier(n_estimators=10),
     AdaBoostClassifier(n_estimators=10, random_state=0),
     BaggingClassifier(n_estimators=5, random_state=0),
-    MLPClassifier((8,), max_iter=500, tol=1e-2, random_state=0),
+    pytest.param(MLPClassifier((8,), max_iter=500, tol=1e-2, random_state=0), marks=MLP_LEARNS),
 ]
 
 
@@ -365,7 +236,7 @@ def test_routing_of_fit_parameters(data, soft):
         ({"classes": ["a", 1, "b"]}, None, TypeError, "strings only or numbers only"),
         ({"temperature": np.inf}, None, ValueError, "temperature must be a positive number"),
         ({"estimator": SVC(decision_function_shape="ovo")}, None, ValueError, "per pair"),
-        ({"estimator": MLPClassifier(early_stopping=True)}, None, ValueError, "Early stopping"),
+        pytest.param({"estimator": MLPClassifier(early_stopping=True)}, None, ValueError, "Early", marks=MLP_LEARNS),
         ({"estimator": GradientBoostingClassifier(n_iter_no_change=3)}, None, ValueError, "Early stopping"),
         ({"estimator": BaggingClassifier(oob_score=True)}, None, ValueError, "copies of themselves"),
         ({"estimator": BaggingClassifier(MLPClassifier(early_stopping=True))}, None, ValueError, "Early stopping"),
@@ -441,6 +312,12 @@ def test_classes_and_columns_must_agree(data, soft):
         SoftLabelClassifier(KNeighborsClassifier(1), classes=["a"] * 4).fit(X, soft.argmax(axis=1))
 
 
+def test_rows_to_stop_by_need_soft_labels(data, soft):
+    X, y = data
+    with pytest.raises(ValueError, match=r"classes \[0, 1, 2, 3\], got y of shape \(300,\)\. True labels as soft ones"):
+        SoftLabelClassifier(HistGradientBoostingClassifier()).fit(X, soft, eval_set=[(X, y)])
+
+
 def test_a_missing_package_is_named(monkeypatch):
     from sklearn_uhc.students import direct
 
@@ -457,12 +334,6 @@ def test_errors_of_the_student_say_so(soft):
     with pytest.raises(ValueError, match="could not convert") as caught:
         SoftLabelClassifier(LogisticRegression()).fit(np.full((300, 2), "text"), soft)
     assert "training the student, LogisticRegression" in caught.value.__notes__[0]
-
-
-def test_entropy_is_mapped_with_a_warning(data, soft):
-    X, _ = data
-    with pytest.warns(UserWarning, match="criterion='entropy' of DecisionTreeClassifier has no counterpart"):
-        SoftLabelClassifier(DecisionTreeClassifier(criterion="entropy")).fit(X, soft)
 
 
 @pytest.mark.parametrize("weight", [np.zeros(300), np.full(300, -1.0), np.full(300, np.nan), np.ones(299)])

@@ -88,8 +88,8 @@ def points(difference: float | None) -> str:
 
 
 def p_value(p: float) -> str:
-    """Write a p-value; very small ones by their order of magnitude."""
-    return decimals(p, 3) if p >= 0.001 else f"{p:.0e}"
+    """Write a p-value, without a space or a hyphen at which a narrow page could break it."""
+    return decimals(p, 3) if p >= 0.001 else "<.001"
 
 
 def grouped(methods: list[str]) -> dict[str, list[str]]:

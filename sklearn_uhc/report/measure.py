@@ -20,7 +20,7 @@ from sklearn_uhc.plots import ClassOverlapDisplay, SoftLabelDisplay, TeacherAgre
 from sklearn_uhc.report.result import TeacherReport
 from sklearn_uhc.report.words import label_of
 from sklearn_uhc.soft_labels import LogitFactorization
-from sklearn_uhc.solvers.blocks import MIN_LOG_P, Blocks
+from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.teachers.holder import kind_of_teacher
 
@@ -149,15 +149,10 @@ def _merge(answers: Floats, space: LabelSpace) -> Floats:
 
 
 def _divergences(answers: Floats, Q: Floats, blocks: Blocks) -> Floats:
-    """Return the divergence of every teacher from the merge, (n, N); NaN where it is silent."""
+    """Return the divergence of the merge from every teacher, (n, N); NaN where it is silent."""
     out = np.empty((len(answers), len(blocks.slices)))
     for rows in chunks(len(answers), 64 * answers.shape[1]) if len(answers) else ():
-        quiet = np.isnan(answers[rows])
-        log_p = blocks.log_softmax(np.where(quiet, 0.0, answers[rows]))
-        log_q = blocks.log_softmax(np.log(np.maximum(Q[rows], np.exp(MIN_LOG_P)))[:, blocks.class_of])
-        # NaN of a silent teacher would spread to all in a product of matrices.
-        parts = np.where(quiet, 0.0, np.exp(log_p) * (log_p - log_q)) @ blocks.to_teacher
-        out[rows] = np.where(silent_teachers(answers[rows], blocks.slices), np.nan, np.maximum(parts, 0.0))
+        out[rows] = blocks.divergences(answers[rows], Q[rows])
     return out
 
 

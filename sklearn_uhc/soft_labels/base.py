@@ -158,7 +158,10 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         xp = array_namespace(X)
         out = xp.empty_like(X[:, 0])
         for rows in chunks(len(X), X.dtype.itemsize * self._floats_per_row(), CHUNK_ROWS):
-            out[rows] = divergence(X[rows], Q[rows], self.temperature, blocks)
+            apart = blocks.divergences(blocks.shift(X[rows]) / self.temperature, Q[rows])
+            silent = xp.isnan(apart)
+            speaking = xp.sum(xp.astype(~silent, X.dtype), axis=1)
+            out[rows] = xp.sum(xp.where(silent, xp.zeros_like(apart), apart), axis=1) / xp.clip(speaking, 1.0, None)
         return out
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -177,7 +180,9 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         return np.asarray([str(label) for label in self.classes_], dtype=object)
 
     def _check_params(self) -> None:
-        check_positive("temperature", self.temperature)
+        for name in ("temperature", "lam", "tol", "max_iter"):
+            if hasattr(self, name):
+                check_positive(name, getattr(self, name), integer=name == "max_iter")
         check_flag("abstain", self.abstain)
         if self.teacher_weight is not None:
             check_weights(self.teacher_weight)
@@ -344,17 +349,6 @@ def to_double(X: Array) -> Array:
     xp = array_namespace(X)
     known = xp.__array_namespace_info__().dtypes(device=device(X), kind="real floating")
     return xp.astype(X, known["float64"], copy=False) if "float64" in known else X
-
-
-def divergence(X: Array, Q: Array, temperature: float, blocks: Blocks) -> Array:
-    """Mean Kullback-Leibler divergence of Q from the teachers that answer, each on its classes, per row."""
-    xp = array_namespace(X)
-    silent = xp.isnan(X)
-    log_p = blocks.log_softmax(blocks.shift(xp.where(silent, xp.zeros_like(X), X)) / temperature)
-    log_q = blocks.log_softmax(blocks.by_class(xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))))
-    parts = xp.where(silent, xp.zeros_like(X), xp.exp(log_p) * (log_p - log_q))
-    speaking = xp.sum(xp.astype(~silent, X.dtype) / blocks.by_teacher(blocks.sizes[None, :]), axis=1)
-    return xp.clip(xp.sum(parts, axis=1), 0.0, None) / xp.clip(speaking, 1.0, None)
 
 
 def check_weights(weights: Any) -> None:

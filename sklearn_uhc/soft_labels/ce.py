@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn_uhc._answers import check_positive
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
 from sklearn_uhc.solvers.blocks import Array, Blocks
 from sklearn_uhc.solvers.ce import solve_ce
@@ -79,11 +78,6 @@ class CrossEntropyUnifier(SoftLabelMethod):
         self.teacher_weight = teacher_weight
         self.abstain = abstain
         self.verbose = verbose
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive("tol", self.tol)
-        check_positive("max_iter", self.max_iter, integer=True)
 
     def _merge(self, Z: Array, blocks: Blocks) -> Merged:
         tol = self._tolerance(self.tol, Z)

@@ -7,7 +7,6 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from sklearn_uhc._answers import check_positive
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
@@ -82,11 +81,6 @@ class ProbabilityFactorization(SoftLabelMethod):
         self.teacher_weight = teacher_weight
         self.abstain = abstain
         self.verbose = verbose
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive("tol", self.tol)
-        check_positive("max_iter", self.max_iter, integer=True)
 
     def _merge(self, Z: Array, blocks: Blocks) -> Merged:
         tol = self._tolerance(self.tol, Z)
@@ -187,9 +181,6 @@ class LogitFactorization(SoftLabelMethod):
         for name, allowed in (("scale", ("fixed", "free")), ("gauge", ("mean", "paper"))):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
-        check_positive("lam", self.lam)
-        check_positive("tol", self.tol)
-        check_positive("max_iter", self.max_iter, integer=True)
 
     def _problem(self, blocks: Blocks) -> Callable[[Array], Merged]:
         if self.scale == "free":

@@ -148,6 +148,16 @@ class Blocks:
         xp, Z = array_namespace(Z), self.shift(Z)
         return Z - self.by_teacher(xp.log(xp.exp(Z) @ self.to_teacher))
 
+    def divergences(self, Z: Array, Q: Array) -> Array:
+        """(n, N): Kullback-Leibler divergence of Q, on a teacher's classes, from its answer; NaN where it is silent."""
+        xp, silent = array_namespace(Z), array_namespace(Z).isnan(Z)
+        log_p = self.log_softmax(xp.where(silent, xp.zeros_like(Z), Z))
+        log_q = self.log_softmax(self.by_class(xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))))
+        # NaN of a silent teacher would spread to all in a product of matrices.
+        parts = xp.where(silent, xp.zeros_like(Z), xp.exp(log_p) * (log_p - log_q)) @ self.to_teacher
+        quiet = xp.astype(silent, Z.dtype) @ self.to_teacher > 0
+        return xp.where(quiet, xp.full_like(parts, xp.nan), xp.clip(parts, 0.0, None))
+
     def level_components(self, Q: Array) -> Array:
         """Give every group of classes that no teacher links mean log q = 0, then normalise."""
         xp = array_namespace(Q)

@@ -1,5 +1,10 @@
 """Students: any learner, trained on soft labels."""
 
-from sklearn_uhc.students.soft_label_classifier import SoftLabelClassifier, check_routing, check_student
+from sklearn_uhc.students.soft_label_classifier import (
+    SoftLabelClassifier,
+    check_readable,
+    check_routing,
+    check_student,
+)
 
-__all__ = ["SoftLabelClassifier", "check_routing", "check_student"]
+__all__ = ["SoftLabelClassifier", "check_readable", "check_routing", "check_student"]

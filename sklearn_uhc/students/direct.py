@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
+from sklearn.pipeline import Pipeline
 
 from sklearn_uhc.students.soft_data import SoftData
 
@@ -87,6 +88,15 @@ def as_estimator(student: Any) -> Any:
     except ImportError as error:
         raise ImportError("A torch module as the student needs skorch: pip install 'sklearn-uhc[torch]'.") from error
     return module.wrap(student)
+
+
+def with_tags(estimator: Any) -> Any:
+    """Return what has tags: a bare module, alone or at the end of a Pipeline, as a net."""
+    if not isinstance(estimator, Pipeline):
+        return as_estimator(estimator)
+    name, last = estimator.steps[-1]
+    net = as_estimator(last)
+    return estimator if net is last else Pipeline([*estimator.steps[:-1], (name, net)])
 
 
 def _module_of(estimator: Any) -> Any:

@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from skorch import NeuralNet, NeuralNetClassifier
-from skorch.callbacks import EpochScoring
 from skorch.dataset import Dataset as SkorchDataset
 from skorch.dataset import ValidSplit
 from skorch.helper import predefined_split
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from sklearn_uhc._device import resolve_device
+from sklearn_uhc._device import module_input, resolve_device
+from sklearn_uhc._rows import count_rows, is_dataset
+from sklearn_uhc.students.net_validation import Validation, set_scores, with_answers, with_class_numbers
 from sklearn_uhc.students.soft_data import SoftData
 
 #: Rows of the one batch that tells what the module gives.
@@ -51,6 +51,16 @@ class SoftTargetLoss(nn.Module):
 def log_of(probabilities: Tensor) -> Tensor:
     """Logarithm, finite at 0."""
     return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
+
+
+class StudentLoss(SoftTargetLoss):
+    """The same; on true labels, which rows to validate by may have, the log-loss of the predictions."""
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of targets (n, L), or of numbers of classes (n,), at temperature 1."""
+        if target.ndim > 1:
+            return super().forward(output, target)
+        return nn.functional.cross_entropy(log_of(output) if self.probabilities else output, target)
 
 
 class Given:
@@ -109,11 +119,6 @@ def softmax(output: Tensor, factor: float = 1.0) -> Tensor:
     return torch.softmax(factor * output, dim=-1)
 
 
-def soft_accuracy(net: Any, X: Any, targets: NDArray[Any]) -> float:
-    """Share of rows whose most probable class is that of the soft labels; a function with a name, see `softmax`."""
-    return float((net.predict_proba(X).argmax(axis=1) == targets.argmax(axis=1)).mean())
-
-
 def accepts(estimator: Any) -> bool:
     """Every skorch net."""
     return True
@@ -138,16 +143,16 @@ def wrap(module: Any) -> NeuralNet:
 def fit(net: Any, data: SoftData, **params: Any) -> Any:
     """Train on w q, the row weights with mean 1."""
     probabilities = _prepare(net, data.X, data.classes)
-    _set_accuracy(net, EpochScoring(soft_accuracy, name="valid_acc", lower_is_better=False))
-    net.set_params(criterion=SoftTargetLoss, criterion__temperature=data.temperature)
+    set_scores(net, soft=True)
+    net.set_params(criterion=StudentLoss, criterion__temperature=data.temperature)
     net.set_params(criterion__probabilities=probabilities)
     split = net.train_split
+    if split:
+        split = Validation(split, partial(with_class_numbers, classes=data.classes))
     if data.eval_set:
         X, Q, weight = data.one_eval_set(type(net).__name__)
-        net.set_params(train_split=predefined_split(_as_dataset(net, X, _weighted(Q, weight))))
-    _train(net, data.X, _weighted(data.Q, data.weight), data.random_state, params)
-    net.train_split = split  # those rows are nothing that the net should carry along
-    return net
+        split = predefined_split(_as_dataset(net, X, _weighted(Q, weight)))
+    return _train(net, split, data.X, _weighted(data.Q, data.weight), data.random_state, params)
 
 
 def _weighted(Q: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.float32]:
@@ -159,9 +164,12 @@ def fit_to_teachers(net: Any, X: Any, log_p: NDArray[Any], loss: Any, random_sta
     """Train by direct backpropagation: `loss` compares logits with the answers of all teachers."""
     if _prepare(net, X, loss.classes):
         raise ValueError("Direct backpropagation needs a module that gives logits: leave its softmax out.")
-    _set_accuracy(net, None)
+    set_scores(net, soft=False)
     net.set_params(criterion=Given(loss))
-    _train(net, X, np.asarray(log_p, dtype=np.float32), random_state, {})
+    split = net.train_split
+    if split:
+        split = Validation(split, partial(with_answers, n_answers=log_p.shape[1]))
+    _train(net, split, X, np.asarray(log_p, dtype=np.float32), random_state, {})
     if getattr(loss, "scale", "fixed") == "free":
         # What MF-LU calls u has an accidental scale: the mean of v brings it to that of the teachers.
         net.set_params(predict_nonlinearity=partial(softmax, factor=_mean_scale(net, X, log_p, loss)))
@@ -183,9 +191,16 @@ def predict_proba(net: Any, X: Any) -> NDArray[np.float64]:
     return np.asarray(net.predict_proba(as_input(X)), dtype=float)
 
 
-def _train(net: Any, X: Any, targets: NDArray[Any], random_state: Any, params: dict[str, Any]) -> Any:
+def _train(net: Any, split: Any, X: Any, targets: NDArray[Any], random_state: Any, params: dict[str, Any]) -> Any:
+    """Train with rows to validate by from `split`, which the net does not carry along afterwards."""
+    own = {"train_split": net.train_split}
+    net.set_params(train_split=split)
+    if isinstance(net, NeuralNetClassifier):  # it predicts numbers of classes, and so scorers are told of numbers
+        own["classes"] = net.classes
+        net.set_params(classes=np.arange(len(net.classes)))
     with seeded(random_state):
         net.fit(_as_dataset(net, X, targets), None, **params)
+    net.set_params(**own)
     _check_training(net)
     return net
 
@@ -205,7 +220,7 @@ def _prepare(net: Any, X: Any, classes: NDArray[Any]) -> bool:
     if net.device == "auto":
         net.set_params(device=resolve_device("auto"))
     set_by_user = [name for name in net.get_params(deep=False) if name.startswith("criterion__")]
-    if net.criterion not in (nn.NLLLoss, nn.CrossEntropyLoss, SoftTargetLoss) or set_by_user:
+    if net.criterion not in (nn.NLLLoss, nn.CrossEntropyLoss, SoftTargetLoss, StudentLoss) or set_by_user:
         warnings.warn(
             f"The criterion of {type(net).__name__} is replaced by the loss on soft labels, together with "
             f"{set_by_user or 'its settings'}. Weigh classes or rows in the soft labels or with sample_weight.",
@@ -222,22 +237,6 @@ def _prepare(net: Any, X: Any, classes: NDArray[Any]) -> bool:
     probabilities = _gives_probabilities(net, X, len(classes))
     net.set_params(predict_nonlinearity=None if probabilities else softmax)
     return probabilities
-
-
-def _set_accuracy(net: Any, scoring: EpochScoring | None) -> None:
-    """Replace the accuracy of hard labels, unless the user did; without one, nothing may wait for it."""
-    own = hasattr(net, "callbacks__valid_acc")
-    if not isinstance(net, NeuralNetClassifier) or net.callbacks == "disable" or own:
-        return
-    scoring = scoring if net.use_caching else None  # without its cache skorch has no targets of our datasets
-    net.set_params(callbacks__valid_acc=scoring)
-    given = [item[1] if isinstance(item, tuple) else item for item in net.callbacks or []]
-    waiting = [cb for cb in given if str(getattr(cb, "monitor", "")).startswith("valid_acc")]
-    if scoring is None and waiting and not any(getattr(cb, "name", None) == "valid_acc" for cb in given):
-        raise ValueError(
-            f"{type(waiting[0]).__name__} monitors {waiting[0].monitor!r}, and there is no accuracy in direct "
-            "backpropagation, nor without the net's use_caching: monitor 'valid_loss' (Checkpoint: 'valid_loss_best')."
-        )
 
 
 def _gives_probabilities(net: Any, X: Any, L: int) -> bool:
@@ -263,23 +262,18 @@ def _module_parameters(net: Any) -> dict[str, Any]:
 
 def as_input(X: Any, rows: int | None = None) -> Any:
     """Return what a module takes: floats in single precision, from arrays, tables or datasets; the first rows only."""
-    if isinstance(X, Dataset):
+    if is_dataset(X):
+        inputs = WithTargets(X, np.zeros(count_rows(X)))
         if rows is None:
-            return WithTargets(X, np.zeros(len(X)))  # type: ignore[arg-type]
-        inputs = WithTargets(X, np.zeros(len(X)))  # type: ignore[arg-type]
+            return inputs
         return torch.stack([torch.as_tensor(inputs[i][0]) for i in range(min(rows, len(inputs)))])
-    if isinstance(X, Tensor):
-        X = X.float() if X.dtype == torch.float64 else X
-    else:
-        X = X.toarray() if issparse(X) else np.asarray(X)
-        # Torch wants arrays that it could write to; those of a DataFrame cannot be.
-        X = X.astype(np.float32) if X.dtype == np.float64 else np.require(X, requirements="W")
+    X = module_input(X)
     return X if rows is None else X[:rows]
 
 
 def _as_dataset(net: Any, X: Any, targets: NDArray[Any]) -> Any:
     """Join rows and targets; whole batches of arrays are taken at once, unless the net has its own way with data."""
-    if isinstance(X, Dataset):
+    if is_dataset(X):
         return WithTargets(X, targets)
     own_ways = net.dataset is not SkorchDataset or not all(_loads_batches(net, part) for part in ("train", "valid"))
     return net.get_dataset(as_input(X), targets) if own_ways else Rows(as_input(X), targets)

@@ -11,6 +11,7 @@ from sklearn.utils import check_array, check_random_state
 
 from sklearn_uhc._response import SUM_TOLERANCE
 from sklearn_uhc._rows import count_rows, take_rows
+from sklearn_uhc.label_space import LabelSpace
 
 
 class EvalRows(NamedTuple):
@@ -118,3 +119,33 @@ def check_soft_labels(X: Any, y: Any, columns: NDArray[Any]) -> NDArray[np.float
             "give row weights as sample_weight."
         )
     return Q[:, np.argsort(columns)] / total[:, None]
+
+
+def column_classes(y: Any, classes: Any) -> NDArray[Any]:
+    """Return the class of every column of soft labels, from `classes`, the names of the columns, or their numbers."""
+    n = np.shape(y)[1]
+    given = None if classes is None else list(classes)
+    own = list(y.columns) if hasattr(y, "columns") else list(range(n))
+    named = own != list(range(n))
+    if given is not None and named and set(given) != set(own):
+        raise ValueError(f"classes={given} are not the columns of y, {own}: give one or the other.")
+    names = own if named or given is None else given
+    if len(names) != n:
+        raise ValueError(f"classes must name each of the {n} columns of y once, got {given}.")
+    return LabelSpace([names]).class_lists[0]
+
+
+def columns_like(y: Any, own: NDArray[Any]) -> NDArray[Any]:
+    """Return the class of every column of later soft labels: by name if they have names, else `own`, as in `fit`."""
+    shape = np.shape(y)
+    if len(shape) != 2:
+        raise ValueError(
+            f"Soft labels have a column for each of the classes {own.tolist()}, got y of shape {shape}. "
+            "True labels as soft ones: (y[:, None] == classes).astype(float)."
+        )
+    names = list(getattr(y, "columns", range(shape[1])))
+    named = names != list(range(shape[1]))
+    if (named and set(names) != set(own.tolist())) or len(names) != len(own):
+        what = names if named else f"{shape[1]} columns"
+        raise ValueError(f"Soft labels must have the classes that fit was given, {own.tolist()}, got {what}.")
+    return np.asarray(names, dtype=own.dtype) if named else own

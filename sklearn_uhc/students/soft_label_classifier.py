@@ -18,12 +18,10 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from sklearn_uhc._notes import add_note
 from sklearn_uhc._response import log_proba
-from sklearn_uhc._rows import check_row_weights
-from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.students.direct import DirectStrategy, as_estimator, fresh, is_net
-from sklearn_uhc.students.replicate import ReplicateStrategy
-from sklearn_uhc.students.soft_data import EvalRows, SoftData, check_soft_labels
-from sklearn_uhc.students.strategies import STRATEGIES, resolve_strategy
+from sklearn_uhc._rows import check_row_weights, is_dataset
+from sklearn_uhc.students.direct import DirectStrategy, as_estimator, fresh, is_net, with_tags
+from sklearn_uhc.students.soft_data import EvalRows, SoftData, check_soft_labels, column_classes, columns_like
+from sklearn_uhc.students.strategies import STRATEGIES, resolve_strategy, train
 from sklearn_uhc.students.temperature import on_simplex, sharpen, student_temperature
 
 __all__ = ["SoftLabelClassifier"]
@@ -159,6 +157,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if not (number and 0 < float(self.temperature) < np.inf):
             raise ValueError(f"temperature must be a positive number, got {self.temperature!r}.")
         check_student(self.estimator)
+        check_readable(self.estimator, X)
         params = self._route(fit_params)
         sample_weight = check_row_weights(sample_weight, X)
         if not self._is_soft(y):
@@ -243,7 +242,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         if self._is_soft(y):
             check_is_fitted(self, "estimator_")
-            y = self._columns_like_fit(y)[np.asarray(y).argmax(axis=1)]
+            y = columns_like(y, self._columns)[np.asarray(y).argmax(axis=1)]
         return float(super().score(X, y, sample_weight))
 
     @property
@@ -304,12 +303,13 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> SoftData:
         """Validate soft labels, those to stop early by as well, and drop rows of no weight."""
-        self._columns = self._column_classes(y, np.shape(y)[1])
+        self._columns = column_classes(y, self.classes)
         self.classes_ = np.sort(self._columns)
         Q = check_soft_labels(X, y, self._columns)
         pairs = [eval_set] if isinstance(eval_set, tuple) and len(eval_set) == 2 else list(eval_set or [])
         sets = tuple(
-            EvalRows(X_val, check_soft_labels(X_val, y_val, self._columns_like_fit(y_val))) for X_val, y_val in pairs
+            EvalRows(X_val, check_soft_labels(X_val, y_val, columns_like(y_val, self._columns)))
+            for X_val, y_val in pairs
         )
         data = self._make_data(X, Q, sample_weight, sets)
         if sample_weight is not None and not sample_weight.all():  # rows of no weight are no neighbours either
@@ -325,21 +325,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self._fit_pipeline(data, params)
             return
         estimator = as_estimator(self.estimator)
-        strategy = resolve_strategy(estimator, self.strategy)
-        student = fresh(estimator)
-        given = student.get_params(deep=False)
-        if given.get("warm_start"):
-            raise ValueError(
-                f"warm_start of {type(student).__name__} has no effect here, as it is cloned before every fit: leave "
-                "it at False."
-            )
-        if given.get("class_weight") is not None:
-            data = data.with_class_weight(student.class_weight)
-            student.set_params(class_weight=None)
-        if data.eval_set and strategy not in (DirectStrategy, ReplicateStrategy):
-            raise ValueError(f"{type(student).__name__} does not stop early: it takes no eval_set.")
-        self.estimator_ = strategy.fit(student, data, **params)
-        self.strategy_ = strategy.name
+        self.estimator_, self.strategy_ = train(fresh(estimator), data, self.strategy, params)
 
     def _fit_pipeline(self, data: SoftData, params: dict[str, Any]) -> None:
         """Fit the transformers on X as it is, then the last step on soft labels."""
@@ -401,28 +387,6 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.class_prior_ = np.full(len(self.classes_), 1 / len(self.classes_))
         return self
 
-    def _column_classes(self, y: Any, n_columns: int) -> NDArray[Any]:
-        """Return the class of every column of y, from `classes`, the names of the columns, or their numbers."""
-        given = None if self.classes is None else list(self.classes)
-        own = list(y.columns) if hasattr(y, "columns") else list(range(n_columns))
-        named = own != list(range(n_columns))
-        if given is not None and named and set(given) != set(own):
-            raise ValueError(f"classes={given} are not the columns of y, {own}: give one or the other.")
-        names = own if named or given is None else given
-        if len(names) != n_columns:
-            raise ValueError(f"classes must name each of the {n_columns} columns of y once, got {given}.")
-        return LabelSpace([names]).class_lists[0]
-
-    def _columns_like_fit(self, y: Any) -> NDArray[Any]:
-        """Return the class of every column of y: by name if they have names, else as in `fit`."""
-        n, own = np.shape(y)[1], self._columns
-        names = list(getattr(y, "columns", range(n)))
-        named = names != list(range(n))
-        if (named and set(names) != set(own.tolist())) or n != len(own):
-            what = names if named else f"{n} columns"
-            raise ValueError(f"Soft labels must have the classes that fit was given, {own.tolist()}, got {what}.")
-        return np.asarray(names, dtype=own.dtype) if named else own
-
     def __sklearn_clone__(self) -> Any:
         without = copy.copy(self)
         without.estimator = None
@@ -432,7 +396,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        wrapped = get_tags(as_estimator(self.estimator))
+        wrapped = get_tags(with_tags(self.estimator))
         tags.input_tags = copy.copy(wrapped.input_tags)
         if wrapped.classifier_tags is not None:
             tags.classifier_tags = copy.copy(wrapped.classifier_tags)
@@ -464,3 +428,13 @@ def check_student(estimator: Any, strategy: str | None = None) -> None:
             estimator = estimator.steps[-1][1]
     estimator = as_estimator(estimator)
     resolve_strategy(estimator, strategy)
+
+
+def check_readable(estimator: Any, X: Any) -> None:
+    """Raise if X is a torch Dataset and the student no network; the first steps of a Pipeline may read it."""
+    estimator = as_estimator(estimator)
+    if is_dataset(X) and not is_net(estimator) and not isinstance(estimator, (Pipeline, SoftLabelClassifier)):
+        raise TypeError(
+            f"X is a torch Dataset, {type(X).__name__}, which networks can learn from, but not "
+            f"{type(estimator).__name__}: read its rows into an array first."
+        )

@@ -7,6 +7,7 @@ from typing import Any
 from sklearn_uhc.students.direct import DirectStrategy
 from sklearn_uhc.students.replicate import ReplicateStrategy
 from sklearn_uhc.students.sample import SampleStrategy
+from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.students.twins import TwinStrategy
 
 #: In order of preference; "auto" takes the first that accepts the estimator, but never the last.
@@ -30,3 +31,19 @@ def resolve_strategy(estimator: Any, strategy: str = "auto") -> Any:
         f"{type(estimator).__name__} cannot learn from soft labels{how}. What can: {able}; "
         "Pipelines that end in one of these."
     )
+
+
+def train(student: Any, data: SoftData, strategy: str, params: dict[str, Any]) -> tuple[Any, str]:
+    """Train an unfitted student and return it, or its twin, with the name of the strategy that was used."""
+    chosen, name = resolve_strategy(student, strategy), type(student).__name__
+    given = student.get_params(deep=False)
+    if given.get("warm_start"):
+        raise ValueError(
+            f"warm_start of {name} has no effect here, as it is cloned before every fit: leave it at False."
+        )
+    if given.get("class_weight") is not None:
+        data = data.with_class_weight(student.class_weight)
+        student.set_params(class_weight=None)
+    if data.eval_set and chosen not in (DirectStrategy, ReplicateStrategy):
+        raise ValueError(f"{name} does not stop early: it takes no eval_set.")
+    return chosen.fit(student, data, **params), chosen.name

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.utils import InputTags, get_tags
 from sklearn.utils.validation import validate_data
 
-from sklearn_uhc._rows import count_rows, is_dataset
+from sklearn_uhc._rows import count_rows, is_loader
 
 
 def check_input(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -19,8 +19,9 @@ def check_input(estimator: Any, X: Any, *, reset: bool) -> Any:
 
     Missing and infinite values are left to the teachers and the student, who know whether they take them.
     """
-    if is_dataset(getattr(X, "dataset", None)):  # a DataLoader: batches and their order are ours to choose
+    if is_loader(X):  # batches and their order are ours to choose
         X = X.dataset
+    _refuse_pairs(X)
     if _is_matrix(X):
         return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
     count_rows(X)
@@ -30,6 +31,15 @@ def check_input(estimator: Any, X: Any, *, reset: bool) -> Any:
         for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit on a table
             vars(estimator).pop(name, None)
     return X
+
+
+def _refuse_pairs(X: Any) -> None:
+    """Raise for items of a torch Dataset: scikit-learn's searches take any sequence apart into a list."""
+    if isinstance(X, list) and X and isinstance(X[0], tuple) and X[0] and getattr(X[0][0], "ndim", 0) > 0:
+        raise TypeError(
+            f"X is a list of tuples that begin with {type(X[0][0]).__name__}s, as searches of scikit-learn make of a "
+            "torch Dataset: give them skorch.helper.SliceDataset(dataset)."
+        )
 
 
 def _is_matrix(X: Any) -> bool:
@@ -55,7 +65,9 @@ def input_tags(tags: Any, estimators: Iterable[Any] | None) -> Any:
 
 
 def _tags_of(estimator: Any) -> Any:
+    if not hasattr(estimator, "__sklearn_tags__"):  # it only predicts and says nothing of itself: expect the least
+        return InputTags()
     try:
         return get_tags(estimator).input_tags
-    except Exception:  # an object that only predicts says nothing of itself: expect the least
+    except Exception:  # nor does a Pipeline of such
         return InputTags()

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from sklearn_uhc._device import resolve_device
+from sklearn_uhc._device import module_input, resolve_device
 from sklearn_uhc._rows import count_rows, take_rows
 
 __all__ = ["TorchTeacher"]
@@ -111,7 +110,7 @@ class TorchTeacher(ClassifierMixin, BaseEstimator):
         with _borrowed(self.module, device) as module, torch.inference_mode(), mixed:
             for start in range(0, len(out), self.batch_size):
                 rows = slice(start, min(start + self.batch_size, len(out)))
-                batch = _as_tensor(take_rows(X, rows)).to(device)
+                batch = torch.as_tensor(module_input(take_rows(X, rows))).to(device)
                 logits = module(batch if self.preprocess is None else self.preprocess(batch))
                 self._check_logits(logits, len(batch))
                 if start == 0:
@@ -182,16 +181,6 @@ class TorchTeacher(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
-
-
-def _as_tensor(batch: Any) -> Any:
-    """Bring rows of anything to a tensor, floats to single precision."""
-    import torch
-
-    if not isinstance(batch, torch.Tensor):
-        # Torch wants arrays that it could write to; those of a DataFrame cannot be.
-        batch = torch.as_tensor(np.require(batch.toarray() if issparse(batch) else batch, requirements="W"))
-    return batch.float() if batch.dtype == torch.float64 else batch
 
 
 @contextmanager

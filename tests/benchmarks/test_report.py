@@ -201,6 +201,18 @@ def test_marks_follow_wilcoxon(methods):
     assert order == methods
 
 
+def test_no_number_of_the_main_table_can_be_broken():
+    """A browser breaks at spaces and after hyphens, but for a minus in front."""
+    trials = complete_trials(experiment(50))
+    rows = cells(main_table(trials, column("random", "features", "x"), "").markdown())
+    numbers = [cell for method in METHODS for cell in rows[method]]
+    assert not [cell for cell in numbers if " " in cell or "-" in cell[1:]]
+    shown = {method: rows[method][4] for method in METHODS if rows[method][4] != "-"}
+    p = compare(trials).p
+    assert {method for method, text in shown.items() if text == "<.001"} == {m for m in shown if p[m] < 0.001} != set()
+    assert r"$<$.001" in main_table(trials, None, "").latex()
+
+
 def test_columns_of_the_main_table():
     trials = complete_trials([record("SPV", t, 0.8 + t / 10, log_loss=0.5) for t in range(2)] + [
         record(m, t, a + t / 10) for m, a in (("SD", 0.5), ("CE-E", 0.75)) for t in range(2)

@@ -1,12 +1,17 @@
 """Torch modules and skorch nets as teachers."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from sklearn_uhc import TeacherOutputs, TorchTeacher
+from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherOutputs, TorchTeacher
 from tests.networks.helpers import Small, net
 
 
@@ -85,3 +90,20 @@ def test_a_skorch_net_is_a_teacher(images):
     trained = net(module__n_out=4, criterion=nn.CrossEntropyLoss).fit(X[:500][rows], y[:500][rows])
     log_p = TeacherOutputs([trained]).fit_transform(X)
     np.testing.assert_allclose(np.exp(log_p), trained.predict_proba(X), atol=1e-5)
+
+
+def test_tags_of_what_has_none(teachers):
+    """scikit-learn 1.6 and 1.7 warn of every question after them."""
+
+    class Predicts:
+        classes_ = [0, 1]
+
+        def predict_proba(self, X):
+            return np.full((len(X), 2), 0.5)
+
+    linear = nn.Linear(64, 10)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for student in (linear, make_pipeline(StandardScaler(), linear), SoftLabelClassifier(linear)):
+            assert not get_tags(HeterogeneousDistiller([*teachers, Predicts()], student)).input_tags.sparse
+    assert not caught
