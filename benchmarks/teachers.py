@@ -183,7 +183,7 @@ def overlap(seed: int, kind: str) -> list[dict[str, Any]]:
         outputs = TeacherOutputs(trial.teachers)
         log_p = outputs.fit_transform(trial.X_unlabelled)
         lists, y = outputs.class_lists_, trial.y_unlabelled
-        tempered = TeacherCalibrator(lists).fit_transform(log_p)
+        tempered = TeacherCalibrator(lists, min_overlap=0).fit_transform(log_p)
         row: dict[str, Any] = {"spare": (log_p.shape[1] - n_teachers - 9) / n_teachers}
         for method in ("mf_lf", "ce"):
             row[method] = label_accuracy(tempered, lists, method, y) - label_accuracy(log_p, lists, method, y)

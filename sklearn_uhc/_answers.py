@@ -21,6 +21,8 @@ from sklearn_uhc.label_space import LabelSpace
 
 #: Rows checked at a time.
 CHECKED_ROWS = 1024
+#: Between the most and the least trusted teacher: double precision keeps some digits of the least.
+MAX_WEIGHT_RATIO = 1e8
 
 
 class Pattern(NamedTuple):
@@ -149,6 +151,20 @@ def check_positive(name: str, value: Any, integer: bool = False) -> None:
     number = isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf
     if not number or (integer and float(value) != int(value)):
         raise ValueError(f"{name} must be a positive {'integer' if integer else 'number'}, got {value!r}.")
+
+
+def check_weights(weights: Any, n_teachers: int | None = None) -> None:
+    """Raise unless these are positive finite numbers, one per teacher."""
+    w = np.asarray(weights)
+    if isinstance(weights, str) or w.ndim != 1 or w.dtype.kind not in "iuf" or not (np.isfinite(w) & (w > 0)).all():
+        raise ValueError(f"teacher_weight must be one positive number per teacher, got {weights!r}.")
+    if w.min() < w.max() / MAX_WEIGHT_RATIO:
+        raise ValueError(
+            f"teacher_weight may differ by a factor of {MAX_WEIGHT_RATIO:.0e} at most, or the least trusted drown in "
+            f"rounding, got {weights!r}. Leave a teacher out instead."
+        )
+    if n_teachers not in (None, len(w)):
+        raise ValueError(f"teacher_weight has {len(w)} numbers for {n_teachers} teachers: give one each.")
 
 
 def check_flag(name: str, value: Any) -> None:

@@ -16,6 +16,7 @@ from sklearn_uhc._answers import (
     check_answers,
     check_flag,
     check_positive,
+    check_weights,
     patterns,
     read_answers,
     refuse_probabilities,
@@ -24,13 +25,16 @@ from sklearn_uhc._answers import (
     to_numpy,
 )
 from sklearn_uhc._rows import chunks
+from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import Blocks
-from sklearn_uhc.solvers.leave_one_out import Part, best_temperatures, loudness, prepare, settle
+from sklearn_uhc.solvers.leave_one_out import Part, Settled, best_temperatures, loudness, prepare, settle
 
 __all__ = ["TeacherCalibrator"]
 
 #: Weight of a teacher whose answers are noise to the others: it only decides what nobody else speaks of.
 NOISE_WEIGHT = 1e-3
+#: Comparisons of teachers per teacher, beyond what a merge needs, from which calibration began to help.
+LEAST_OVERLAP = 0.5
 #: Patterns of silent teachers that `fit` looks at, the most frequent ones: each needs matrices of its own.
 MAX_PATTERNS = 100
 
@@ -55,6 +59,11 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
     tolerance : float, default=0.15
         Differences of log tau of this size count as noise, however many rows bear them out: networks of one kind differ
         by .1, a forest and a tree by 1.
+    min_overlap : float, default=0.5
+        All teachers are left as they are if their class lists allow fewer comparisons per teacher than this. Teacher i
+        gives k_i - 1 odds, a merge of L linked classes needs L - 1; the rest can be compared. 0: calibrate in any case.
+    teacher_weight : list of float, default=None
+        Trust in each teacher, in the merges and in what counts as usual; None: 1 each.
     n_rounds : int, default=3
         How often the merges are made anew with the temperatures found.
     max_samples : int or None, default=5000
@@ -69,10 +78,13 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
     standard_errors_ : ndarray of shape (N,)
         Of log tau before it is shrunk, rows of one merged label as one observation; infinite where none was found.
     weights_ : ndarray of shape (N,)
-        1, or 0.001 for a teacher whose answers are noise to the others: over seven times as confident as they bear out,
-        with hardly a sign that it knows anything. Temperature makes it say that all classes are alike, which is not
-        nothing: pass these weights on as `teacher_weight` of the next step, as `teacher_weight="agreement"` of the
-        distiller does.
+        `teacher_weight`, times 0.001 for a teacher whose answers are noise to the others: over seven times as confident
+        as they bear out, with hardly a sign that it knows anything. Temperature makes it say that all classes are
+        alike, which is not nothing: pass these weights on as `teacher_weight` of the next step, as
+        `teacher_weight="agreement"` of the distiller does.
+    comparable_ : ndarray of bool of shape (N,)
+        Whether a teacher could have been found to be noise: it shares two classes with another, three teachers or more
+        have a standard error, and there are at least 0.5 comparisons per teacher (see `min_overlap`).
     left_ : dict of int to str
         Teachers that keep temperature 1 for want of evidence, and why.
     label_space_ : LabelSpace
@@ -104,12 +116,16 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         class_lists: Sequence[Any] | None = None,
         *,
         tolerance: float = 0.15,
+        min_overlap: float = LEAST_OVERLAP,
+        teacher_weight: Sequence[float] | None = None,
         n_rounds: int = 3,
         max_samples: int | None = 5_000,
         abstain: bool = False,
     ) -> None:
         self.class_lists = class_lists
         self.tolerance = tolerance
+        self.min_overlap = min_overlap
+        self.teacher_weight = teacher_weight
         self.n_rounds = n_rounds
         self.max_samples = max_samples
         self.abstain = abstain
@@ -180,9 +196,11 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         return self.label_space_.output_names
 
     def _check_params(self) -> None:
-        number = isinstance(self.tolerance, Real) and not isinstance(self.tolerance, bool)
-        if not (number and 0 <= float(self.tolerance) < np.inf):
-            raise ValueError(f"tolerance must be a finite number of at least 0, got {self.tolerance!r}.")
+        for name in ("tolerance", "min_overlap"):
+            value = getattr(self, name)
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not (number and 0 <= float(value) < np.inf):
+                raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}.")
         check_positive("n_rounds", self.n_rounds, integer=True)
         if self.max_samples is not None:
             check_positive("max_samples", self.max_samples, integer=True)
@@ -203,44 +221,81 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
 
     def _learn(self, X: NDArray[Any]) -> None:
         """Alternate between merging all teachers but one and fitting that one to the merge."""
-        N = self.label_space_.n_teachers
-        error: NDArray[Any] = np.full(N, np.inf)
-        noise = np.zeros(N, dtype=bool)
-        parts = list(self._parts(X, np.ones(N)))
-        found = log_tau = loudness(parts, N)
+        space, trust = self.label_space_, self._trust()
+        N, enough = space.n_teachers, overlap(space) >= float(self.min_overlap)
+        parts = list(self._parts(X, trust)) if enough else []
+        found, error = loudness(parts, N), np.full(N, np.inf)
+        settled = Settled(found, np.zeros(N, dtype=bool), np.zeros(N, dtype=bool))
         for _ in range(int(self.n_rounds) if parts else 0):
-            b = np.exp(-log_tau)
+            b = np.exp(-settled.log_tau)
             targets = [part.targets(b) for part in parts]
-            found, error = best_temperatures(parts, targets, np.exp(-found), self.label_space_.n_classes)
-            before, (log_tau, noise) = noise, settle(found, error, float(self.tolerance))
-            if (noise != before).any():
-                parts = list(self._parts(X, np.where(noise, NOISE_WEIGHT, 1.0)))
-        self.weights_ = np.where(noise, NOISE_WEIGHT, 1.0)
-        self.temperatures_ = np.exp(log_tau) if parts else np.ones(N)
+            found, error = best_temperatures(parts, targets, np.exp(-found), space.n_classes)
+            before = settled.noise
+            settled = settle(found, error, trust, can_be_noise(space), float(self.tolerance))
+            if (settled.noise != before).any():
+                parts = list(self._parts(X, trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)))
+        self.weights_ = trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)
+        self.temperatures_ = np.exp(settled.log_tau) if parts else np.ones(N)
         self.standard_errors_ = error
+        self.comparable_ = can_be_noise(space) & np.isfinite(error) & (np.isfinite(error).sum() > 2)
         compared = {int(part.teachers[c.teacher]) for part in parts for c in part.comparisons}
-        answered = np.asarray(~silent_teachers(X, self.label_space_.blocks).all(axis=0))
-        self.left_ = self._reasons(compared, answered)
+        answered = np.asarray(~silent_teachers(X, space.blocks).all(axis=0))
+        self.left_ = self._reasons(enough, compared, answered, settled.doubtful)
 
-    def _reasons(self, compared: set[int], answered: NDArray[np.bool_]) -> dict[int, str]:
-        """Say why teachers without a standard error keep their temperature."""
+    def _trust(self) -> NDArray[Any]:
+        """Return the weights given, one per teacher."""
+        N = self.label_space_.n_teachers
+        if self.teacher_weight is None:
+            return np.ones(N)
+        check_weights(self.teacher_weight, N)
+        return np.asarray(self.teacher_weight, dtype=float)
+
+    def _reasons(
+        self, enough: bool, compared: set[int], answered: NDArray[np.bool_], doubtful: NDArray[np.bool_]
+    ) -> dict[int, str]:
+        """Say why teachers keep their temperature."""
         known = np.isfinite(self.standard_errors_)
         reasons = {}
         for i in range(len(known)):
             if not answered[i]:
                 reasons[i] = "answers none of the rows looked at"
+            elif not enough:
+                reasons[i] = "the class lists overlap too little to compare how confident teachers are"
             elif i not in compared:
                 reasons[i] = "shares fewer than two classes that the other teachers link"
             elif not known[i]:
-                reasons[i] = "too few rows, or rows too much alike, to tell"
+                reasons[i] = "too few rows, or answers too much alike, to tell"
             elif known.sum() == 1:
                 reasons[i] = "no other teacher has a temperature to compare with"
+            elif doubtful[i]:
+                reasons[i] = "contradicts what the others imply, but shares too little with any to tell who is wrong"
         return reasons
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def overlap(space: LabelSpace) -> float:
+    """Return how many comparisons the class lists allow for each teacher, beyond what a merge needs.
+
+    A teacher with k classes gives k - 1 odds, and the merge has one unknown per class, less one for each group that is
+    linked. The rest is what can disagree.
+    """
+    spare = space.n_outputs - space.n_teachers - (space.n_classes - space.n_components)
+    return spare / space.n_teachers if space.n_teachers > 1 else 0.0
+
+
+def can_be_noise(space: LabelSpace) -> NDArray[np.bool_]:
+    """Tell which teachers the lists allow to be called noise: two classes in common with another, enough overlap.
+
+    In a ring of lists of two, each teacher is compared with a chain of answers about rows that few of them know: good
+    teachers were taken for noise in every other ring.
+    """
+    shared = space.mask.astype(int) @ space.mask.T.astype(int)
+    np.fill_diagonal(shared, 0)
+    return (shared.max(axis=1) > 1) & (overlap(space) >= LEAST_OVERLAP)
 
 
 def some_rows(n: int, most: int | None) -> Any:

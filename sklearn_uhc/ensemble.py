@@ -46,8 +46,8 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"
         Whether each teacher's logits are divided by a temperature of its own, learnt from the others' answers, before
-        the merge. "auto" does so where the class lists overlap enough to compare teachers; where these differ by no
-        more than noise, all temperatures are 1. See `docs/teachers.md`.
+        the merge. "auto" does so where the class lists overlap enough to compare teachers, True in any case; where
+        teachers differ by no more than noise, all temperatures are 1. See `docs/teachers.md`.
     teacher_weight : array-like of N positive numbers or "agreement", default=None
         Trust in each teacher, in the method's objective. "agreement" learns which teachers are noise to the others
         and gives them next to none; finer weights learnt from agreement did not help.

@@ -58,20 +58,35 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         """Learn the teachers' temperatures and weights, as far as that is wanted, and apply the temperatures."""
         self.calibrator_ = None
         by_agreement = isinstance(self.teacher_weight, str)
-        given = isinstance(self.calibrate, TeacherCalibrator)
-        auto = isinstance(self.calibrate, str)
-        temper = given or bool(overlaps_enough(self.label_space_) if auto else self.calibrate)
-        if not temper and not by_agreement:
+        wanted = not isinstance(self.calibrate, (bool, np.bool_)) or bool(self.calibrate)
+        if not wanted and not by_agreement:
             return log_p
-        calibrator = clone(self.calibrate) if given else TeacherCalibrator()
-        calibrator.set_params(class_lists=self.label_space_.class_lists, abstain=self.method_.abstain)
-        calibrator.set_output(transform="default").fit(log_p)
+        calibrator = self._make_calibrator().fit(log_p)
         if by_agreement:
             self.method_.set_params(teacher_weight=calibrator.weights_)
-        if not temper:
+            if not calibrator.comparable_.any():
+                warnings.warn(
+                    'teacher_weight="agreement" cannot tell a broken teacher here, all weights are 1: it takes three '
+                    "teachers or more whose lists share two classes and overlap enough, and ten rows.",
+                    UserWarning,
+                    stacklevel=4,
+                )
+        if not wanted:
             return log_p
         self.calibrator_ = calibrator
-        return calibrator.transform(log_p)
+        return log_p if (calibrator.temperatures_ == 1).all() else calibrator.transform(log_p)
+
+    def _make_calibrator(self) -> TeacherCalibrator:
+        """Return the calibrator, not fitted yet; True means whatever the overlap of the lists."""
+        if isinstance(self.calibrate, TeacherCalibrator):
+            calibrator = clone(self.calibrate)
+        else:
+            forced = isinstance(self.calibrate, (bool, np.bool_)) and bool(self.calibrate)
+            calibrator = TeacherCalibrator(min_overlap=0.0) if forced else TeacherCalibrator()
+        if not isinstance(self.teacher_weight, str):
+            calibrator.set_params(teacher_weight=self.method_.teacher_weight)
+        calibrator.set_params(class_lists=self.label_space_.class_lists, abstain=self.method_.abstain)
+        return calibrator.set_output(transform="default")
 
     def _row_weights(self, sample_weight: NDArray[Any] | None) -> NDArray[Any] | None:
         """Take the weight from rows for which no teacher answers."""
@@ -264,13 +279,3 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
 def answered_rows(log_p: Any, space: LabelSpace) -> NDArray[np.bool_]:
     """Return (n,): whether any teacher answers for a row."""
     return np.any(~silent_teachers(np.asarray(log_p), space.blocks), axis=1, keepdims=True)[:, 0]
-
-
-def overlaps_enough(space: LabelSpace) -> bool:
-    """Whether a calibration pays: the teachers say enough more than a merge needs, to be compared with each other.
-
-    A teacher with k classes gives k - 1 odds, and the merge has one unknown per class, less one for each group that is
-    linked. The rest is what can disagree. Calibration began to help at one such comparison for every two teachers.
-    """
-    spare = space.n_outputs - space.n_teachers - (space.n_classes - space.n_components)
-    return 2 * spare >= space.n_teachers > 1

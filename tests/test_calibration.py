@@ -7,11 +7,14 @@ import pytest
 import sklearn
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
 
 from sklearn_uhc import LabelSpace, LogitFactorization, TeacherCalibrator
 from sklearn_uhc.calibration import some_rows
 from sklearn_uhc.solvers.blocks import Blocks
-from sklearn_uhc.solvers.leave_one_out import BOUNDS, Part, best_temperatures, prepare, settle, shrink
+from sklearn_uhc.solvers.leave_one_out import BOUNDS, Part, best_temperatures, prepare, settle, shrink, weighted_median
 from tests.helpers import random_lists, random_outputs
 
 LISTS = [[0, 1, 2, 3], [2, 3, 4], [0, 1, 4, 5], [1, 3, 5], [0, 2, 4, 5]]
@@ -106,13 +109,22 @@ def test_teachers_of_one_kind_are_left_exactly_as_they_are():
 def test_evidence_decides_how_much_is_shrunk():
     log_tau = np.array([0.0, 1.0, 0.8, -1.0, -1.0])
     error = np.array([0.1, 0.1, 2.0, 0.1, np.inf])
-    out = shrink(log_tau, error, 0.0)
+    ones = np.ones(5)
+    out = shrink(log_tau, error, ones, 0.0)
     away = log_tau - 0.4  # less the median of those with evidence
     assert 0.9 * away[1] < out[1] < away[1]
     assert 0 < out[2] < 0.2 * away[2]
     assert out[4] == 0
-    assert (shrink(log_tau, np.full(5, 2.0), 0.0) == 0).all()
-    np.testing.assert_array_equal(shrink(log_tau, error, 0.5), shrink(log_tau, np.hypot(error, 0.5), 0.0))
+    assert (shrink(log_tau, np.full(5, 2.0), ones, 0.0) == 0).all()
+    np.testing.assert_array_equal(shrink(log_tau, error, ones, 0.5), shrink(log_tau, np.hypot(error, 0.5), ones, 0.0))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 6])
+def test_weighted_median(n):
+    values = np.random.default_rng(n).normal(size=n)
+    assert weighted_median(values, np.ones(n)) == pytest.approx(np.median(values))
+    counts = np.random.default_rng(n).integers(1, 4, n)
+    assert weighted_median(values, counts.astype(float)) == pytest.approx(np.median(np.repeat(values, counts)))
 
 
 def test_transform_divides_logits_and_normalises():
@@ -149,10 +161,45 @@ def test_a_teacher_that_talks_at_random_is_found(scale):
 
 
 def test_a_loud_teacher_that_knows_is_not_noise():
-    found, noise = settle(np.array([0.0, 0.1, 3.0, -0.1]), np.array([0.1, 0.1, 0.1, 0.1]), 0.15)
+    log_tau, ones, comparable = np.array([0.0, 0.1, 3.0, -0.1]), np.ones(4), np.ones(4, dtype=bool)
+    found, noise, _ = settle(log_tau, np.array([0.1, 0.1, 0.1, 0.1]), ones, comparable, 0.15)
     assert not noise.any()
     assert found[2] > 2
-    assert settle(np.array([0.0, 0.1, 3.0, -0.1]), np.array([0.1, 0.1, 0.5, 0.1]), 0.15)[1].tolist() == [0, 0, 1, 0]
+    doubts = np.array([0.1, 0.1, 0.5, 0.1])
+    assert settle(log_tau, doubts, ones, comparable, 0.15).noise.tolist() == [0, 0, 1, 0]
+    left = settle(log_tau, doubts, ones, ~comparable, 0.15)
+    assert left.doubtful.tolist() == [0, 0, 1, 0]
+    assert not left.noise.any()
+    assert left.log_tau[2] == 0
+
+
+def test_no_teacher_of_a_ring_of_pairs_is_called_noise():
+    """Each is compared with a chain of answers about rows that few of them know, and looks wrong."""
+    X, rows, y, _ = train_test_split(*load_iris(return_X_y=True), train_size=0.5, random_state=3)
+    lists = [[0, 1], [1, 2], [0, 2]]
+    pairs = [np.isin(y, known) for known in lists]
+    log_p = np.hstack([LogisticRegression(max_iter=500).fit(X[own], y[own]).predict_log_proba(rows) for own in pairs])
+    for calibrator in (TeacherCalibrator(lists), TeacherCalibrator(lists, min_overlap=0)):
+        calibrator.fit(log_p)
+        assert (calibrator.weights_ == 1).all()
+        assert not calibrator.comparable_.any()
+        assert calibrator.temperatures_.max() < 10
+    assert all("overlap too little" in why for why in TeacherCalibrator(lists).fit(log_p).left_.values())
+    assert any("who is wrong" in why for why in calibrator.left_.values())
+
+
+def test_trust_that_is_given_decides_what_is_usual():
+    """Three teachers of one loud tone among seven that are hardly trusted."""
+    log_tau = np.array([1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    lists = [[0, 1, 2, 3], [1, 2, 3, 4], [0, 2, 4], [0, 1, 3, 4], [0, 1, 2, 4], [1, 2, 4], [0, 2, 3, 4]]
+    X = tempered(np.random.default_rng(12), lists, log_tau, n=2000, noise=0.1)
+    by_count = np.log(TeacherCalibrator(lists).fit(X).temperatures_)
+    by_trust = np.log(TeacherCalibrator(lists, teacher_weight=[1e-3] * 4 + [1.0] * 3).fit(X).temperatures_)
+    np.testing.assert_allclose(by_count[:4], 0, atol=0.15)
+    np.testing.assert_allclose(by_trust[4:], 0, atol=0.15)
+    assert by_trust[:4].min() > 0.7
+    with pytest.raises(ValueError, match="2 numbers for 7 teachers"):
+        TeacherCalibrator(lists, teacher_weight=[1, 2]).fit(X)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +215,7 @@ def test_a_loud_teacher_that_knows_is_not_noise():
 )
 def test_teachers_that_cannot_be_compared_keep_their_answers(lists, left):
     X = log_logits(np.random.default_rng(6), lists, 200)
-    calibrator = TeacherCalibrator(lists).fit(X)
+    calibrator = TeacherCalibrator(lists, min_overlap=0).fit(X)
     assert set(calibrator.left_) == left
     assert all("fewer than two classes" in calibrator.left_[i] for i in left)
     assert (calibrator.temperatures_[list(left)] == 1).all()
@@ -179,14 +226,13 @@ def log_logits(rng, lists, n):
     return 2 * rng.normal(size=(n, sum(map(len, lists))))
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_few_rows_change_little(n):
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_few_rows_change_nothing(n):
     X = tempered(np.random.default_rng(7), LISTS, np.array([0.0, 1.0, 0.0, 0.0, -1.0]), n=n)
     calibrator = TeacherCalibrator(LISTS).fit(X)
+    assert (calibrator.temperatures_ == 1).all()
+    assert all("too few rows" in why for why in calibrator.left_.values())
     assert np.isfinite(calibrator.transform(X)).all()
-    if n == 1:
-        assert (calibrator.temperatures_ == 1).all()
-        assert all("too few rows" in why for why in calibrator.left_.values())
 
 
 @pytest.mark.parametrize("value", [0.0, 5.0, -np.inf])
@@ -228,7 +274,15 @@ def test_a_sample_of_the_rows_is_enough():
 
 
 @pytest.mark.parametrize(
-    "params", [{"tolerance": -0.1}, {"tolerance": np.inf}, {"n_rounds": 0}, {"max_samples": -1}, {"abstain": "no"}]
+    "params",
+    [
+        {"tolerance": -0.1},
+        {"tolerance": np.inf},
+        {"min_overlap": None},
+        {"n_rounds": 0},
+        {"max_samples": -1},
+        {"abstain": "no"},
+    ],
 )
 def test_wrong_parameters(params):
     with pytest.raises(ValueError, match=f"{next(iter(params))} must be"):

@@ -5,7 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+import sklearn
+from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
@@ -278,3 +279,21 @@ def test_confidence_is_the_mean_of_the_largest_probability():
 def test_wrong_input(params, message):
     with pytest.raises(ValueError, match=message):
         teacher_report(**params)
+
+
+def test_teachers_that_are_good_but_share_little_are_not_accused():
+    X, y = load_iris(return_X_y=True)
+    teachers = [LogisticRegression(max_iter=500).fit(X[y != k], y[y != k]) for k in range(3)]
+    report = teacher_report(teachers, X)
+    assert all(teacher["weight"] == 1 for teacher in report["teachers"])
+    assert all(teacher["temperature"] == 1 for teacher in report["teachers"])
+    assert any("overlap too little" in warning for warning in report["warnings"])
+    assert not any("noise" in warning for warning in report["warnings"])
+
+
+def test_output_set_to_pandas_does_not_disturb_the_report():
+    pytest.importorskip("pandas")
+    X, y = load_iris(return_X_y=True)
+    teachers = [LogisticRegression(max_iter=500).fit(X, y) for _ in range(2)]
+    with sklearn.config_context(transform_output="pandas"):
+        assert teacher_report(teachers, X)["n_samples"] == 150

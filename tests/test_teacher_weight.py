@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator, UnifiedEnsemble
-from sklearn_uhc.merging import overlaps_enough
+from sklearn_uhc.calibration import LEAST_OVERLAP, overlap
 from sklearn_uhc.solvers import ce
 from sklearn_uhc.solvers.blocks import Blocks
 from tests.helpers import METHOD_NAMES, linear_teachers, make_method, random_lists, random_outputs
@@ -99,13 +99,36 @@ def test_agreement_finds_the_teacher_that_talks_at_random(calibrate):
     assert (clf.calibrator_ is None) == (calibrate is False)
 
 
-def test_calibrate_auto_looks_at_how_much_the_lists_overlap():
+@pytest.mark.parametrize("lists", [[[0, 1, 2], [0, 1, 2]], [[0, 1], [1, 2], [0, 2]]])
+def test_agreement_that_cannot_judge_says_so(lists):
+    log_p = random_outputs(np.random.default_rng(8), lists, 50)
+    clf = HeterogeneousDistiller(None, RandomForestClassifier(5), class_lists=lists, teacher_weight="agreement")
+    with pytest.warns(UserWarning, match="cannot tell a broken teacher"):
+        clf.fit(np.zeros((50, 1)), log_p=log_p)
+    assert (clf.method_.teacher_weight == 1).all()
+
+
+def test_trust_that_is_given_reaches_the_calibration():
+    lists = [[0, 1, 2, 3]] * 5
+    Z = random_outputs(np.random.default_rng(9), lists, 400, spread=2.0, noise=0.1)
+    Z[:, :12] *= 3  # three loud ones of five: what is usual is a matter of trust
+    weight = [0.01, 0.01, 0.01, 1, 1]
+    clf = HeterogeneousDistiller(None, RandomForestClassifier(5), class_lists=lists, teacher_weight=weight)
+    clf.fit(np.zeros((400, 1)), log_p=Z)
+    assert clf.calibrator_.temperatures_[:3].min() > 2
+    assert (
+        clf.set_params(teacher_weight=None).fit(np.zeros((400, 1)), log_p=Z).calibrator_.temperatures_[:3].max() < 1.2
+    )
+
+
+def test_overlap_counts_what_can_be_compared():
     triangle = LabelSpace([[0, 1], [1, 2], [0, 2]])  # one spare odds for three teachers
-    assert not overlaps_enough(triangle)
-    assert overlaps_enough(LabelSpace([[0, 1, 2], [0, 1, 2]]))
-    assert not overlaps_enough(LabelSpace([[0, 1, 2]]))
-    assert not overlaps_enough(LabelSpace([[0, 1], [2, 3]]))
-    assert overlaps_enough(LabelSpace([*LISTS, [0, 1, 2, 3, 4]]))
+    assert overlap(triangle) == pytest.approx(1 / 3)
+    assert overlap(triangle) < LEAST_OVERLAP
+    assert overlap(LabelSpace([[0, 1, 2], [0, 1, 2]])) == 1
+    assert overlap(LabelSpace([[0, 1, 2]])) == 0
+    assert overlap(LabelSpace([[0, 1], [2, 3]])) == 0
+    assert overlap(LabelSpace([*LISTS, [0, 1, 2, 3, 4]])) >= LEAST_OVERLAP
 
 
 @pytest.mark.parametrize("estimator", [UnifiedEnsemble, lambda t, **p: HeterogeneousDistiller(t, forest(), **p)])

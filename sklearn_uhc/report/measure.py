@@ -89,7 +89,7 @@ def teacher_report(
             raise ValueError(f"{name} must be an integer of at least 0, got {value!r}.")
     names, space, Z = _answers(teachers, X, log_p, class_lists, teacher_names)
     silent = silent_teachers(Z, space.blocks)
-    calibrator = TeacherCalibrator(space.class_lists, abstain=True).fit(Z)
+    calibrator = TeacherCalibrator(space.class_lists, abstain=True).set_output(transform="default").fit(Z)
     agree = pairwise_agreement(Z, space.class_lists)
     heard = np.flatnonzero(~silent.all(axis=1))
     answers = calibrator.transform(Z)[heard]

@@ -20,6 +20,7 @@ from sklearn_uhc._answers import (
     check_answers,
     check_flag,
     check_positive,
+    check_weights,
     patterns,
     read_answers,
     refuse_probabilities,
@@ -33,8 +34,6 @@ from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softm
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
 CHUNK_ROWS = 4096
-#: Between the most and the least trusted teacher: double precision keeps some digits of the least.
-MAX_WEIGHT_RATIO = 1e8
 
 
 class Merged(NamedTuple):
@@ -201,10 +200,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         """Prepare what depends on the class lists alone."""
         self.label_space_, self.classes_ = space, space.classes
         self._blocks = Blocks.from_label_space(space)
-        if self.teacher_weight is not None and len(self.teacher_weight) != space.n_teachers:
-            raise ValueError(
-                f"teacher_weight has {len(self.teacher_weight)} numbers for {space.n_teachers} teachers: give one each."
-            )
+        if self.teacher_weight is not None:
+            check_weights(self.teacher_weight, space.n_teachers)
 
     def _check_outputs(self, X: Any, reset: bool) -> Any:
         X = read_answers(self, X, reset=reset)
@@ -349,18 +346,6 @@ def to_double(X: Array) -> Array:
     xp = array_namespace(X)
     known = xp.__array_namespace_info__().dtypes(device=device(X), kind="real floating")
     return xp.astype(X, known["float64"], copy=False) if "float64" in known else X
-
-
-def check_weights(weights: Any) -> None:
-    """Raise unless these are positive finite numbers, one per teacher."""
-    w = np.asarray(weights)
-    if isinstance(weights, str) or w.ndim != 1 or w.dtype.kind not in "iuf" or not (np.isfinite(w) & (w > 0)).all():
-        raise ValueError(f"teacher_weight must be one positive number per teacher, got {weights!r}.")
-    if w.min() < w.max() / MAX_WEIGHT_RATIO:
-        raise ValueError(
-            f"teacher_weight may differ by a factor of {MAX_WEIGHT_RATIO:.0e} at most, or the least trusted drown in "
-            f"rounding, got {weights!r}. Leave a teacher out instead."
-        )
 
 
 def warn_if_disconnected(space: LabelSpace, stacklevel: int) -> None:

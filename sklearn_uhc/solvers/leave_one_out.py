@@ -39,6 +39,8 @@ MAX_STEPS, TOLERANCE = 60, 1e-6
 NEWTON_STEP = 1e-5
 #: A teacher is noise to the others if its log tau is this far above their median and b less than four errors above 0.
 NOISE_DISTANCE, NOISE_ERROR = 2.0, float(np.log1p(1 / 4))
+#: Fewer rows say nothing: with 4, good teachers were taken for noise; with 10, temperatures began to help.
+LEAST_ROWS = 10
 
 
 class Comparison(NamedTuple):
@@ -213,23 +215,32 @@ def search(pieces: Sequence[Piece], x: float) -> float:
 def standard_error(pieces: Sequence[Piece], x: float, n_classes: int) -> float:
     """Return the standard error of log b, as if rows of one merged label were one observation."""
     b, second, squares = float(np.exp(x)), 0.0, 0.0
-    clusters, seen = np.zeros(n_classes), np.zeros(n_classes, dtype=bool)
+    clusters, seen, rows = np.zeros(n_classes), np.zeros(n_classes, dtype=bool), 0
     for piece in pieces:
         slope, curvature = piece.slopes(b)
         second += float(curvature.sum())
         squares += float((slope**2).sum())
         clusters += np.bincount(piece.label, weights=slope, minlength=n_classes)
         seen[piece.label[piece.weight > 0]] = True
+        rows += len(slope)
     n = int(seen.sum())
     # The sums of the clusters add up to nothing at the optimum: one of them alone says nothing of the noise.
-    if n < 2 or not second > 0:
+    if n < 2 or rows < LEAST_ROWS or not second > 0:
         return np.inf
     variance = n / (n - 1) * max(float((clusters**2).sum()), squares)
     # The error of b in the logarithm, upwards: near b = 0, where noise ends, x itself is hardly determined.
     return float(np.log1p(np.sqrt(variance) / (second * b)))
 
 
-def shrink(log_tau: Floats, error: Floats, tolerance: float) -> Floats:
+def weighted_median(values: Floats, weights: Floats) -> float:
+    """Return the value with half of the weight on either side, or the middle of two such."""
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    low, high = np.searchsorted(below, below[-1] / 2, side="left"), np.searchsorted(below, below[-1] / 2, side="right")
+    return float(values[order[[low, min(high, len(values) - 1)]]].mean())
+
+
+def shrink(log_tau: Floats, error: Floats, trust: Floats, tolerance: float) -> Floats:
     """Take the median out and shrink what is left by its noise, as far as the teachers differ by more than noise.
 
     An empirical Bayes estimate: log tau - median is s / (s + noise) of itself, s the variance beyond the noise, which
@@ -237,25 +248,35 @@ def shrink(log_tau: Floats, error: Floats, tolerance: float) -> Floats:
     """
     out, known = np.zeros(len(log_tau)), np.isfinite(error)
     if known.sum() > 1:
-        away, noise = log_tau[known] - np.median(log_tau[known]), error[known] ** 2 + tolerance**2
+        away, noise = log_tau[known] - weighted_median(log_tau[known], trust[known]), error[known] ** 2 + tolerance**2
         s = max(0.0, float(np.mean(away**2) - np.median(noise)))
         out[known] = away * (s / (s + noise) if s > 0 else 0.0)
     return out
 
 
-def is_noise(log_tau: Floats, error: Floats) -> NDArray[np.bool_]:
+def contradicting(log_tau: Floats, error: Floats, trust: Floats) -> NDArray[np.bool_]:
     """Tell which teachers say nothing, in a loud voice, about what the others agree on; needs three to compare."""
     known = np.isfinite(error)
     if known.sum() < 3:
         return np.zeros(len(error), dtype=bool)
-    return known & (log_tau - np.median(log_tau[known]) > NOISE_DISTANCE) & (error > NOISE_ERROR)
+    middle = weighted_median(log_tau[known], trust[known])
+    return known & (log_tau - middle > NOISE_DISTANCE) & (error > NOISE_ERROR)
 
 
-def settle(log_tau: Floats, error: Floats, tolerance: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return log tau with the median taken out, shrunk but for teachers that are noise, and who those are."""
-    noise = is_noise(log_tau, error)
-    heard = np.isfinite(error) & ~noise
-    out = shrink(log_tau, np.where(heard, error, np.inf), tolerance)
-    if noise.any():
-        out[noise] = log_tau[noise] - np.median(log_tau[heard])
-    return out, noise
+class Settled(NamedTuple):
+    """What is made of the temperatures found."""
+
+    log_tau: Floats  #: less the median, and shrunk but for teachers that are noise
+    noise: NDArray[np.bool_]
+    doubtful: NDArray[np.bool_]  #: as loud as noise, but nobody can tell who is wrong; log tau is 0
+
+
+def settle(log_tau: Floats, error: Floats, trust: Floats, comparable: NDArray[np.bool_], tolerance: float) -> Settled:
+    """Weigh the temperatures by their errors and by the `trust` in teachers; only `comparable` ones can be noise."""
+    suspects = contradicting(log_tau, error, trust)
+    heard = np.isfinite(error) & ~suspects
+    out = shrink(log_tau, np.where(heard, error, np.inf), trust, tolerance)
+    noise = suspects & comparable
+    if noise.any() and heard.any():
+        out[noise] = log_tau[noise] - weighted_median(log_tau[heard], trust[heard])
+    return Settled(out, noise, suspects & ~comparable)
