@@ -10,7 +10,8 @@ What the paper calls CE-BP, MF-P-BP, MF-LU-BP and MF-LF-BP. `sd` has no such for
 does not change the optimum but the learning rate that suits. The objective is a sum over the N teachers, and division
 by T makes its curvature shrink with T^2 (Hinton, Vinyals and Dean, 2015). With T^2 / N the curvature by the logits at
 uniform answers is that of the cross-entropy with hard labels, and that of CE-BP has the same bound everywhere: a
-learning rate that works for labels works here, for any number of teachers, at any temperature.
+learning rate that works for labels works here, for any number of teachers, at any temperature. MF-LU-BP is slower at
+high temperatures, because of its ridge: see `lam` of `LogitFactorizationLoss`.
 """
 
 from __future__ import annotations
@@ -214,10 +215,12 @@ class LogitFactorizationLoss(TeacherLoss):
     scale : {"fixed", "free"}, default="fixed"
         MF-LF or MF-LU.
     lam : float, default=0.01
-        Weight of the regularisation, with `scale="free"` only.
+        Weight of the regularisation, with `scale="free"` only: the paper's, for T = 3. It is weighed against squared
+        logits over T^2; where these are smaller, as in an untrained network at T = 10, v and the gradients are small
+        and training is slow at first. With 0.01 / T^2 it starts alike at all temperatures.
     factor : float, default=None
         s above. None: 1 over twice the mean length of the class lists, with which the curvature at uniform answers
-        (and v = 1) is that of CE-BP, so that all take the same learning rate.
+        (and v = 1) is that of CE-BP, so that all take the same learning rate, where `lam` does not hold MF-LU back.
     """
 
     def __init__(

@@ -118,6 +118,18 @@ def test_logit_matching_is_the_same_at_every_temperature(answers):
     np.testing.assert_allclose(found, found[0])
 
 
+def test_the_ridge_holds_back_an_untrained_mf_lu_at_high_temperatures(answers):
+    """It is weighed against squared logits over T^2; divided by T^2 it leaves v as it is at T = 1."""
+    log_p, small = torch.asarray(answers[1]), torch.asarray(answers[2]) / 10
+    plain, divided = (
+        {T: make("mf_lu", temperature=T, lam=lam(T)).scales(small, log_p) for T in (1, 3, 10)}
+        for lam in (lambda T: 0.01, lambda T: 0.01 / T**2)
+    )
+    assert plain[10].mean() < 0.3 * plain[1].mean()
+    for T in (3, 10):
+        torch.testing.assert_close(divided[T], plain[1])
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_solvers_answer_is_a_stationary_point(answers, name):
     blocks, log_p, _ = answers

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ from sklearn_uhc.students.soft_data import SoftData
 
 #: Rows of the one batch that tells what the module gives.
 PROBE = 16
+#: A bare module is trained for this many epochs, and for this many steps, at least.
+LEAST_EPOCHS, LEAST_STEPS = 20, 2000
 
 
 class SoftTargetLoss(nn.Module):
@@ -125,13 +128,13 @@ def accepts(estimator: Any) -> bool:
 
 
 def wrap(module: Any) -> NeuralNet:
-    """Make a net of a bare module: Adam, 20 epochs, shuffled batches of 128, no validation."""
+    """Make a net of a bare module: Adam, shuffled batches of 128, no validation; epochs are chosen when rows come."""
     return NeuralNet(
         module,
         criterion=SoftTargetLoss,
         optimizer=torch.optim.Adam,
         lr=1e-3,
-        max_epochs=20,
+        max_epochs=None,
         batch_size=128,
         iterator_train__shuffle=True,
         train_split=None,
@@ -193,6 +196,8 @@ def predict_proba(net: Any, X: Any) -> NDArray[np.float64]:
 
 def _train(net: Any, split: Any, X: Any, targets: NDArray[Any], random_state: Any, params: dict[str, Any]) -> Any:
     """Train with rows to validate by from `split`, which the net does not carry along afterwards."""
+    if net.max_epochs is None:
+        net.set_params(max_epochs=enough_epochs(len(targets), net.batch_size))
     own = {"train_split": net.train_split}
     net.set_params(train_split=split)
     if isinstance(net, NeuralNetClassifier):  # it predicts numbers of classes, and so scorers are told of numbers
@@ -203,6 +208,12 @@ def _train(net: Any, split: Any, X: Any, targets: NDArray[Any], random_state: An
     net.set_params(**own)
     _check_training(net)
     return net
+
+
+def enough_epochs(n_rows: int, batch_size: int) -> int:
+    """Return the number of epochs for a bare module: few rows make few steps an epoch, and need more of these."""
+    steps = ceil(n_rows / batch_size)
+    return max(LEAST_EPOCHS, ceil(LEAST_STEPS / steps))
 
 
 def _check_training(net: Any) -> None:

@@ -10,9 +10,16 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from sklearn_uhc import TorchTeacher
+from sklearn_uhc.students import skorch as nets
 from tests.networks.helpers import Small, flattened
 
 torch.set_num_threads(1)  # tests run in two processes: more threads than cores would slow them down
+
+
+@pytest.fixture
+def few_steps(monkeypatch):
+    """Bare modules are trained for 20 epochs, however few steps that is: for tests of something else."""
+    monkeypatch.setattr(nets, "LEAST_STEPS", 1)
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,7 @@ def test_direct_backpropagation(images, teachers, method):
     np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_backpropagation_through_a_pipeline_a_bare_module_and_a_search(flat, images, teachers):
     _, y = images
     models = [
@@ -82,6 +83,7 @@ def test_what_backpropagation_cannot_do(images, teachers, params, error, message
 
 
 @pytest.mark.parametrize("calibrate", [True, False])
+@pytest.mark.usefixtures("few_steps")
 def test_wrong_answers_are_refused(flat, calibrate):
     """As they are without backpropagation; training would diverge on them, or learn nonsense."""
     rng, lists = np.random.default_rng(0), [[0, 1, 2], [1, 2, 3], [0, 2, 3]]

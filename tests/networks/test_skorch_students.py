@@ -11,6 +11,7 @@ import skorch
 import torch
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from skorch.callbacks import Checkpoint, EarlyStopping, EpochScoring, LRScheduler
@@ -18,7 +19,7 @@ from torch import nn
 from torch.utils.data import default_collate
 
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TorchTeacher
-from sklearn_uhc.students.skorch import Rows, SoftTargetLoss, fit, predict_proba, wrap
+from sklearn_uhc.students.skorch import Rows, SoftTargetLoss, enough_epochs, fit, predict_proba, wrap
 from sklearn_uhc.students.soft_data import EvalRows, SoftData
 from tests.networks.helpers import Small, net
 
@@ -65,6 +66,7 @@ def test_a_replaced_criterion_is_warned_of(images, soft):
             SoftLabelClassifier(net(max_epochs=1, **params)).fit(X[:100], soft[:100])
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_kinds_of_rows(flat, soft):
     student = SoftLabelClassifier(nn.Linear(64, 10), random_state=0)
     expected = student.fit(flat, soft).predict_proba(flat)
@@ -80,12 +82,14 @@ def test_kinds_of_rows(flat, soft):
         np.testing.assert_allclose(teacher.predict_proba(X), expected, atol=1e-5)
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_ordinary_labels_for_a_bare_module(flat, images):
     y = np.array(list("abcdefghij"))[images[1]]
     clf = SoftLabelClassifier(nn.Linear(64, 10), random_state=0).fit(flat, y)
     assert clf.score(flat, y) > 0.7
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_nan_and_divergence_are_errors(flat, images, soft):
     broken = flat.copy()
     broken[0, 0] = np.nan
@@ -97,6 +101,7 @@ def test_nan_and_divergence_are_errors(flat, images, soft):
         SoftLabelClassifier(nn.Linear(64, 10), random_state=0).fit(flat, soft).predict(broken)
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_validation_rows_are_not_carried_along(flat, soft):
     clf = SoftLabelClassifier(nn.Linear(64, 10), random_state=0).fit(flat, soft, eval_set=[(flat, soft)])
     assert clf.estimator_.history[-1, "valid_loss"] > 0
@@ -171,6 +176,7 @@ def test_callbacks_work_and_validation_is_soft(images, soft):
     assert given.estimator_.history[-1, "valid_loss"] == pytest.approx(loss, rel=1e-3)
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_bare_modules(images, soft):
     X, y = images
     for student in (Small, Small(10)):
@@ -182,6 +188,35 @@ def test_bare_modules(images, soft):
     SoftLabelClassifier(given, random_state=0).fit(X[:100], soft[:100])
     for p, q in zip(given.parameters(), before, strict=True):
         torch.testing.assert_close(p, q)
+
+
+@pytest.mark.parametrize("backprop", [False, True])
+def test_a_bare_module_is_trained_for_long_enough(flat, images, backprop):
+    """On 500 rows 20 epochs are 80 steps of Adam, too few by far."""
+    y = images[1]
+    known = [y[:600] < 7, (y[:600] > 3) | (y[:600] < 2)]
+    teachers = [LogisticRegression(max_iter=300).fit(flat[:600][rows], y[:600][rows]) for rows in known]
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    student = SoftLabelClassifier(module, random_state=0)
+    clf = HeterogeneousDistiller(teachers, student, backprop=backprop).fit(flat[600:1100])
+    assert clf.student_.estimator_.max_epochs == 500
+    assert clf.score(flat[1100:], y[1100:]) > 0.85
+
+
+@pytest.mark.parametrize(("rows", "epochs"), [(1, 2000), (129, 1000), (1400, 182), (12_800, 20), (10**6, 20)])
+def test_epochs_of_a_bare_module(rows, epochs):
+    assert enough_epochs(rows, batch_size=128) == epochs
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_a_bare_module_is_reproducible(flat, soft):
+    module = nn.Sequential(nn.Linear(64, 32), nn.Dropout(0.5), nn.Linear(32, 10))  # seeds order of rows and dropout
+    P, Q, R = (
+        SoftLabelClassifier(module, random_state=s).fit(flat[:200], soft[:200]).predict_proba(flat) for s in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(P, Q)
+    assert np.abs(P - R).max() > 1e-3
 
 
 def test_the_wrong_number_of_outputs_is_said_before_training(images, soft):
@@ -205,6 +240,7 @@ def test_search_pickle_and_save(images, soft, tmp_path):
     np.testing.assert_allclose(clf.predict_proba(X), expected, atol=1e-6)
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_another_process_predicts_the_same(images, soft, tmp_path):
     X, _ = images
     clf = SoftLabelClassifier(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), random_state=0).fit(X, soft)
