@@ -130,7 +130,7 @@ class LabelSpace:
         if self.is_connected:
             lists = "one list shared by all" if self.is_shared else "all linked by shared classes"
             return f"{size}, {lists}"
-        groups = ", ".join("{" + ", ".join(map(str, _shorten(group))) + "}" for group in self.groups())
+        groups = ", ".join("{" + ", ".join(map(str, shorten(group))) + "}" for group in self.groups())
         return f"{size}, {self.n_components} groups of classes that no teacher links: {groups}"
 
     def __repr__(self) -> str:
@@ -158,7 +158,7 @@ def _check_class_lists(class_lists: Iterable[Sequence[Any]]) -> list[NDArray[Any
         if family != families[0]:
             raise TypeError(
                 f"Class labels of different types cannot be merged: class list 0 holds {families[0]} "
-                f"({_shorten(lists[0])}), class list {i} holds {family} ({_shorten(lists[i])}). "
+                f"({shorten(lists[0])}), class list {i} holds {family} ({shorten(lists[i])}). "
                 "Rename the classes of one side with class_lists."
             )
     return lists
@@ -180,7 +180,7 @@ def _check_class_list(i: int, labels: Any) -> NDArray[Any]:
     unique, counts = np.unique(array, return_counts=True)
     if len(unique) < len(array):
         raise ValueError(
-            f"Class list {i} repeats {_shorten(unique[counts > 1])}: each class must stand once. If two output "
+            f"Class list {i} repeats {shorten(unique[counts > 1])}: each class must stand once. If two output "
             "columns mean the same class, add their probabilities up in the teacher first."
         )
     return array
@@ -195,13 +195,13 @@ def _family(i: int, labels: NDArray[Any]) -> str:
         return "strings"
     if kind not in _FAMILIES:
         raise TypeError(
-            f"Class list {i} must hold strings only or numbers only, got {_shorten(labels)}. "
+            f"Class list {i} must hold strings only or numbers only, got {shorten(labels)}. "
             "Give such classes one sort of name with class_lists."
         )
     return _FAMILIES[kind]
 
 
-def _shorten(labels: Iterable[Any], most: int = 8) -> list[Any]:
+def shorten(labels: Iterable[Any], most: int = 8) -> list[Any]:
     """Return the first few labels as plain Python values, for messages."""
     values = [label.item() if isinstance(label, np.generic) else label for label in labels]
     return values if len(values) <= most else [*values[:most], "..."]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_uhc._answers import check_flag, silent_teachers
 from sklearn_uhc._diagram import Block, merge_block
+from sklearn_uhc._notes import warn_user
 from sklearn_uhc._rows import check_row_weights
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.label_space import LabelSpace
@@ -49,9 +49,11 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
     def _merge_teachers(self, X: Any, log_p: Any = None) -> NDArray[Any]:
         """Read the teachers, unless `log_p` is given, and return the soft labels; sets the fitted attributes."""
         self._check_merge()
-        log_p = self._calibrated(self._read_teachers(X, log_p))
-        Q: NDArray[Any] = self.method_.fit_transform(log_p)
+        log_p = self._read_teachers(X, log_p)
         self._answered = answered_rows(log_p, self.label_space_) if self.method_.abstain else None
+        if self._answered is not None and not self._answered.any():
+            raise ValueError("No teacher answers for any row: there is nothing to learn from.")
+        Q: NDArray[Any] = self.method_.fit_transform(self._calibrated(log_p))
         return Q
 
     def _calibrated(self, log_p: Any) -> Any:
@@ -79,8 +81,9 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             return sample_weight
         weights = self._answered * (1.0 if sample_weight is None else sample_weight)
         if not weights.any():
-            rows = "row" if not self._answered.any() else "row whose sample_weight is above zero"
-            raise ValueError(f"No teacher answers for any {rows}: there is nothing to learn from.")
+            raise ValueError(
+                "No teacher answers for any row whose sample_weight is above zero: there is nothing to learn from."
+            )
         return weights
 
     def _check_merge(self) -> None:
@@ -170,11 +173,9 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
                 "number the classes before they call fit: leave y out there, it is not needed."
             )
         if seen - known:
-            warnings.warn(
+            warn_user(
                 f"y holds classes that no teacher knows: {sorted(seen - known)[:8]}. They can never be predicted and "
-                "count as errors in every score.",
-                UserWarning,
-                stacklevel=3,
+                "count as errors in every score."
             )
 
     def _sk_visual_block_(self) -> Block:

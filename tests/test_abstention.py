@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 
 from sklearn_uhc import (
     CrossEntropyUnifier,
@@ -10,6 +11,7 @@ from sklearn_uhc import (
     LabelSpace,
     TeacherOutputs,
     UnifiedEnsemble,
+    teacher_report,
 )
 from sklearn_uhc._answers import patterns
 from sklearn_uhc.metrics import teacher_agreement
@@ -158,11 +160,6 @@ def test_distiller_gives_no_weight_to_rows_that_nobody_answers(calibrate):
     np.testing.assert_allclose(clf.class_weight_, without.class_weight_)
     near = np.linspace(-2, 0.5, 50)[:, None] * [1, 0, 0]
     np.testing.assert_allclose(clf.predict_proba(near), without.predict_proba(near), atol=1e-6)
-    with (
-        pytest.warns(UserWarning, match="No teacher answers"),
-        pytest.raises(ValueError, match="No teacher answers for any row"),
-    ):
-        HeterogeneousDistiller(silent_teachers(-9, -9, -9, -9), student, **params).fit(X)
 
 
 def test_ensemble_is_uniform_where_nobody_answers():
@@ -240,3 +237,62 @@ def test_weight_on_unanswered_rows_alone_is_an_error(balance):
     ):
         with pytest.raises(ValueError, match="for any row whose sample_weight is above zero"):
             clf.fit(X, sample_weight=weight)
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_a_teacher_silent_about_all_rows_is_told(name):
+    """Class 4 is known to the last two teachers, 3 to others as well."""
+    Z = random_outputs(np.random.default_rng(10), LISTS, 20)
+    Z[:, SPACE.blocks[2]] = np.nan
+    with pytest.warns(
+        UserWarning, match=r"None of the 20 rows is answered by teacher 2: the merge does without\. Give rows"
+    ):
+        make_method(name, LISTS, abstain=True).fit(Z)
+    Z[:, SPACE.blocks[3]] = np.nan
+    message = r"None of the 20 rows is answered by teachers 2, 3: .* Nobody answers for \[4\]: what is said of them is"
+    with pytest.warns(UserWarning, match=message):
+        method = make_method(name, LISTS, abstain=True).fit(Z)
+    method.transform(Z[:1])  # told once, by fit
+
+
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_distiller_and_ensemble_tell_of_a_mute_teacher(calibrate):
+    X = np.random.default_rng(11).normal(size=(50, 3))
+    teachers, params = silent_teachers(9, 9, -9, -9), {"abstain": True, "calibrate": calibrate}
+    for clf in (
+        HeterogeneousDistiller(teachers, KNeighborsClassifier(3), **params),
+        UnifiedEnsemble(teachers, **params),
+    ):
+        with pytest.warns(UserWarning, match=r"teachers 2, 3: .* Nobody answers for \[4\]") as told:
+            clf.fit(X)
+        assert [warning.filename for warning in told] == [__file__]
+    report = teacher_report(teachers, X)
+    assert "No row is answered by teacher 2 (Silent) and teacher 3 (Silent). Nobody answers for 4:" in str(
+        report["warnings"]
+    )
+
+
+def test_warnings_of_unanswered_rows_say_what_becomes_of_them_and_point_at_the_caller():
+    X = np.random.default_rng(6).normal(size=(100, 3))
+    teachers = silent_teachers(1, 1, 1, 1)
+    ensemble = UnifiedEnsemble(teachers, abstain=True)
+    for call in (
+        HeterogeneousDistiller(teachers, KNeighborsClassifier(3), abstain=True).fit,
+        make_pipeline(ensemble).fit,
+        ensemble.predict,
+        ensemble.score,
+    ):
+        with pytest.warns(UserWarning, match="No teacher answers for .* no weight in the distiller's student") as told:
+            call(X)
+        assert [warning.filename for warning in told] == [__file__]
+
+
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_rows_without_any_answer_are_an_error_without_a_warning(calibrate):
+    teachers, params = silent_teachers(-9, -9, -9, -9), {"abstain": True, "calibrate": calibrate}
+    for clf in (
+        HeterogeneousDistiller(teachers, KNeighborsClassifier(3), **params),
+        UnifiedEnsemble(teachers, **params),
+    ):
+        with pytest.raises(ValueError, match="No teacher answers for any row: "):
+            clf.fit(np.zeros((20, 3)))

@@ -108,7 +108,12 @@ def _contradicting(report: dict[str, Any]) -> str:
 
 def _mute(report: dict[str, Any]) -> str:
     mute = [_who(teacher) for teacher in report["teachers"] if teacher["coverage"] == 0]
-    return f"No row is answered by {_listed(mute, ' and ')}." if mute else ""
+    heard = {label for teacher in report["teachers"] if teacher["coverage"] > 0 for label in teacher["classes"]}
+    unheard = [label for group in report["space"]["groups"] for label in group if label not in heard]
+    if not mute:
+        return ""
+    lost = f" Nobody answers for {_listed(unheard)}: what is said of them is a guess." if heard and unheard else ""
+    return f"No row is answered by {_listed(mute, ' and ')}.{lost}"
 
 
 def _alone(report: dict[str, Any]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -26,9 +25,10 @@ from sklearn_uhc._answers import (
     silent_teachers,
     space_of_answers,
 )
+from sklearn_uhc._notes import warn_user
 from sklearn_uhc._progress import progress
 from sklearn_uhc._rows import chunks
-from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.label_space import LabelSpace, shorten
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
@@ -194,7 +194,9 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         refuse_probabilities(X, self.label_space_)
         self._set_structure(self.label_space_)
         if self._levels_groups:
-            warn_if_disconnected(self.label_space_, stacklevel=5)
+            warn_if_disconnected(self.label_space_)
+        if self.abstain:
+            warn_if_mute(silent_teachers(X, self.label_space_.blocks), self.label_space_)
         return X
 
     def _set_structure(self, space: LabelSpace) -> None:
@@ -222,11 +224,9 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         if out is not None:
             out[...] = 1 / len(self.classes_)
         if nobody:
-            warnings.warn(
-                f"No teacher answers for {nobody} of {len(X)} rows: nothing is known about them, and their soft labels "
-                "are uniform.",
-                UserWarning,
-                stacklevel=4,
+            warn_user(
+                f"No teacher answers for {nobody} of {len(X)} rows: nothing is known about them. Their soft labels are "
+                "uniform, and have no weight in the distiller's student and in class weights."
             )
         for pattern in patterns(silent, self.label_space_):
             part = self._restrict(pattern)
@@ -286,11 +286,10 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
             if out is not None:
                 out[rows] = xp.astype(merged.Q, X.dtype, copy=False)
         if report.n_not_converged:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} stopped at max_iter for {report.n_not_converged} of {len(X)} samples; their "
                 "soft labels are usable but not optimal. Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return report
 
@@ -363,12 +362,24 @@ def check_weights(weights: Any) -> None:
         )
 
 
-def warn_if_disconnected(space: LabelSpace, stacklevel: int) -> None:
+def warn_if_disconnected(space: LabelSpace) -> None:
     """Warn of groups of classes that no teacher links."""
     if not space.is_connected:
-        warnings.warn(
+        warn_user(
             f"The class lists do not connect: {space.describe()}. How probable one group is beside another is not "
-            "determined; every group gets mean logit 0. A teacher that knows classes of two groups would link them.",
-            UserWarning,
-            stacklevel=stacklevel,
+            "determined; every group gets mean logit 0. A teacher that knows classes of two groups would link them."
         )
+
+
+def warn_if_mute(silent: NDArray[np.bool_], space: LabelSpace) -> None:
+    """Warn of teachers that answer no row, and of classes that nobody answers for therefore."""
+    mute = silent.all(axis=0)
+    if not mute.any():
+        return
+    unheard = space.classes[~space.mask[~mute].any(axis=0)]
+    who = ("teacher " if mute.sum() == 1 else "teachers ") + ", ".join(map(str, np.flatnonzero(mute)))
+    lost = f"Nobody answers for {shorten(unheard)}: what is said of them is a guess. " if len(unheard) else ""
+    warn_user(
+        f"None of the {len(silent)} rows is answered by {who}: the merge does without. {lost}Give rows that can be "
+        "answered, or leave out who is silent."
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_uhc._notes import warn_user
 from sklearn_uhc.label_space import LabelSpace
 
 
@@ -95,11 +95,9 @@ def _class_list(i: int, teacher: Any, labels: Any) -> Any:
             "name every class, in the order of its classes_."
         )
     if own is not None and list(own) != list(labels) and set(np.asarray(own).tolist()) == set(labels):
-        warnings.warn(
+        warn_user(
             f"class_lists[{i}] holds the classes of {teacher_name(i, teacher)} in another order. It renames its "
             f"outputs one by one: {np.asarray(own).tolist()} become {np.asarray(labels).tolist()}. If that is not "
-            "meant, give None to keep them.",
-            UserWarning,
-            stacklevel=5,
+            "meant, give None to keep them."
         )
     return labels
