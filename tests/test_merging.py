@@ -85,3 +85,19 @@ def test_named_answers_are_compared_with_the_class_lists(calibrate):
     assert fitted(some, LISTS[1:]).classes_.tolist() == [0, 1, 2, 3, 4]
     other = log_p.set_axis([f"column {i}" for i in range(11)], axis=1)
     np.testing.assert_array_equal(fitted(other, LISTS).predict_proba(X), proba)
+
+
+@pytest.mark.parametrize("method", ["mf_lf", "sd"])
+@pytest.mark.parametrize("calibrate", [True, False])
+def test_nearly_equal_names_are_told_once(method, calibrate):
+    teachers = linear_teachers([["cat", "dog", "eel"], ["Cat ", "dog", "eel"]])
+    params = {"method": method, "calibrate": calibrate}
+    for clf in (
+        HeterogeneousDistiller(teachers, KNeighborsClassifier(3), **params),
+        UnifiedEnsemble(teachers, **params),
+    ):
+        with pytest.warns(UserWarning, match=r"'Cat ' \(teacher 1\) and 'cat' \(teacher 0\).*class_lists") as told:
+            clf.fit(X)
+        assert [warning.filename for warning in told] == [__file__]
+        clf.set_params(class_lists=[None, ["cat", "dog", "eel"]]).fit(X)
+        assert len(clf.classes_) == 3

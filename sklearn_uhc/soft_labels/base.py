@@ -28,7 +28,7 @@ from sklearn_uhc._answers import (
 from sklearn_uhc._notes import warn_user
 from sklearn_uhc._progress import progress
 from sklearn_uhc._rows import chunks
-from sklearn_uhc.label_space import LabelSpace, shorten
+from sklearn_uhc.label_space import LabelSpace, about_look_alikes, look_alikes, shorten
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
@@ -195,6 +195,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         self._set_structure(self.label_space_)
         if self._levels_groups:
             warn_if_disconnected(self.label_space_)
+        if alike := about_look_alikes(look_alikes(self.label_space_)):
+            warn_user(alike)
         if self.abstain:
             warn_if_mute(silent_teachers(X, self.label_space_.blocks), self.label_space_)
         return X
