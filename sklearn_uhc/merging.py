@@ -13,10 +13,10 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from sklearn_uhc._answers import check_flag, silent_teachers
+from sklearn_uhc._answers import check_flag, check_given, silent_teachers
 from sklearn_uhc._diagram import Block, merge_block
 from sklearn_uhc._notes import warn_user
-from sklearn_uhc._rows import check_row_weights
+from sklearn_uhc._rows import check_row_weights, count_rows
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import teacher_agreement
@@ -103,7 +103,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         self.method_._set_structure(self.label_space_)
 
     def _read_teachers(self, X: Any, log_p: Any = None) -> Any:
-        """Return the answers of all teachers, or `log_p` as it was given."""
+        """Return the answers of all teachers, or `log_p` as it was given, once it is checked."""
         if log_p is None:
             self.teacher_outputs_ = TeacherOutputs(
                 self.teachers,
@@ -117,7 +117,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             ).set_output(transform="default")
             log_p = self.teacher_outputs_.fit_transform(X)
         else:
-            check_consistent_length(X, log_p)
+            log_p = check_given(log_p, self.label_space_, count_rows(X))
             self.teacher_outputs_ = None
         return log_p
 

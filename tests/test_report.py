@@ -285,7 +285,7 @@ def test_confidence_is_the_mean_of_the_largest_probability():
         ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1]], "n_pairs": -1}, "n_pairs must be .* got -1"),
         ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1]], "n_rows": 1.5}, "n_rows must be .* got 1.5"),
         ({"log_p": np.zeros((3, 2))}, "needs class_lists"),
-        ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1, 2]]}, "2 columns"),
+        ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1, 2]]}, r"log_p must have shape \(n, 3\).*got \(3, 2\)"),
         ({"log_p": [[0.0, np.nan]], "class_lists": [[0, 1]]}, "log_p contains NaN"),
     ],
 )

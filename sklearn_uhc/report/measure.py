@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from sklearn_uhc._answers import check_answers, silent_teachers
+from sklearn_uhc._answers import check_answers, check_given, silent_teachers
 from sklearn_uhc._rows import chunks
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.label_space import LabelSpace, look_alikes
@@ -125,11 +125,8 @@ def _answers(teachers: Any, X: Any, log_p: Any, class_lists: Any, names: Any) ->
         if class_lists is None:
             raise ValueError("log_p needs class_lists: one list of classes per teacher, in block order.")
         space = LabelSpace(class_lists)
+        log_p = check_given(log_p, space)
         Z = check_array(log_p, dtype=np.float64, ensure_all_finite=False, input_name="log_p")
-        if Z.shape[1] != space.n_outputs:
-            raise ValueError(
-                f"log_p has {Z.shape[1]} columns, but the class lists name {space.n_outputs} classes in all."
-            )
         check_answers(Z, space.blocks, abstain=True, name="log_p")
         own = [f"teacher {i}" for i in range(space.n_teachers)]
     if names is not None and len(names) != space.n_teachers:

@@ -191,7 +191,6 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         """Validate parameters and X, and prepare the structure that all samples share."""
         self._check_params()
         X = self._check_outputs(X, reset=True)
-        refuse_probabilities(X, self.label_space_)
         self._set_structure(self.label_space_)
         if self._levels_groups:
             warn_if_disconnected(self.label_space_)
@@ -215,6 +214,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         if reset:
             self.label_space_ = space_of_answers(X, self.class_lists, getattr(self, "feature_names_in_", None))
         check_answers(X, self.label_space_.blocks, bool(self.abstain))
+        refuse_probabilities(X, self.label_space_)
         return X
 
     def _solve_all(self, X: Any, out: Any = None) -> Merged:
