@@ -121,14 +121,17 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             self.teacher_outputs_ = None
         return log_p
 
-    def _set_label_space(self) -> None:
+    def _set_label_space(self, log_p: Any = None) -> None:
         """Check teachers and class lists, before anything is read."""
         if self.teachers is not None:
             self.label_space_ = check_teachers(self.teachers, self.class_lists)
-        elif self.class_lists is not None:
+        elif self.class_lists is not None and log_p is not None:
             self.label_space_ = LabelSpace(self.class_lists)
         else:
-            raise TypeError("teachers is None: give fitted classifiers, or class_lists and fit(X, log_p=...).")
+            raise TypeError(
+                "teachers is None: give fitted classifiers, or, to a HeterogeneousDistiller, their answers: "
+                "class_lists and fit(X, log_p=...)."
+            )
         self.classes_ = self.label_space_.classes
 
     def _make_method(self) -> SoftLabelMethod:
@@ -162,6 +165,11 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         if y is None:
             return
         y = column_or_1d(y, warn=True)
+        if any(map(_is_missing, set(y.tolist()))):
+            raise ValueError(
+                "y contains NaN or other missing labels. Nothing is learnt from y: leave it out of fit, or, if a "
+                "search needs it for its score, give rows with labels only."
+            )
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         check_consistent_length(X, y)
@@ -260,6 +268,11 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         log_p = self.teacher_outputs_.transform(X)
         lists = self.label_space_.class_lists
         return teacher_agreement(log_p, proba, lists, sample_weight=sample_weight, abstain=self.method_.abstain)
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN or pandas' NA, whose comparisons are neither true nor false."""
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)
 
 
 def answered_rows(log_p: Any, space: LabelSpace) -> NDArray[np.bool_]:

@@ -144,8 +144,25 @@ def test_outputs_keep_silence_and_floors_do_not_see_it():
     assert (np.isnan(log_p[:, 0]) == (X[:, 0] > 0.5)).all()
     assert not np.isnan(log_p[:, 3:]).any()
     assert (outputs.floor_ == 1e-6).all()
-    with pytest.raises(ValueError, match="part of the row"):
+    with pytest.raises(ValueError, match=r"\(part of the row\). To be silent about a row, .* NaN for all its classes"):
         TeacherOutputs(silent_teachers(0.5, 0.5, 0.5, 0.5, part=True), abstain=True).fit(X)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_scores_may_be_silent_too(n_classes):
+    class Scores:
+        classes_ = np.arange(n_classes)
+
+        def decision_function(self, X):
+            scores = X[:, 0] if n_classes == 2 else X[:, :n_classes].copy()
+            return np.where((np.arange(len(X)) % 3 == 0).reshape(-1, *[1] * (scores.ndim - 1)), np.nan, scores)
+
+    X = np.random.default_rng(5).normal(size=(12, 3))
+    log_p = TeacherOutputs([Scores()], abstain=True).fit_transform(X)
+    assert (np.isnan(log_p).all(axis=1) == (np.arange(12) % 3 == 0)).all()
+    assert not np.isnan(log_p[np.arange(12) % 3 > 0]).any()
+    with pytest.raises(ValueError, match=r"4 of 12 rows.*\(whole row\).*With abstain=True"):
+        TeacherOutputs([Scores()]).fit(X)
 
 
 @pytest.mark.parametrize("calibrate", [False, True])
