@@ -148,9 +148,8 @@ class LabelSpace:
 
 def _check_class_lists(class_lists: Iterable[Sequence[Any]]) -> list[NDArray[Any]]:
     """Turn class lists into 1-D arrays of one sort of label, or say which one is wrong."""
-    if isinstance(class_lists, (str, bytes, set, frozenset, dict)) or not isinstance(class_lists, Iterable):
-        raise TypeError(f"class_lists must be a list with one list of classes per teacher, got {class_lists!r}.")
-    lists = [_check_class_list(i, labels) for i, labels in enumerate(class_lists)]
+    check_is_list(class_lists)
+    lists = [check_class_list(i, labels) for i, labels in enumerate(class_lists)]
     if not lists:
         raise ValueError("class_lists is empty: give one list of classes per teacher, for at least one teacher.")
     families = [_family(i, labels) for i, labels in enumerate(lists)]
@@ -164,7 +163,14 @@ def _check_class_lists(class_lists: Iterable[Sequence[Any]]) -> list[NDArray[Any
     return lists
 
 
-def _check_class_list(i: int, labels: Any) -> NDArray[Any]:
+def check_is_list(class_lists: Any) -> None:
+    """Refuse what has no order, or is no list of lists at all."""
+    if isinstance(class_lists, (str, bytes, set, frozenset, dict)) or not isinstance(class_lists, Iterable):
+        raise TypeError(f"class_lists must be a list with one list of classes per teacher, got {class_lists!r}.")
+
+
+def check_class_list(i: int, labels: Any) -> NDArray[Any]:
+    """Turn one class list into a 1-D array of one sort of label, or say what is wrong with it."""
     if isinstance(labels, (str, bytes, set, frozenset, dict)) or not isinstance(labels, Iterable):
         raise TypeError(f"Class list {i} must be an ordered list of classes, one per output column, got {labels!r}.")
     values = list(labels)

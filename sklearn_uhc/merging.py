@@ -22,7 +22,7 @@ from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import teacher_agreement
 from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
 from sklearn_uhc.teachers import TeacherOutputs
-from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers
+from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, warn_if_reordered
 
 
 class TeacherMerger(TeacherHolder, ClassifierMixin):
@@ -117,6 +117,8 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             ).set_output(transform="default")
             log_p = self.teacher_outputs_.fit_transform(X)
         else:
+            if self.teachers is not None:
+                warn_if_reordered(self.teachers, self.label_space_)
             log_p = check_given(log_p, self.label_space_, count_rows(X))
             self.teacher_outputs_ = None
         return log_p

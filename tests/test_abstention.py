@@ -134,6 +134,18 @@ def test_reconciliation_error_counts_who_answers(answers):
     assert error[0] > 1e-3
 
 
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_nothing_to_reconcile_is_0_and_told(name, answers):
+    """Never NaN, and the rows that somebody answers are as they were."""
+    Z, _ = answers
+    with pytest.warns(UserWarning, match="No teacher answers for 1 of 60 rows"):
+        method = make_method(name, LISTS, abstain=True).fit(Z)
+    with pytest.warns(UserWarning, match="No teacher answers for 1 of 60 rows"):
+        error = method.reconciliation_error(Z)
+    assert error[0] == 0
+    np.testing.assert_allclose(error[1:], method.reconciliation_error(Z[1:]), atol=1e-7)
+
+
 def test_outputs_keep_silence_and_floors_do_not_see_it():
     X = np.random.default_rng(5).normal(size=(40, 3))
     teachers = silent_teachers(0.5, np.inf, np.inf, np.inf)

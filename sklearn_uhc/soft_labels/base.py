@@ -139,7 +139,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         """Return how far the merged answer is from the teachers, row by row: where they cannot be reconciled.
 
         The Kullback-Leibler divergence of the merged answer, restricted to a teacher's classes, from that teacher's
-        own, at this transformer's temperature, on average over the teachers that answer. 0: they agree in everything.
+        own, at this transformer's temperature, on average over the teachers that answer. 0: they agree in everything,
+        or there is nothing to reconcile, as where one teacher answers, or none, which is warned of.
 
         Parameters
         ----------
