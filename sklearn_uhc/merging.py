@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from sklearn_uhc._answers import check_flag, check_given, silent_teachers
+from sklearn_uhc._answers import check_flag, check_given
 from sklearn_uhc._diagram import Block, merge_block
 from sklearn_uhc._notes import warn_user
 from sklearn_uhc._rows import check_row_weights, count_rows
@@ -279,7 +279,9 @@ def _is_missing(label: Any) -> bool:
 
 def answered_rows(log_p: Any, space: LabelSpace) -> NDArray[np.bool_]:
     """Return (n,): whether any teacher answers for a row."""
-    return np.any(~silent_teachers(np.asarray(log_p), space.blocks), axis=1, keepdims=True)[:, 0]
+    first = np.asarray(log_p)[:, [block.start for block in space.blocks]]  # who is silent is so about all its classes
+    answered: NDArray[np.bool_] = ~np.isnan(first.astype(float)).all(axis=1)
+    return answered
 
 
 def overlaps_enough(space: LabelSpace) -> bool:

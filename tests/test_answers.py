@@ -134,7 +134,7 @@ def test_bad_numbers_are_not_those_of_x(calibrate, bad, what):
 
 def test_lists_and_frames_are_welcome():
     expected = distilled(LOG_P).predict_proba(X)
-    for given in (LOG_P.tolist(), pd.DataFrame(LOG_P), pd.DataFrame(LOG_P, index=np.linspace(1, 2, 250))):
+    for given in (LOG_P.tolist(), pd.DataFrame(LOG_P, dtype=object), pd.DataFrame(LOG_P, index=np.linspace(1, 2, 250))):
         np.testing.assert_allclose(distilled(given).predict_proba(X), expected)
 
 
