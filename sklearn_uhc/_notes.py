@@ -16,7 +16,7 @@ def add_note(error: BaseException, note: str) -> None:
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the innermost line outside this library and scikit-learn: Python shows it once for each such line."""
+    """Warn at the innermost line outside this library and scikit-learn, not at a line of theirs."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OTHERS:
         frame, level = frame.f_back, level + 1

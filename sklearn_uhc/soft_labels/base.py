@@ -73,6 +73,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     verbose: int = 0
     #: Groups of classes that no teacher links get the same mean logit, which is warned of.
     _levels_groups = True
+    #: Whether rows without any answer were warned of since `fit`: an ensemble would say so at every prediction.
+    _told = False
 
     @abstractmethod
     def _merge(self, Z: Array, blocks: Blocks) -> Merged:
@@ -140,7 +142,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
 
         The Kullback-Leibler divergence of the merged answer, restricted to a teacher's classes, from that teacher's
         own, at this transformer's temperature, on average over the teachers that answer. 0: they agree in everything,
-        or there is nothing to reconcile, as where one teacher answers, or none, which is warned of.
+        or there is nothing to reconcile, as where one teacher answers, or none.
 
         Parameters
         ----------
@@ -150,6 +152,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         Returns
         -------
         error : ndarray of shape (n,)
+            Never NaN. A row that nobody answers has no error to speak of: do not take its 0 for agreement.
         """
         check_is_fitted(self)
         X = self._check_outputs(X, reset=False)
@@ -190,6 +193,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _start(self, X: Any) -> Any:
         """Validate parameters and X, and prepare the structure that all samples share."""
+        self._told = False
         self._check_params()
         X = self._check_outputs(X, reset=True)
         self._set_structure(self.label_space_)
@@ -226,7 +230,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         report, nobody = Merged(None), int(silent.all(axis=1).sum())
         if out is not None:
             out[...] = 1 / len(self.classes_)
-        if nobody:
+        if nobody and not self._told:
+            self._told = True
             warn_user(
                 f"No teacher answers for {nobody} of {len(X)} rows: nothing is known about them. Their soft labels are "
                 "uniform, and have no weight in the distiller's student and in class weights."
