@@ -14,15 +14,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, is_torch_array
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils import gen_batches
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _get_feature_names, validate_data
 
+from sklearn_uhc._rows import take_rows
 from sklearn_uhc.label_space import LabelSpace
 
 #: Rows checked at a time.
 CHECKED_ROWS = 1024
 #: Between the most and the least trusted teacher: double precision keeps some digits of the least.
 MAX_WEIGHT_RATIO = 1e8
+#: Rows looked at, more or less, to tell what kind of numbers they hold.
+SEEN_ROWS = 100
+#: So many sums of a teacher's row or more tell probabilities, even if they were rounded to two digits.
+ENOUGH_SUMS = 5
 
 
 class Pattern(NamedTuple):
@@ -62,6 +68,8 @@ def space_of_answers(X: Any, class_lists: Sequence[Any] | None, names: Any) -> L
     own = range(X.shape[1]) if names is None else names
     if class_lists is None and all(re.match(r"teacher\d+__", str(name)) for name in own):
         raise ValueError("These are the answers of several teachers: say which with class_lists=outputs.class_lists_.")
+    if class_lists is None:
+        _refuse_side_by_side(X)
     space = LabelSpace([own] if class_lists is None else class_lists)
     if class_lists is not None and names is not None:
         _compare_names(names, space)
@@ -85,16 +93,63 @@ def _compare_names(names: Any, space: LabelSpace) -> None:
             )
 
 
+def check_given(log_p: Any, space: LabelSpace, n: int | None = None) -> Any:
+    """Check form, names and kind of answers that were computed before; NaN and infinity are left to `check_answers`."""
+    if issparse(log_p):
+        raise TypeError("log_p is sparse, but every class has a log-probability: pass log_p.toarray().")
+    if isinstance(log_p, (list, tuple)):
+        if len(log_p) and np.ndim(log_p[0]) == 2:
+            raise ValueError(
+                f"log_p is a list of {len(log_p)} arrays: put them side by side, teacher by teacher, with "
+                "np.hstack(log_p)."
+            )
+        log_p = np.asarray(log_p, dtype=float)
+    shape = tuple(np.shape(log_p))
+    if len(shape) != 2 or shape[1] != space.n_outputs or n not in (None, shape[0]):
+        raise ValueError(
+            f"log_p must have shape ({'n' if n is None else n}, {space.n_outputs}) for these class lists, one row per "
+            f"row of X and one column per teacher and class, got {shape}."
+        )
+    if (names := _get_feature_names(log_p)) is not None:
+        _compare_names(names, space)
+    refuse_probabilities(log_p, space, name="log_p")
+    return log_p
+
+
+def _some_rows(X: Any) -> NDArray[np.float64]:
+    """Return some rows from all over X."""
+    return to_numpy(take_rows(X, slice(None, None, max(1, len(X) // SEEN_ROWS)))).astype(float)
+
+
 def refuse_probabilities(X: Any, space: LabelSpace, name: str = "X") -> None:
-    """Raise if the first rows are probabilities, of which somebody forgot to take the logarithm."""
-    head = to_numpy(X[:100]).astype(float)
-    head = head[~np.isnan(head).any(axis=1)]
-    sums = [head[:, block].sum(axis=1) for block in space.blocks]
-    if len(head) >= 5 and (head >= 0).all() and all(np.allclose(total, 1, atol=1e-6) for total in sums):
-        raise ValueError(f"{name} holds probabilities: this method takes their logarithms, or logits.")
+    """Raise if some rows are probabilities, as they are or in percent, of which somebody forgot to take logarithms."""
+    rows = _some_rows(X)
+    sums = np.stack([rows[:, block].sum(axis=1) for block in space.blocks], axis=1)
+    answered = ~np.isnan(sums)
+    if answered.sum() < 2 or (rows < 0).any():  # one sum of logits may be 1 by chance
+        return
+    lengths = np.array([len(labels) for labels in space.class_lists])
+    near = np.minimum(0.005 * lengths, 0.05) if answered.sum() >= ENOUGH_SUMS else 1e-3
+    for whole, unit in ((1, ""), (100, " in percent")):
+        if (np.abs(sums / whole - 1) <= near)[answered].all():
+            raise ValueError(f"{name} holds probabilities{unit}: what is needed are their logarithms, or logits.")
 
 
-def check_answers(X: Any, slices: Sequence[slice], abstain: bool, name: str = "Input X") -> None:
+def _refuse_side_by_side(X: Any) -> None:
+    """Raise if rows that should be of one teacher are several distributions side by side."""
+    rows = _some_rows(X)
+    totals = np.exp(rows[~np.isnan(rows).any(axis=1)].clip(max=1)).sum(axis=1)
+    if len(totals) < ENOUGH_SUMS or (rows > 0).any():
+        return
+    n = round(float(totals[0]))
+    if 2 <= n < rows.shape[1] and (np.abs(totals - n) < 1e-3).all():
+        raise ValueError(
+            f"Every row holds {n} distributions side by side, the answers of several teachers: say which with "
+            "class_lists=outputs.class_lists_."
+        )
+
+
+def check_answers(X: Any, slices: Sequence[slice], abstain: bool, name: str = "The array of answers") -> None:
     """Refuse +inf and NaN, but for teachers that are silent about a row if they may be."""
     for rows in gen_batches(len(X), CHECKED_ROWS):
         part = X[rows]

@@ -52,7 +52,8 @@ def _as_matrix(answer: Any, response: str, name: str) -> NDArray[np.floating[Any
     if not np.issubdtype(values.dtype, np.floating):
         values = values.astype(float)
     if response == "decision_function" and values.ndim == 1:
-        values = np.column_stack([np.zeros_like(values), values])  # the one score speaks for classes_[1]
+        # The one score speaks for classes_[1]; if it is NaN, so is the whole answer.
+        values = np.column_stack([np.where(np.isnan(values), values, 0), values])
     if values.ndim != 2:
         raise ValueError(f"{response} of {name} must give one row per sample, got shape {values.shape}.")
     return values
@@ -75,10 +76,15 @@ def check_not_nan(values: NDArray[np.floating[Any]], name: str, response: str, a
         return
     row = int(np.argmax(bad.any(axis=1)))
     extent = "whole row" if bad[row].all() else "part of the row"
+    remedy = (
+        "To be silent about a row, a teacher must answer NaN for all its classes."
+        if abstain
+        else "Every row needs an answer: leave those rows out of X, or impute inside the estimator. With abstain=True "
+        "a teacher may answer a whole row with NaN."
+    )
     raise ValueError(
         f"{response} of {name} gives NaN in {int(bad.any(axis=1).sum())} of {len(values)} rows, first in row {row} "
-        f"({extent}). Every row needs an answer: leave those rows out of X, or impute inside the estimator. With "
-        "abstain=True a teacher may answer a whole row with NaN."
+        f"({extent}). {remedy}"
     )
 
 

@@ -196,7 +196,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         X = check_input(self, X, reset=True)
         check_readable(student.estimator, X)
         sample_weight = check_row_weights(sample_weight, X)
-        self._set_label_space()
+        self._set_label_space(log_p)
         self._check_labels(X, y)
         if self.backprop:
             if fit_params:

@@ -165,7 +165,7 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         Returns
         -------
         proba : ndarray of shape (n, L)
-            Columns follow `classes_`.
+            Columns follow `classes_`. Uniform where no teacher answers, which is warned of once after `fit`.
         """
         check_is_fitted(self)
         assert self.teacher_outputs_ is not None

@@ -130,7 +130,7 @@ class LabelSpace:
         if self.is_connected:
             lists = "one list shared by all" if self.is_shared else "all linked by shared classes"
             return f"{size}, {lists}"
-        groups = ", ".join("{" + ", ".join(map(str, _shorten(group))) + "}" for group in self.groups())
+        groups = ", ".join("{" + ", ".join(map(spelled, shorten(group))) + "}" for group in self.groups())
         return f"{size}, {self.n_components} groups of classes that no teacher links: {groups}"
 
     def __repr__(self) -> str:
@@ -148,9 +148,8 @@ class LabelSpace:
 
 def _check_class_lists(class_lists: Iterable[Sequence[Any]]) -> list[NDArray[Any]]:
     """Turn class lists into 1-D arrays of one sort of label, or say which one is wrong."""
-    if isinstance(class_lists, (str, bytes, set, frozenset, dict)) or not isinstance(class_lists, Iterable):
-        raise TypeError(f"class_lists must be a list with one list of classes per teacher, got {class_lists!r}.")
-    lists = [_check_class_list(i, labels) for i, labels in enumerate(class_lists)]
+    check_is_list(class_lists)
+    lists = [check_class_list(i, labels) for i, labels in enumerate(class_lists)]
     if not lists:
         raise ValueError("class_lists is empty: give one list of classes per teacher, for at least one teacher.")
     families = [_family(i, labels) for i, labels in enumerate(lists)]
@@ -158,13 +157,20 @@ def _check_class_lists(class_lists: Iterable[Sequence[Any]]) -> list[NDArray[Any
         if family != families[0]:
             raise TypeError(
                 f"Class labels of different types cannot be merged: class list 0 holds {families[0]} "
-                f"({_shorten(lists[0])}), class list {i} holds {family} ({_shorten(lists[i])}). "
+                f"({shorten(lists[0])}), class list {i} holds {family} ({shorten(lists[i])}). "
                 "Rename the classes of one side with class_lists."
             )
     return lists
 
 
-def _check_class_list(i: int, labels: Any) -> NDArray[Any]:
+def check_is_list(class_lists: Any) -> None:
+    """Refuse what has no order, or is no list of lists at all."""
+    if isinstance(class_lists, (str, bytes, set, frozenset, dict)) or not isinstance(class_lists, Iterable):
+        raise TypeError(f"class_lists must be a list with one list of classes per teacher, got {class_lists!r}.")
+
+
+def check_class_list(i: int, labels: Any) -> NDArray[Any]:
+    """Turn one class list into a 1-D array of one sort of label, or say what is wrong with it."""
     if isinstance(labels, (str, bytes, set, frozenset, dict)) or not isinstance(labels, Iterable):
         raise TypeError(f"Class list {i} must be an ordered list of classes, one per output column, got {labels!r}.")
     values = list(labels)
@@ -180,7 +186,7 @@ def _check_class_list(i: int, labels: Any) -> NDArray[Any]:
     unique, counts = np.unique(array, return_counts=True)
     if len(unique) < len(array):
         raise ValueError(
-            f"Class list {i} repeats {_shorten(unique[counts > 1])}: each class must stand once. If two output "
+            f"Class list {i} repeats {shorten(unique[counts > 1])}: each class must stand once. If two output "
             "columns mean the same class, add their probabilities up in the teacher first."
         )
     return array
@@ -195,13 +201,46 @@ def _family(i: int, labels: NDArray[Any]) -> str:
         return "strings"
     if kind not in _FAMILIES:
         raise TypeError(
-            f"Class list {i} must hold strings only or numbers only, got {_shorten(labels)}. "
+            f"Class list {i} must hold strings only or numbers only, got {shorten(labels)}. "
             "Give such classes one sort of name with class_lists."
         )
     return _FAMILIES[kind]
 
 
-def _shorten(labels: Iterable[Any], most: int = 8) -> list[Any]:
+def look_alikes(space: LabelSpace) -> list[dict[str, int]]:
+    """Return groups of names that differ in case, blanks or underscores only, each with the first teacher that has it.
+
+    Names that one teacher tells apart are meant to differ.
+    """
+    groups: dict[str, list[int]] = {}
+    for column, label in enumerate(space.classes.tolist()):
+        if isinstance(label, str):
+            groups.setdefault(" ".join(label.replace("_", " ").split()).casefold(), []).append(column)
+    return [
+        {space.classes[c].item(): int(space.mask[:, c].argmax()) for c in columns}
+        for columns in groups.values()
+        if len(columns) > 1 and space.mask[:, columns].sum(axis=1).max() == 1
+    ]
+
+
+def about_look_alikes(groups: list[dict[str, int]], most: int = 8) -> str:
+    """Say which names look like one; nothing if none do."""
+    if not groups:
+        return ""
+    found = [" and ".join(f"{name!r} (teacher {i})" for name, i in group.items()) for group in groups[:most]]
+    more = f"; and {len(groups) - most} more" if len(groups) > most else ""
+    return (
+        f"Names that differ in case, blanks or underscores only count as different classes: {'; '.join(found)}{more}. "
+        "If they mean the same, give them one name with class_lists."
+    )
+
+
+def spelled(label: Any) -> str:
+    """Return a label as text, in quotes if it has blanks that would not be seen."""
+    return repr(label) if isinstance(label, str) and label != " ".join(label.split()) else str(label)
+
+
+def shorten(labels: Iterable[Any], most: int = 8) -> list[Any]:
     """Return the first few labels as plain Python values, for messages."""
     values = [label.item() if isinstance(label, np.generic) else label for label in labels]
     return values if len(values) <= most else [*values[:most], "..."]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,15 +13,16 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from sklearn_uhc._answers import check_flag, silent_teachers
+from sklearn_uhc._answers import check_flag, check_given
 from sklearn_uhc._diagram import Block, merge_block
-from sklearn_uhc._rows import check_row_weights
+from sklearn_uhc._notes import warn_user
+from sklearn_uhc._rows import check_row_weights, count_rows
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import teacher_agreement
 from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
 from sklearn_uhc.teachers import TeacherOutputs
-from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers
+from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, warn_if_reordered
 
 
 class TeacherMerger(TeacherHolder, ClassifierMixin):
@@ -49,9 +49,11 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
     def _merge_teachers(self, X: Any, log_p: Any = None) -> NDArray[Any]:
         """Read the teachers, unless `log_p` is given, and return the soft labels; sets the fitted attributes."""
         self._check_merge()
-        log_p = self._calibrated(self._read_teachers(X, log_p))
-        Q: NDArray[Any] = self.method_.fit_transform(log_p)
+        log_p = self._read_teachers(X, log_p)
         self._answered = answered_rows(log_p, self.label_space_) if self.method_.abstain else None
+        if self._answered is not None and not self._answered.any():
+            raise ValueError("No teacher answers for any row: there is nothing to learn from.")
+        Q: NDArray[Any] = self.method_.fit_transform(self._calibrated(log_p))
         return Q
 
     def _calibrated(self, log_p: Any) -> Any:
@@ -65,11 +67,9 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         if by_agreement:
             self.method_.set_params(teacher_weight=calibrator.weights_)
             if not calibrator.comparable_.any():
-                warnings.warn(
+                warn_user(
                     'teacher_weight="agreement" cannot tell a broken teacher here, all weights are 1: it takes three '
-                    "teachers or more whose lists share two classes and overlap enough, and ten rows.",
-                    UserWarning,
-                    stacklevel=4,
+                    "teachers or more whose lists share two classes and overlap enough, and ten rows."
                 )
         if not wanted:
             return log_p
@@ -83,7 +83,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         else:
             forced = isinstance(self.calibrate, (bool, np.bool_)) and bool(self.calibrate)
             calibrator = TeacherCalibrator(min_overlap=0.0) if forced else TeacherCalibrator()
-        if not isinstance(self.teacher_weight, str):
+        if self.method_.teacher_weight is not None:
             calibrator.set_params(teacher_weight=self.method_.teacher_weight)
         calibrator.set_params(class_lists=self.label_space_.class_lists, abstain=self.method_.abstain)
         return calibrator.set_output(transform="default")
@@ -94,8 +94,9 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             return sample_weight
         weights = self._answered * (1.0 if sample_weight is None else sample_weight)
         if not weights.any():
-            rows = "row" if not self._answered.any() else "row whose sample_weight is above zero"
-            raise ValueError(f"No teacher answers for any {rows}: there is nothing to learn from.")
+            raise ValueError(
+                "No teacher answers for any row whose sample_weight is above zero: there is nothing to learn from."
+            )
         return weights
 
     def _check_merge(self) -> None:
@@ -115,7 +116,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         self.method_._set_structure(self.label_space_)
 
     def _read_teachers(self, X: Any, log_p: Any = None) -> Any:
-        """Return the answers of all teachers, or `log_p` as it was given."""
+        """Return the answers of all teachers, or `log_p` as it was given, once it is checked."""
         if log_p is None:
             self.teacher_outputs_ = TeacherOutputs(
                 self.teachers,
@@ -129,18 +130,23 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             ).set_output(transform="default")
             log_p = self.teacher_outputs_.fit_transform(X)
         else:
-            check_consistent_length(X, log_p)
+            if self.teachers is not None:
+                warn_if_reordered(self.teachers, self.label_space_)
+            log_p = check_given(log_p, self.label_space_, count_rows(X))
             self.teacher_outputs_ = None
         return log_p
 
-    def _set_label_space(self) -> None:
+    def _set_label_space(self, log_p: Any = None) -> None:
         """Check teachers and class lists, before anything is read."""
         if self.teachers is not None:
             self.label_space_ = check_teachers(self.teachers, self.class_lists)
-        elif self.class_lists is not None:
+        elif self.class_lists is not None and log_p is not None:
             self.label_space_ = LabelSpace(self.class_lists)
         else:
-            raise TypeError("teachers is None: give fitted classifiers, or class_lists and fit(X, log_p=...).")
+            raise TypeError(
+                "teachers is None: give fitted classifiers, or, to a HeterogeneousDistiller, their answers: "
+                "class_lists and fit(X, log_p=...)."
+            )
         self.classes_ = self.label_space_.classes
 
     def _make_method(self) -> SoftLabelMethod:
@@ -174,6 +180,11 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         if y is None:
             return
         y = column_or_1d(y, warn=True)
+        if any(map(_is_missing, set(y.tolist()))):
+            raise ValueError(
+                "y contains NaN or other missing labels. Nothing is learnt from y: leave it out of fit, or, if a "
+                "search needs it for its score, give rows with labels only."
+            )
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         check_consistent_length(X, y)
@@ -185,11 +196,9 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
                 "number the classes before they call fit: leave y out there, it is not needed."
             )
         if seen - known:
-            warnings.warn(
+            warn_user(
                 f"y holds classes that no teacher knows: {sorted(seen - known)[:8]}. They can never be predicted and "
-                "count as errors in every score.",
-                UserWarning,
-                stacklevel=3,
+                "count as errors in every score."
             )
 
     def _sk_visual_block_(self) -> Block:
@@ -276,6 +285,13 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         return teacher_agreement(log_p, proba, lists, sample_weight=sample_weight, abstain=self.method_.abstain)
 
 
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN or pandas' NA, whose comparisons are neither true nor false."""
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)
+
+
 def answered_rows(log_p: Any, space: LabelSpace) -> NDArray[np.bool_]:
     """Return (n,): whether any teacher answers for a row."""
-    return np.any(~silent_teachers(np.asarray(log_p), space.blocks), axis=1, keepdims=True)[:, 0]
+    first = np.asarray(log_p)[:, [block.start for block in space.blocks]]  # who is silent is so about all its classes
+    answered: NDArray[np.bool_] = ~np.isnan(first.astype(float)).all(axis=1)
+    return answered

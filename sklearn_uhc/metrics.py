@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from sklearn_uhc._answers import check_answers, silent_teachers
+from sklearn_uhc._answers import check_answers, check_given, silent_teachers
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import Blocks
 
@@ -67,6 +67,7 @@ def teacher_agreement(
     """
     space = LabelSpace(class_lists)
     blocks = Blocks.from_label_space(space)
+    log_p = check_given(log_p, space)
     Z = check_array(log_p, dtype=np.float64, ensure_all_finite=False, input_name="log_p")
     Q = check_array(proba, dtype=np.float64, input_name="proba")
     if Z.shape != (len(Q), space.n_outputs) or Q.shape[1] != space.n_classes:
@@ -116,9 +117,8 @@ def pairwise_agreement(
     [[1.0, 0.5], [0.5, 1.0]]
     """
     space = LabelSpace(class_lists)
+    log_p = check_given(log_p, space)
     Z: NDArray[np.float64] = check_array(log_p, dtype=np.float64, ensure_all_finite=False, input_name="log_p")
-    if Z.shape[1] != space.n_outputs:
-        raise ValueError(f"log_p must have {space.n_outputs} columns for these class lists, got {Z.shape[1]}.")
     check_answers(Z, space.blocks, abstain=True, name="log_p")
     weights = np.ones(len(Z)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     # A teacher that gave NaN has not answered: it is sure of nothing, and the row does not count for its pairs.

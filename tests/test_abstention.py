@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 
 from sklearn_uhc import (
     CrossEntropyUnifier,
@@ -10,6 +11,7 @@ from sklearn_uhc import (
     LabelSpace,
     TeacherOutputs,
     UnifiedEnsemble,
+    teacher_report,
 )
 from sklearn_uhc._answers import patterns
 from sklearn_uhc.metrics import teacher_agreement
@@ -132,6 +134,17 @@ def test_reconciliation_error_counts_who_answers(answers):
     assert error[0] > 1e-3
 
 
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_nothing_to_reconcile_is_0(name, answers):
+    """Never NaN, and the rows that somebody answers are as they were."""
+    Z, _ = answers
+    with pytest.warns(UserWarning, match="No teacher answers for 1 of 60 rows"):
+        method = make_method(name, LISTS, abstain=True).fit(Z)
+    error = method.reconciliation_error(Z)
+    assert error[0] == 0
+    np.testing.assert_allclose(error[1:], method.reconciliation_error(Z[1:]), atol=1e-7)
+
+
 def test_outputs_keep_silence_and_floors_do_not_see_it():
     X = np.random.default_rng(5).normal(size=(40, 3))
     teachers = silent_teachers(0.5, np.inf, np.inf, np.inf)
@@ -142,8 +155,25 @@ def test_outputs_keep_silence_and_floors_do_not_see_it():
     assert (np.isnan(log_p[:, 0]) == (X[:, 0] > 0.5)).all()
     assert not np.isnan(log_p[:, 3:]).any()
     assert (outputs.floor_ == 1e-6).all()
-    with pytest.raises(ValueError, match="part of the row"):
+    with pytest.raises(ValueError, match=r"\(part of the row\). To be silent about a row, .* NaN for all its classes"):
         TeacherOutputs(silent_teachers(0.5, 0.5, 0.5, 0.5, part=True), abstain=True).fit(X)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_scores_may_be_silent_too(n_classes):
+    class Scores:
+        classes_ = np.arange(n_classes)
+
+        def decision_function(self, X):
+            scores = X[:, 0] if n_classes == 2 else X[:, :n_classes].copy()
+            return np.where((np.arange(len(X)) % 3 == 0).reshape(-1, *[1] * (scores.ndim - 1)), np.nan, scores)
+
+    X = np.random.default_rng(5).normal(size=(12, 3))
+    log_p = TeacherOutputs([Scores()], abstain=True).fit_transform(X)
+    assert (np.isnan(log_p).all(axis=1) == (np.arange(12) % 3 == 0)).all()
+    assert not np.isnan(log_p[np.arange(12) % 3 > 0]).any()
+    with pytest.raises(ValueError, match=r"4 of 12 rows.*\(whole row\).*With abstain=True"):
+        TeacherOutputs([Scores()]).fit(X)
 
 
 @pytest.mark.parametrize("calibrate", [False, True])
@@ -158,11 +188,6 @@ def test_distiller_gives_no_weight_to_rows_that_nobody_answers(calibrate):
     np.testing.assert_allclose(clf.class_weight_, without.class_weight_)
     near = np.linspace(-2, 0.5, 50)[:, None] * [1, 0, 0]
     np.testing.assert_allclose(clf.predict_proba(near), without.predict_proba(near), atol=1e-6)
-    with (
-        pytest.warns(UserWarning, match="No teacher answers"),
-        pytest.raises(ValueError, match="No teacher answers for any row"),
-    ):
-        HeterogeneousDistiller(silent_teachers(-9, -9, -9, -9), student, **params).fit(X)
 
 
 def test_ensemble_is_uniform_where_nobody_answers():
@@ -240,3 +265,65 @@ def test_weight_on_unanswered_rows_alone_is_an_error(balance):
     ):
         with pytest.raises(ValueError, match="for any row whose sample_weight is above zero"):
             clf.fit(X, sample_weight=weight)
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_a_teacher_silent_about_all_rows_is_told(name):
+    """Class 4 is known to the last two teachers, 3 to others as well."""
+    Z = random_outputs(np.random.default_rng(10), LISTS, 20)
+    Z[:, SPACE.blocks[2]] = np.nan
+    with pytest.warns(
+        UserWarning, match=r"None of the 20 rows is answered by teacher 2: the merge does without\. Give rows"
+    ):
+        make_method(name, LISTS, abstain=True).fit(Z)
+    Z[:, SPACE.blocks[3]] = np.nan
+    message = r"None of the 20 rows is answered by teachers 2, 3: .* Nobody answers for \[4\]: what is said of them is"
+    with pytest.warns(UserWarning, match=message):
+        method = make_method(name, LISTS, abstain=True).fit(Z)
+    method.transform(Z[:1])  # told once, by fit
+
+
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_distiller_and_ensemble_tell_of_a_mute_teacher(calibrate):
+    X = np.random.default_rng(11).normal(size=(50, 3))
+    teachers, params = silent_teachers(9, 9, -9, -9), {"abstain": True, "calibrate": calibrate}
+    for clf in (
+        HeterogeneousDistiller(teachers, KNeighborsClassifier(3), **params),
+        UnifiedEnsemble(teachers, **params),
+    ):
+        with pytest.warns(UserWarning, match=r"teachers 2, 3: .* Nobody answers for \[4\]") as told:
+            clf.fit(X)
+        assert [warning.filename for warning in told] == [__file__]
+    report = teacher_report(teachers, X)
+    assert "No row is answered by teacher 2 (Silent) and teacher 3 (Silent). Nobody answers for 4:" in str(
+        report["warnings"]
+    )
+
+
+def test_warnings_of_unanswered_rows_say_what_becomes_of_them_and_point_at_the_caller():
+    X = np.random.default_rng(6).normal(size=(100, 3))
+    teachers = silent_teachers(1, 1, 1, 1)
+    ensemble = UnifiedEnsemble(teachers, abstain=True)
+    for call in (
+        HeterogeneousDistiller(teachers, KNeighborsClassifier(3), abstain=True).fit,
+        make_pipeline(ensemble).fit,
+        UnifiedEnsemble(teachers, abstain=True).fit(X[X[:, 0] <= 1]).predict,
+    ):
+        with pytest.warns(UserWarning, match="No teacher answers for .* no weight in the distiller's student") as told:
+            call(X)
+        assert [warning.filename for warning in told] == [__file__]
+    ensemble.predict(X)  # told once after each fit
+    ensemble.score(X)
+    with pytest.warns(UserWarning, match="No teacher answers for"):
+        ensemble.fit(X)
+
+
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_rows_without_any_answer_are_an_error_without_a_warning(calibrate):
+    teachers, params = silent_teachers(-9, -9, -9, -9), {"abstain": True, "calibrate": calibrate}
+    for clf in (
+        HeterogeneousDistiller(teachers, KNeighborsClassifier(3), **params),
+        UnifiedEnsemble(teachers, **params),
+    ):
+        with pytest.raises(ValueError, match="No teacher answers for any row: "):
+            clf.fit(np.zeros((20, 3)))

@@ -251,7 +251,9 @@ def test_precomputed_answers_need_no_teacher(iris, teachers):
         alone.score(X)
     with pytest.raises(TypeError, match=r"class_lists and fit\(X, log_p=...\)"):
         HeterogeneousDistiller(None, forest()).fit(X, log_p=log_p)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(TypeError, match=r"teachers is None.*class_lists and fit\(X, log_p=...\)"):
+        clone(alone).fit(X)
+    with pytest.raises(ValueError, match=r"log_p must have shape \(150, 6\).*got \(149, 6\)"):
         HeterogeneousDistiller(teachers, forest()).fit(X, log_p=log_p[:-1])
     search = GridSearchCV(direct, {"temperature": [1, 3]}, cv=3, scoring="accuracy").fit(X, y, log_p=log_p)
     assert search.best_score_ > 0.8
@@ -387,6 +389,17 @@ def test_labels_that_no_teacher_knows(iris, teachers):
         HeterogeneousDistiller(teachers, forest()).fit(X, y.astype(str))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         HeterogeneousDistiller(teachers, forest()).fit(X, y[:-1])
+
+
+@pytest.mark.parametrize("missing", [np.nan, None, pd.NA])
+@pytest.mark.parametrize("kind", [object, "Int64", "string", "category", float])
+def test_missing_labels_are_told_with_the_way_out(iris, teachers, missing, kind):
+    X, y = iris
+    labels = y.astype(object)
+    labels[3] = np.nan if kind is float else missing
+    labels = labels.astype(kind) if kind in (object, float) else pd.Series(labels, dtype=kind)
+    with pytest.raises(ValueError, match=r"y contains NaN or other missing labels.*leave it out of fit"):
+        HeterogeneousDistiller(teachers, forest()).fit(X, labels)
 
 
 @pytest.mark.parametrize(

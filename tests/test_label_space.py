@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 
 from sklearn_uhc import LabelSpace
+from sklearn_uhc.label_space import look_alikes
 
 
 def test_union_blocks_and_columns():
@@ -92,3 +93,22 @@ def test_numbers_merge_by_value():
 def test_bad_lists(lists, error, message):
     with pytest.raises(error, match=message):
         LabelSpace(lists)
+
+
+@pytest.mark.parametrize(
+    ("lists", "expected"),
+    [
+        ([["cat", "dog"], ["Cat ", "dog"]], [{"Cat ": 1, "cat": 0}]),
+        ([["B cells", "x"], ["B_cells", "x"], ["b  CELLS", "x"]], [{"B cells": 0, "B_cells": 1, "b  CELLS": 2}]),
+        ([["a", "A", "b"], ["A", "B"]], [{"B": 1, "b": 0}]),  # the first teacher tells a from A
+        ([["a", "A"], ["a ", "b"]], []),
+        ([["cat", "dog"], ["dog", "cats"]], []),
+        ([[1, 10], [10, 100]], []),
+    ],
+)
+def test_names_that_look_like_one(lists, expected):
+    assert look_alikes(LabelSpace(lists)) == expected
+
+
+def test_blanks_in_names_are_shown():
+    assert LabelSpace([["Cat ", "b c"], ["x"]]).describe().endswith("{'Cat ', b c}, {x}")

@@ -85,3 +85,51 @@ def test_named_answers_are_compared_with_the_class_lists(calibrate):
     assert fitted(some, LISTS[1:]).classes_.tolist() == [0, 1, 2, 3, 4]
     other = log_p.set_axis([f"column {i}" for i in range(11)], axis=1)
     np.testing.assert_array_equal(fitted(other, LISTS).predict_proba(X), proba)
+
+
+@pytest.mark.parametrize("method", ["mf_lf", "sd"])
+@pytest.mark.parametrize("calibrate", [True, False])
+def test_nearly_equal_names_are_told_once(method, calibrate):
+    teachers = linear_teachers([["cat", "dog", "eel"], ["Cat ", "dog", "eel"]])
+    params = {"method": method, "calibrate": calibrate}
+    for clf in (
+        HeterogeneousDistiller(teachers, KNeighborsClassifier(3), **params),
+        UnifiedEnsemble(teachers, **params),
+    ):
+        with pytest.warns(UserWarning, match=r"'Cat ' \(teacher 1\) and 'cat' \(teacher 0\).*class_lists") as told:
+            clf.fit(X)
+        assert [warning.filename for warning in told] == [__file__]
+        clf.set_params(class_lists=[None, ["cat", "dog", "eel"]]).fit(X)
+        assert len(clf.classes_) == 3
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("kind", [str, object])
+def test_another_order_is_told_once_in_plain_words(given, kind):
+    teachers = linear_teachers([["a", "b", "c"], ["b", "c"]])
+    for teacher in teachers:
+        teacher.classes_ = teacher.classes_.astype(kind)
+    lists = [np.array(list(map(np.str_, "bac")), dtype=kind), None]
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3), class_lists=lists)
+    with pytest.warns(UserWarning, match=r"\['a', 'b', 'c'\] become \['b', 'a', 'c'\]") as told:
+        clf.fit(X, log_p=TeacherOutputs(teachers).fit_transform(X) if given else None)
+    assert [warning.filename for warning in told] == [__file__]
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ({0: [0, 1], 1: [1, 2]}, "class_lists must be a list with one list of classes per teacher, got {0:"),
+        (5, "class_lists must be a list .* got 5"),
+        ([{0, 1}, {1, 2}], "Class list 0 must be an ordered list of classes, .* got {0, 1}"),
+        ([3, None], "Class list 0 must be an ordered list of classes, .* got 3"),
+    ],
+)
+def test_wrong_class_lists_are_told_alone(lists, message):
+    for clf in (
+        HeterogeneousDistiller(linear_teachers([[0, 1], [1, 2]]), KNeighborsClassifier(3), class_lists=lists),
+        UnifiedEnsemble(linear_teachers([[0, 1], [1, 2]]), class_lists=lists),
+        TeacherOutputs(linear_teachers([[0, 1], [1, 2]]), class_lists=lists),
+    ):
+        with pytest.raises(TypeError, match=message):
+            clf.fit(X)

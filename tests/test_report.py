@@ -144,6 +144,7 @@ def test_a_noisy_teacher_does_not_hide_the_rows_that_others_differ_on():
 def warnings_about(report):
     marks = {
         "do not connect": "groups",
+        "count as different classes": "names",
         "is noise": "noise",
         "less than half": "contradiction",
         "No row is answered": "mute",
@@ -183,6 +184,19 @@ def test_warnings_name_what_is_wrong():
     silent = Z.copy()
     silent[:, LabelSpace(lists).blocks[2]] = np.nan
     assert warnings_about(teacher_report(log_p=silent, class_lists=lists)) == ["mute"]
+
+
+def test_nearly_equal_names_are_told_and_shown():
+    Z = 2 * np.random.default_rng(0).normal(size=(50, 3))
+    lists = [["cat", "dog", "eel"], ["Cat ", "dog", "eel"]]
+    with pytest.warns(UserWarning, match=r"'Cat ' \(teacher 1\) and 'cat' \(teacher 0\).*class_lists") as told:
+        report = teacher_report(log_p=np.hstack([Z, Z[:, [1, 0, 2]]]), class_lists=lists)
+    assert [warning.filename for warning in told] == [__file__]
+    assert "names" in warnings_about(report)
+    assert report["space"]["look_alikes"] == [{"Cat ": 1, "cat": 0}]
+    assert "'Cat ' (0." in str(report)  # the table of rows
+    assert "known to one teacher only: 'Cat ' (teacher 1), cat (teacher 0)" in " ".join(str(report).split())
+    assert "&#x27;Cat &#x27;, dog, eel" in report._repr_html_()
 
 
 @pytest.mark.parametrize(("n_right", "kind"), [(1, "contradiction"), (2, "noise"), (4, "noise")])
@@ -272,7 +286,7 @@ def test_confidence_is_the_mean_of_the_largest_probability():
         ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1]], "n_pairs": -1}, "n_pairs must be .* got -1"),
         ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1]], "n_rows": 1.5}, "n_rows must be .* got 1.5"),
         ({"log_p": np.zeros((3, 2))}, "needs class_lists"),
-        ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1, 2]]}, "2 columns"),
+        ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1, 2]]}, r"log_p must have shape \(n, 3\).*got \(3, 2\)"),
         ({"log_p": [[0.0, np.nan]], "class_lists": [[0, 1]]}, "log_p contains NaN"),
     ],
 )

@@ -131,7 +131,7 @@ def test_names_are_escaped(tmp_path):
     html = report.to_html()
     page = Page(html)
     assert not {"script", "b"} & {tag for tag, _ in page.tags}
-    for name in ("<script>alert(1)</script>", "a & b", '"quoted\' "', "$\\frac{$", "tab here", "<b>first</b>"):
+    for name in ("<script>alert(1)</script>", "a & b", '"quoted\' "', "$\\frac{$", "'tab\\there'", "<b>first</b>"):
         assert name in page.text
     assert "\0" not in html
     report.to_html(tmp_path / "report.html")

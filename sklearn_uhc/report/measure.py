@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from sklearn_uhc._answers import check_answers, silent_teachers
+from sklearn_uhc._answers import check_answers, check_given, silent_teachers
 from sklearn_uhc._rows import chunks
 from sklearn_uhc.calibration import TeacherCalibrator
-from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.label_space import LabelSpace, look_alikes
 from sklearn_uhc.metrics import pairwise_agreement
 from sklearn_uhc.plots import ClassOverlapDisplay, SoftLabelDisplay, TeacherAgreementDisplay
 from sklearn_uhc.report.result import TeacherReport
@@ -125,11 +125,8 @@ def _answers(teachers: Any, X: Any, log_p: Any, class_lists: Any, names: Any) ->
         if class_lists is None:
             raise ValueError("log_p needs class_lists: one list of classes per teacher, in block order.")
         space = LabelSpace(class_lists)
+        log_p = check_given(log_p, space)
         Z = check_array(log_p, dtype=np.float64, ensure_all_finite=False, input_name="log_p")
-        if Z.shape[1] != space.n_outputs:
-            raise ValueError(
-                f"log_p has {Z.shape[1]} columns, but the class lists name {space.n_outputs} classes in all."
-            )
         check_answers(Z, space.blocks, abstain=True, name="log_p")
         own = [f"teacher {i}" for i in range(space.n_teachers)]
     if names is not None and len(names) != space.n_teachers:
@@ -138,12 +135,13 @@ def _answers(teachers: Any, X: Any, log_p: Any, class_lists: Any, names: Any) ->
 
 
 def _merge(answers: Floats, space: LabelSpace) -> Floats:
-    """Merge; that the class lists do not connect is said in the report."""
+    """Merge; that the class lists do not connect, or a teacher answers nothing, is said in the report."""
     if len(answers) == 0:
         return np.empty((0, space.n_classes))
     method = LogitFactorization(space.class_lists, temperature=1.0, abstain=True).set_output(transform="default")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The class lists do not connect")
+        warnings.filterwarnings("ignore", message="None of the .* rows is answered")
         Q: Floats = method.fit_transform(answers)
     return Q
 
@@ -166,6 +164,7 @@ def _describe(space: LabelSpace) -> dict[str, Any]:
         "n_classes": space.n_classes,
         "groups": [group.tolist() for group in space.groups()],
         "known_by_one": [{"class": c, "teacher": i} for c, i in zip(labels.tolist(), owners.tolist(), strict=True)],
+        "look_alikes": look_alikes(space),
     }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
+from sklearn_uhc.label_space import spelled
 from sklearn_uhc.plots._drawing import printable
 from sklearn_uhc.report.style import CSS
 from sklearn_uhc.report.words import Table, pair_table, row_table, summary, teacher_table
@@ -125,7 +126,7 @@ def _kind(table: Table, k: int) -> str:
 
 
 def _plain(cell: Any) -> str:
-    return ", ".join(map(str, cell)) if isinstance(cell, list) else str(cell)
+    return ", ".join(map(spelled, cell)) if isinstance(cell, list) else str(cell)
 
 
 def _cell(cell: Any) -> str:

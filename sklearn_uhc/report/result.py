@@ -26,7 +26,8 @@ class TeacherReport(dict[str, Any]):
     Its entries:
 
     - "space", what the class lists determine: `summary`, `n_teachers`, `n_classes`, `groups` (classes that chains of
-      teachers link) and `known_by_one` (each `class` that one `teacher` alone knows);
+      teachers link), `known_by_one` (each `class` that one `teacher` alone knows) and `look_alikes` (names that differ
+      in case, blanks or underscores only, each with a teacher that has it);
     - "n_samples" and "n_unanswered", how many rows there are, and for how many of them no teacher answers;
     - "teachers", one entry each: `teacher` (its number), `name`, `n_classes`, `classes`; `coverage`, the share of rows
       it answers; `confidence`, the mean of its largest probability; `temperature` and `weight` of `TeacherCalibrator`,

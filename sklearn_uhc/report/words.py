@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from textwrap import fill
 from typing import Any
+
+from sklearn_uhc.label_space import about_look_alikes, spelled
 
 #: Longer lists are cut.
 MOST_NAMED = 8
@@ -56,15 +59,16 @@ def _lonely(report: dict[str, Any]) -> str:
         return ""
     if len(lonely) == 1:
         (one,) = lonely
-        return f"One class is known to one teacher only: {one['class']} (teacher {one['teacher']})."
-    names = _listed([f"{item['class']} (teacher {item['teacher']})" for item in lonely])
+        return f"One class is known to one teacher only: {spelled(one['class'])} (teacher {one['teacher']})."
+    names = _listed([f"{spelled(item['class'])} (teacher {item['teacher']})" for item in lonely])
     share = "All" if len(lonely) == space["n_classes"] else str(len(lonely))
     return f"{share} classes are known to one teacher only: {names}."
 
 
 def complaints(report: dict[str, Any]) -> list[str]:
     """Say in plain words what is wrong; nothing if nothing is."""
-    found = [_unlinked(report), *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
+    alike = about_look_alikes(report["space"]["look_alikes"])
+    found = [_unlinked(report), alike, *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
     if report["n_unanswered"]:
         found.append(
             f"No teacher answers for {report['n_unanswered']} of {report['n_samples']} rows: nothing is known about "
@@ -108,7 +112,12 @@ def _contradicting(report: dict[str, Any]) -> str:
 
 def _mute(report: dict[str, Any]) -> str:
     mute = [_who(teacher) for teacher in report["teachers"] if teacher["coverage"] == 0]
-    return f"No row is answered by {_listed(mute, ' and ')}." if mute else ""
+    heard = {label for teacher in report["teachers"] if teacher["coverage"] > 0 for label in teacher["classes"]}
+    unheard = [label for group in report["space"]["groups"] for label in group if label not in heard]
+    if not mute:
+        return ""
+    lost = f" Nobody answers for {_listed(unheard)}: what is said of them is a guess." if heard and unheard else ""
+    return f"No row is answered by {_listed(mute, ' and ')}.{lost}"
 
 
 def _alone(report: dict[str, Any]) -> list[str]:
@@ -206,7 +215,7 @@ def _draw(table: Table) -> str:
 
 def _cut(cell: str) -> str:
     """Put a cell on one line of bounded length."""
-    cell = " ".join(cell.split())
+    cell = re.sub(r"[^\S ]+", " ", cell)
     return cell if len(cell) <= LONGEST_CELL else cell[: LONGEST_CELL - 1] + "…"
 
 
@@ -218,14 +227,14 @@ def _who(teacher: dict[str, Any]) -> str:
 
 def _listed(names: Iterable[Any], last: str = ", ") -> str:
     """Join names; long lists are cut."""
-    words = [str(name) for name in names]
+    words = [spelled(name) for name in names]
     if len(words) > MOST_NAMED:
         return ", ".join(words[:MOST_NAMED]) + f", and {len(words) - MOST_NAMED} more"
     return last.join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 
 def _choice(label: Any, probability: float) -> str:
-    return f"{label} ({probability:.2f})"
+    return f"{spelled(label)} ({probability:.2f})"
 
 
 def _number(value: float | None) -> str:

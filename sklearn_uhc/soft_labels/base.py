@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -27,9 +26,10 @@ from sklearn_uhc._answers import (
     silent_teachers,
     space_of_answers,
 )
+from sklearn_uhc._notes import warn_user
 from sklearn_uhc._progress import progress
 from sklearn_uhc._rows import chunks
-from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.label_space import LabelSpace, about_look_alikes, look_alikes, shorten
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
@@ -72,6 +72,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     verbose: int = 0
     #: Groups of classes that no teacher links get the same mean logit, which is warned of.
     _levels_groups = True
+    #: Whether rows without any answer were warned of since `fit`: an ensemble would say so at every prediction.
+    _told = False
 
     @abstractmethod
     def _merge(self, Z: Array, blocks: Blocks) -> Merged:
@@ -138,7 +140,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         """Return how far the merged answer is from the teachers, row by row: where they cannot be reconciled.
 
         The Kullback-Leibler divergence of the merged answer, restricted to a teacher's classes, from that teacher's
-        own, at this transformer's temperature, on average over the teachers that answer. 0: they agree in everything.
+        own, at this transformer's temperature, on average over the teachers that answer. 0: they agree in everything,
+        or there is nothing to reconcile, as where one teacher answers, or none.
 
         Parameters
         ----------
@@ -148,6 +151,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         Returns
         -------
         error : ndarray of shape (n,)
+            Never NaN. A row that nobody answers has no error to speak of: do not take its 0 for agreement.
         """
         check_is_fitted(self)
         X = self._check_outputs(X, reset=False)
@@ -188,12 +192,16 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _start(self, X: Any) -> Any:
         """Validate parameters and X, and prepare the structure that all samples share."""
+        self._told = False
         self._check_params()
         X = self._check_outputs(X, reset=True)
-        refuse_probabilities(X, self.label_space_)
         self._set_structure(self.label_space_)
         if self._levels_groups:
-            warn_if_disconnected(self.label_space_, stacklevel=5)
+            warn_if_disconnected(self.label_space_)
+        if alike := about_look_alikes(look_alikes(self.label_space_)):
+            warn_user(alike)
+        if self.abstain:
+            warn_if_mute(silent_teachers(X, self.label_space_.blocks), self.label_space_)
         return X
 
     def _set_structure(self, space: LabelSpace) -> None:
@@ -208,6 +216,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         if reset:
             self.label_space_ = space_of_answers(X, self.class_lists, getattr(self, "feature_names_in_", None))
         check_answers(X, self.label_space_.blocks, bool(self.abstain))
+        refuse_probabilities(X, self.label_space_)
         return X
 
     def _solve_all(self, X: Any, out: Any = None) -> Merged:
@@ -218,12 +227,11 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         report, nobody = Merged(None), int(silent.all(axis=1).sum())
         if out is not None:
             out[...] = 1 / len(self.classes_)
-        if nobody:
-            warnings.warn(
-                f"No teacher answers for {nobody} of {len(X)} rows: nothing is known about them, and their soft labels "
-                "are uniform.",
-                UserWarning,
-                stacklevel=4,
+        if nobody and not self._told:
+            self._told = True
+            warn_user(
+                f"No teacher answers for {nobody} of {len(X)} rows: nothing is known about them. Their soft labels are "
+                "uniform, and have no weight in the distiller's student and in class weights."
             )
         for pattern in patterns(silent, self.label_space_):
             part = self._restrict(pattern)
@@ -283,11 +291,10 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
             if out is not None:
                 out[rows] = xp.astype(merged.Q, X.dtype, copy=False)
         if report.n_not_converged:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} stopped at max_iter for {report.n_not_converged} of {len(X)} samples; their "
                 "soft labels are usable but not optimal. Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return report
 
@@ -348,12 +355,24 @@ def to_double(X: Array) -> Array:
     return xp.astype(X, known["float64"], copy=False) if "float64" in known else X
 
 
-def warn_if_disconnected(space: LabelSpace, stacklevel: int) -> None:
+def warn_if_disconnected(space: LabelSpace) -> None:
     """Warn of groups of classes that no teacher links."""
     if not space.is_connected:
-        warnings.warn(
+        warn_user(
             f"The class lists do not connect: {space.describe()}. How probable one group is beside another is not "
-            "determined; every group gets mean logit 0. A teacher that knows classes of two groups would link them.",
-            UserWarning,
-            stacklevel=stacklevel,
+            "determined; every group gets mean logit 0. A teacher that knows classes of two groups would link them."
         )
+
+
+def warn_if_mute(silent: NDArray[np.bool_], space: LabelSpace) -> None:
+    """Warn of teachers that answer no row, and of classes that nobody answers for therefore."""
+    mute = silent.all(axis=0)
+    if not mute.any():
+        return
+    unheard = space.classes[~space.mask[~mute].any(axis=0)]
+    who = ("teacher " if mute.sum() == 1 else "teachers ") + ", ".join(map(str, np.flatnonzero(mute)))
+    lost = f"Nobody answers for {shorten(unheard)}: what is said of them is a guess. " if len(unheard) else ""
+    warn_user(
+        f"None of the {len(silent)} rows is answered by {who}: the merge does without. {lost}Give rows that can be "
+        "answered, or leave out who is silent."
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc._notes import warn_user
+from sklearn_uhc.label_space import LabelSpace, check_class_list, check_is_list, shorten
 
 
 class TeacherHolder:
@@ -51,9 +51,12 @@ def check_teachers(teachers: Any, class_lists: Any = None) -> LabelSpace:
     for i, teacher in enumerate(teachers):
         _check_classifier(teacher, teacher_name(i, teacher))
         _check_fitted(teacher, teacher_name(i, teacher))
-    if class_lists is not None and len(class_lists) != len(teachers):
-        raise ValueError(f"class_lists has {len(class_lists)} lists for {len(teachers)} teachers: give one for each.")
-    given = [None] * len(teachers) if class_lists is None else class_lists
+    given = [None] * len(teachers)
+    if class_lists is not None:
+        check_is_list(class_lists)
+        given = list(class_lists)
+    if len(given) != len(teachers):
+        raise ValueError(f"class_lists has {len(given)} lists for {len(teachers)} teachers: give one for each.")
     lists = [_class_list(i, t, labels) for i, (t, labels) in enumerate(zip(teachers, given, strict=True))]
     return LabelSpace(lists)
 
@@ -89,17 +92,22 @@ def _class_list(i: int, teacher: Any, labels: Any) -> Any:
         if own is None:
             raise ValueError(f"{teacher_name(i, teacher)} has no classes_: name its classes with class_lists.")
         return own
-    if own is not None and len(own) != len(labels):
+    names = check_class_list(i, labels)
+    if own is not None and len(own) != len(names):
         raise ValueError(
-            f"class_lists[{i}] names {len(labels)} classes, but {teacher_name(i, teacher)} has {len(own)} outputs: "
+            f"class_lists[{i}] names {len(names)} classes, but {teacher_name(i, teacher)} has {len(own)} outputs: "
             "name every class, in the order of its classes_."
         )
-    if own is not None and list(own) != list(labels) and set(np.asarray(own).tolist()) == set(labels):
-        warnings.warn(
-            f"class_lists[{i}] holds the classes of {teacher_name(i, teacher)} in another order. It renames its "
-            f"outputs one by one: {np.asarray(own).tolist()} become {np.asarray(labels).tolist()}. If that is not "
-            "meant, give None to keep them.",
-            UserWarning,
-            stacklevel=5,
-        )
-    return labels
+    return names
+
+
+def warn_if_reordered(teachers: Sequence[Any], space: LabelSpace) -> None:
+    """Warn of class lists that hold a teacher's own classes in another order, which may be a mistake."""
+    for i, (teacher, names) in enumerate(zip(teachers, space.class_lists, strict=True)):
+        own = np.asarray(getattr(teacher, "classes_", names)).tolist()
+        if own != names.tolist() and set(own) == set(names.tolist()):
+            warn_user(
+                f"class_lists[{i}] holds the classes of {teacher_name(i, teacher)} in another order. It renames its "
+                f"outputs one by one: {shorten(own)} become {shorten(names)}. If that is not meant, give None to keep "
+                "them."
+            )

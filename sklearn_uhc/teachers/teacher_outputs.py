@@ -20,7 +20,7 @@ from sklearn_uhc._progress import progress
 from sklearn_uhc._response import check_not_nan, log_proba
 from sklearn_uhc._rows import chunks, count_rows, is_dataset, row_bytes, take_rows
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
-from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, teacher_name
+from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, teacher_name, warn_if_reordered
 from sklearn_uhc.teachers.input import check_input, input_tags
 from sklearn_uhc.teachers.store import AnswerStore
 
@@ -187,6 +187,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         self._check_floor()
         check_flag("abstain", self.abstain)
         self.label_space_ = check_teachers(self.teachers, self.class_lists)
+        warn_if_reordered(self.teachers, self.label_space_)
         self.class_lists_ = self.label_space_.class_lists
         self._check_floor_of_lists()
         answers = self._read(check_input(self, X, reset=True))
