@@ -112,7 +112,8 @@ class LogitFactorization(SoftLabelMethod):
     temperature : float, default=3.0
         Divides the logits of every teacher first.
     lam : float, default=0.01
-        The ridge of MF-LU, as in the paper.
+        The ridge of MF-LU, as in the paper. It weighs more at higher temperatures, as logits are divided by them; with
+        `backprop=True` see `docs/networks.md`.
     gauge : {"mean", "paper"}, default="mean"
         MF-LU determines u only up to a scale, which the ridge sets by accident. "mean" takes u times the mean of v as
         the logits, "paper" the raw u.
