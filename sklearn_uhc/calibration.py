@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc._answers import (
+    MAX_WEIGHT_RATIO,
     check_answers,
     check_flag,
     check_positive,
@@ -205,6 +206,8 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         if self.max_samples is not None:
             check_positive("max_samples", self.max_samples, integer=True)
         check_flag("abstain", self.abstain)
+        if self.teacher_weight is not None:
+            check_weights(self.teacher_weight)
 
     def _parts(self, X: NDArray[Any], weight: NDArray[Any]) -> Iterator[Part]:
         """Rows by silent teachers, in chunks of bounded memory."""
@@ -234,7 +237,8 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
             settled = settle(found, error, trust, can_be_noise(space), float(self.tolerance))
             if (settled.noise != before).any():
                 parts = list(self._parts(X, trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)))
-        self.weights_ = trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)
+        learnt = trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)
+        self.weights_ = np.maximum(learnt, learnt.max() / MAX_WEIGHT_RATIO)
         self.temperatures_ = np.exp(settled.log_tau) if parts else np.ones(N)
         self.standard_errors_ = error
         self.comparable_ = can_be_noise(space) & np.isfinite(error) & (np.isfinite(error).sum() > 2)

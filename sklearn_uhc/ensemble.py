@@ -170,8 +170,7 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         check_is_fitted(self)
         assert self.teacher_outputs_ is not None
         X = check_input(self, X, reset=False)
-        log_p = self.teacher_outputs_.transform(X)
-        log_p = log_p if self.calibrator_ is None else self.calibrator_.transform(log_p)
+        log_p = self._tempered(self.teacher_outputs_.transform(X))
         Q = self.method_.transform(log_p)
         if self.class_weight_ is not None:
             Q = balanced_targets(Q, self.class_weight_)[0]

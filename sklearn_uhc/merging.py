@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from sklearn_uhc._answers import check_flag, check_given
+from sklearn_uhc._answers import check_flag, check_given, check_weights, to_numpy
 from sklearn_uhc._diagram import Block, merge_block
 from sklearn_uhc._notes import warn_user
 from sklearn_uhc._rows import check_row_weights, count_rows
@@ -51,7 +51,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         self._check_merge()
         log_p = self._read_teachers(X, log_p)
         self._answered = answered_rows(log_p, self.label_space_) if self.method_.abstain else None
-        if self._answered is not None and not self._answered.any():
+        if self._answered is not None and not self._answered.any() and np.isnan(to_numpy(log_p)).all():
             raise ValueError("No teacher answers for any row: there is nothing to learn from.")
         Q: NDArray[Any] = self.method_.fit_transform(self._calibrated(log_p))
         return Q
@@ -68,13 +68,19 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             self.method_.set_params(teacher_weight=calibrator.weights_)
             if not calibrator.comparable_.any():
                 warn_user(
-                    'teacher_weight="agreement" cannot tell a broken teacher here, all weights are 1: it takes three '
-                    "teachers or more whose lists share two classes and overlap enough, and ten rows."
+                    'teacher_weight="agreement" cannot tell a broken teacher here, weights stay as they are: it takes '
+                    "three teachers or more whose lists share two classes and overlap enough, and ten rows."
                 )
         if not wanted:
             return log_p
         self.calibrator_ = calibrator
-        return log_p if (calibrator.temperatures_ == 1).all() else calibrator.transform(log_p)
+        return self._tempered(log_p)
+
+    def _tempered(self, log_p: Any) -> Any:
+        """Divide answers by the temperatures learnt, if there are any."""
+        if self.calibrator_ is None or (self.calibrator_.temperatures_ == 1).all():
+            return log_p
+        return self.calibrator_.transform(log_p)
 
     def _make_calibrator(self) -> TeacherCalibrator:
         """Return the calibrator, not fitted yet; True means whatever the overlap of the lists."""
@@ -105,6 +111,8 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         check_flag("abstain", self.abstain)
         if isinstance(self.calibrate, TeacherCalibrator):
             self.calibrate._check_params()
+            if self.calibrate.teacher_weight is not None:
+                check_weights(self.calibrate.teacher_weight, self.label_space_.n_teachers)
         elif not isinstance(self.calibrate, (bool, np.bool_)) and self.calibrate != "auto":
             raise ValueError(f'calibrate must be True, False, "auto" or a TeacherCalibrator, got {self.calibrate!r}.')
         if isinstance(self.teacher_weight, str) and self.teacher_weight != "agreement":
@@ -133,6 +141,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             if self.teachers is not None:
                 warn_if_reordered(self.teachers, self.label_space_)
             log_p = check_given(log_p, self.label_space_, count_rows(X))
+            log_p = log_p.to_numpy() if hasattr(log_p, "to_numpy") else log_p
             self.teacher_outputs_ = None
         return log_p
 
@@ -292,6 +301,6 @@ def _is_missing(label: Any) -> bool:
 
 def answered_rows(log_p: Any, space: LabelSpace) -> NDArray[np.bool_]:
     """Return (n,): whether any teacher answers for a row."""
-    first = np.asarray(log_p)[:, [block.start for block in space.blocks]]  # who is silent is so about all its classes
-    answered: NDArray[np.bool_] = ~np.isnan(first.astype(float)).all(axis=1)
+    first = to_numpy(log_p[:, [block.start for block in space.blocks]])  # who is silent is so about all its classes
+    answered: NDArray[np.bool_] = ~np.isnan(first).all(axis=1)
     return answered

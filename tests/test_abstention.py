@@ -327,3 +327,28 @@ def test_rows_without_any_answer_are_an_error_without_a_warning(calibrate):
     ):
         with pytest.raises(ValueError, match="No teacher answers for any row: "):
             clf.fit(np.zeros((20, 3)))
+
+
+def test_a_hole_in_the_first_column_of_every_teacher_is_not_silence():
+    lists = [[0, 1, 2], [1, 2, 3]]
+    log_p = random_outputs(np.random.default_rng(30), lists, 20)
+    log_p[:, [0, 3]] = np.nan
+    clf = HeterogeneousDistiller(None, KNeighborsClassifier(3), class_lists=lists, abstain=True)
+    with pytest.raises(ValueError, match="part of the row"):
+        clf.fit(np.zeros((20, 1)), log_p=log_p)
+
+
+def test_answers_as_frames_and_as_tensors_with_gradients():
+    pd, torch = pytest.importorskip("pandas"), pytest.importorskip("torch")
+    lists = [[0, 1, 2], [1, 2, 3]]
+    log_p = random_outputs(np.random.default_rng(31), lists, 30)
+    log_p[:5, :3] = np.nan
+    found = []
+    for given in (log_p, pd.DataFrame(log_p), torch.tensor(log_p, requires_grad=True)):
+        clf = HeterogeneousDistiller(
+            None, KNeighborsClassifier(3), class_lists=lists, abstain=True, store_soft_labels=True
+        ).fit(np.zeros((30, 1)), log_p=given)
+        found.append(np.asarray(clf.soft_labels_))
+        assert not hasattr(clf.method_, "feature_names_in_")
+    np.testing.assert_allclose(found[1], found[0])
+    np.testing.assert_allclose(found[2], found[0], atol=1e-10)

@@ -124,7 +124,8 @@ def test_weighted_median(n):
     values = np.random.default_rng(n).normal(size=n)
     assert weighted_median(values, np.ones(n)) == pytest.approx(np.median(values))
     counts = np.random.default_rng(n).integers(1, 4, n)
-    assert weighted_median(values, counts.astype(float)) == pytest.approx(np.median(np.repeat(values, counts)))
+    for scale in (1.0, 0.1, 0.7):
+        assert weighted_median(values, scale * counts) == pytest.approx(np.median(np.repeat(values, counts)))
 
 
 def test_transform_divides_logits_and_normalises():
@@ -155,9 +156,13 @@ def test_a_teacher_that_talks_at_random_is_found(scale):
     assert (TeacherCalibrator(lists).fit(X).weights_ == 1).all()
     block = LabelSpace(lists).blocks[2]
     X[:, block] = scale * 8 * rng.normal(size=X[:, block].shape)
-    calibrator = TeacherCalibrator(lists).fit(X)
-    assert (calibrator.weights_ < 1).tolist() == [i == 2 for i in range(6)]
-    assert calibrator.temperatures_[2] > 5
+    for trust in (None, [1, 1, 10, 1, 1, 1], [1, 1, 1e-6, 1, 1, 1]):
+        calibrator = TeacherCalibrator(lists, teacher_weight=trust).fit(X)
+        given = np.ones(6) if trust is None else np.array(trust)
+        assert (calibrator.weights_ < given).tolist() == [i == 2 for i in range(6)]
+        assert calibrator.weights_.max() / calibrator.weights_.min() <= 1.001e8
+        assert calibrator.temperatures_[2] > 5
+        assert np.abs(np.log(np.delete(calibrator.temperatures_, 2))).max() < 0.5
 
 
 def test_a_loud_teacher_that_knows_is_not_noise():
@@ -198,6 +203,9 @@ def test_trust_that_is_given_decides_what_is_usual():
     np.testing.assert_allclose(by_count[:4], 0, atol=0.15)
     np.testing.assert_allclose(by_trust[4:], 0, atol=0.15)
     assert by_trust[:4].min() > 0.7
+    for scale in (0.1, 0.7):
+        alike = TeacherCalibrator(lists, teacher_weight=[scale] * 7).fit(X).temperatures_
+        np.testing.assert_allclose(np.log(alike), by_count, atol=1e-6)
     with pytest.raises(ValueError, match="2 numbers for 7 teachers"):
         TeacherCalibrator(lists, teacher_weight=[1, 2]).fit(X)
 
@@ -279,6 +287,7 @@ def test_a_sample_of_the_rows_is_enough():
         {"tolerance": -0.1},
         {"tolerance": np.inf},
         {"min_overlap": None},
+        {"teacher_weight": [1, -1]},
         {"n_rounds": 0},
         {"max_samples": -1},
         {"abstain": "no"},

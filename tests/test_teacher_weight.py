@@ -154,3 +154,16 @@ def test_ensemble_predicts_with_the_temperatures_of_fit():
 
 def forest():
     return RandomForestClassifier(5, random_state=0)
+
+
+def test_weights_of_a_calibrator_are_checked_before_teachers_are_read():
+    class Unread:
+        classes_ = np.array([0, 1, 2])
+
+        def predict_proba(self, X):
+            raise AssertionError("was read")
+
+    for weight, match in (([1, -1], "one positive number"), ([1, 1, 1], "3 numbers for 2 teachers")):
+        calibrator = TeacherCalibrator(teacher_weight=weight)
+        with pytest.raises(ValueError, match=match):
+            UnifiedEnsemble([Unread(), Unread()], calibrate=calibrator).fit(np.zeros((20, 2)))

@@ -99,8 +99,7 @@ class SoftLabelDisplay:
         log_p = log_p[~silent_teachers(log_p, estimator.label_space_.blocks).all(axis=1)]
         if len(log_p) == 0:
             raise ValueError("No teacher answers for any row of X: there are no soft labels to draw.")
-        log_p = log_p if estimator.calibrator_ is None else estimator.calibrator_.transform(log_p)
-        Q = np.asarray(estimator.method_.transform(log_p))
+        Q = np.asarray(estimator.method_.transform(estimator._tempered(log_p)))
         return cls(Q, classes=estimator.classes_, class_weight=estimator.class_weight_).plot(ax, kind=kind)
 
     def plot(self, ax: Any = None, *, kind: str = "mean") -> SoftLabelDisplay:

@@ -235,9 +235,9 @@ def standard_error(pieces: Sequence[Piece], x: float, n_classes: int) -> float:
 def weighted_median(values: Floats, weights: Floats) -> float:
     """Return the value with half of the weight on either side, or the middle of two such."""
     order = np.argsort(values)
-    below = np.cumsum(weights[order])
-    low, high = np.searchsorted(below, below[-1] / 2, side="left"), np.searchsorted(below, below[-1] / 2, side="right")
-    return float(values[order[[low, min(high, len(values) - 1)]]].mean())
+    share = np.cumsum(weights[order]) / weights.sum()
+    two = np.searchsorted(share, [0.5 - 1e-9, 0.5 + 1e-9])  # shares are sums of floats: a half is one within rounding
+    return float(values[order[two]].mean())
 
 
 def shrink(log_tau: Floats, error: Floats, trust: Floats, tolerance: float) -> Floats:
@@ -254,13 +254,13 @@ def shrink(log_tau: Floats, error: Floats, trust: Floats, tolerance: float) -> F
     return out
 
 
-def contradicting(log_tau: Floats, error: Floats, trust: Floats) -> NDArray[np.bool_]:
+def contradicting(log_tau: Floats, error: Floats) -> NDArray[np.bool_]:
     """Tell which teachers say nothing, in a loud voice, about what the others agree on; needs three to compare."""
     known = np.isfinite(error)
     if known.sum() < 3:
         return np.zeros(len(error), dtype=bool)
-    middle = weighted_median(log_tau[known], trust[known])
-    return known & (log_tau - middle > NOISE_DISTANCE) & (error > NOISE_ERROR)
+    # By heads, not by trust: noise that is trusted most would be the measure of all others.
+    return known & (log_tau - np.median(log_tau[known]) > NOISE_DISTANCE) & (error > NOISE_ERROR)
 
 
 class Settled(NamedTuple):
@@ -273,7 +273,7 @@ class Settled(NamedTuple):
 
 def settle(log_tau: Floats, error: Floats, trust: Floats, comparable: NDArray[np.bool_], tolerance: float) -> Settled:
     """Weigh the temperatures by their errors and by the `trust` in teachers; only `comparable` ones can be noise."""
-    suspects = contradicting(log_tau, error, trust)
+    suspects = contradicting(log_tau, error)
     heard = np.isfinite(error) & ~suspects
     out = shrink(log_tau, np.where(heard, error, np.inf), trust, tolerance)
     noise = suspects & comparable
