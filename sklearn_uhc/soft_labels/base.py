@@ -216,7 +216,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         if reset:
             self.label_space_ = space_of_answers(X, self.class_lists, getattr(self, "feature_names_in_", None))
         check_answers(X, self.label_space_.blocks, bool(self.abstain))
-        refuse_probabilities(X, self.label_space_)
+        if reset:  # later a row's answer must not depend on its batch
+            refuse_probabilities(X, self.label_space_)
         return X
 
     def _solve_all(self, X: Any, out: Any = None) -> Merged:
