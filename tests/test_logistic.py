@@ -98,5 +98,6 @@ def test_penalties_that_it_cannot_express_are_replicated(data, soft):
 
 def test_logistic_regression_says_when_it_did_not_converge(data, soft):
     X, _ = data
-    with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations"):
+    with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations") as told:
         SoftLabelClassifier(LogisticRegression(max_iter=2)).fit(X, soft)
+    assert [warning.filename for warning in told] == [__file__]
