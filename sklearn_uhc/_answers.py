@@ -229,7 +229,8 @@ def check_positive(name: str, value: Any, integer: bool = False) -> None:
 def check_weights(weights: Any, n_teachers: int | None = None) -> None:
     """Raise unless these are positive finite numbers, one per teacher."""
     w = np.asarray(weights)
-    if isinstance(weights, str) or w.ndim != 1 or w.dtype.kind not in "iuf" or not (np.isfinite(w) & (w > 0)).all():
+    numbers = w.ndim == 1 and len(w) > 0 and w.dtype.kind in "iuf"
+    if not numbers or not (np.isfinite(w) & (w > 0)).all():
         raise ValueError(f"teacher_weight must be one positive number per teacher, got {weights!r}.")
     if w.min() < w.max() / MAX_WEIGHT_RATIO:
         raise ValueError(
