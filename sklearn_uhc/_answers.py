@@ -27,7 +27,7 @@ CHECKED_ROWS = 1024
 MAX_WEIGHT_RATIO = 1e8
 #: Rows looked at, more or less, to tell what kind of numbers they hold.
 SEEN_ROWS = 100
-#: So many sums of a teacher's row or more tell probabilities, even if they were rounded to two digits.
+#: So many sums of a teacher's row or more tell probabilities, even if they were rounded.
 ENOUGH_SUMS = 5
 
 
@@ -124,25 +124,43 @@ def _some_rows(X: Any) -> NDArray[np.float64]:
 def refuse_probabilities(X: Any, space: LabelSpace, name: str = "X") -> None:
     """Raise if some rows are probabilities, as they are or in percent, of which somebody forgot to take logarithms."""
     rows = _some_rows(X)
+    lengths = np.array([len(labels) for labels in space.class_lists])
     sums = np.stack([rows[:, block].sum(axis=1) for block in space.blocks], axis=1)
-    answered = ~np.isnan(sums)
+    answered = ~np.isnan(sums) & (lengths > 1)  # a single class may have the logit 1
     if answered.sum() < 2 or (rows < 0).any():  # one sum of logits may be 1 by chance
         return
-    lengths = np.array([len(labels) for labels in space.class_lists])
-    near = np.minimum(0.005 * lengths, 0.05) if answered.sum() >= ENOUGH_SUMS else 1e-3
+    many = answered.sum() >= ENOUGH_SUMS
     for whole, unit in ((1, ""), (100, " in percent")):
-        if (np.abs(sums / whole - 1) <= near)[answered].all():
+        off = np.abs(sums / whole - 1)
+        exact = (off <= (1e-3 if many else 1e-5))[answered].all()  # half precision needs the former
+        if exact or (many and _are_rounded(rows / whole, np.where(answered, off, 0), lengths)):
             raise ValueError(f"{name} holds probabilities{unit}: what is needed are their logarithms, or logits.")
 
 
+def _are_rounded(P: NDArray[np.float64], off: NDArray[np.float64], lengths: NDArray[np.int_]) -> bool:
+    """Say whether these are rounded to some digits, some is a clear answer, and sums miss 1 by no more than rounding.
+
+    Logits that sum to about 1, as cosines may, are none of the first two.
+    """
+    if not 0.5 < np.nanmax(P) < np.inf:
+        return False
+    for digits in (2, 3, 4):
+        on_grid = not (np.abs(P - P.round(digits)) > 1e-3 * 10.0**-digits).any()
+        if on_grid and (off <= np.minimum(0.5 * 10.0**-digits * lengths, 0.05) + 1e-6).all():
+            return True
+    return False
+
+
 def _refuse_side_by_side(X: Any) -> None:
-    """Raise if rows that should be of one teacher are several distributions side by side."""
+    """Raise if rows that should be of one teacher are several distributions side by side, the same split in all."""
     rows = _some_rows(X)
-    totals = np.exp(rows[~np.isnan(rows).any(axis=1)].clip(max=1)).sum(axis=1)
-    if len(totals) < ENOUGH_SUMS or (rows > 0).any():
+    rows = rows[~np.isnan(rows).any(axis=1)]
+    if len(rows) < ENOUGH_SUMS or (rows > 0).any() or np.isin(rows, (0, -np.inf)).all():
         return
-    n = round(float(totals[0]))
-    if 2 <= n < rows.shape[1] and (np.abs(totals - n) < 1e-3).all():
+    upto = np.exp(rows).cumsum(axis=1)
+    n = round(float(upto[0, -1]))
+    ends = [(np.abs(upto - m) < 1e-3).all(axis=0).any() for m in range(1, n)]
+    if 2 <= n < rows.shape[1] and all(ends) and (np.abs(upto[:, -1] - n) < 1e-3).all():
         raise ValueError(
             f"Every row holds {n} distributions side by side, the answers of several teachers: say which with "
             "class_lists=outputs.class_lists_."
@@ -211,7 +229,8 @@ def check_positive(name: str, value: Any, integer: bool = False) -> None:
 def check_weights(weights: Any, n_teachers: int | None = None) -> None:
     """Raise unless these are positive finite numbers, one per teacher."""
     w = np.asarray(weights)
-    if isinstance(weights, str) or w.ndim != 1 or w.dtype.kind not in "iuf" or not (np.isfinite(w) & (w > 0)).all():
+    numbers = w.ndim == 1 and len(w) > 0 and w.dtype.kind in "iuf"
+    if not numbers or not (np.isfinite(w) & (w > 0)).all():
         raise ValueError(f"teacher_weight must be one positive number per teacher, got {weights!r}.")
     if w.min() < w.max() / MAX_WEIGHT_RATIO:
         raise ValueError(

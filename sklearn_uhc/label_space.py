@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -167,6 +167,8 @@ def check_is_list(class_lists: Any) -> None:
     """Refuse what has no order, or is no list of lists at all."""
     if isinstance(class_lists, (str, bytes, set, frozenset, dict)) or not isinstance(class_lists, Iterable):
         raise TypeError(f"class_lists must be a list with one list of classes per teacher, got {class_lists!r}.")
+    if isinstance(class_lists, Iterator):
+        raise TypeError(f"class_lists can be read only once, got {class_lists!r}: give list(class_lists).")
 
 
 def check_class_list(i: int, labels: Any) -> NDArray[Any]:

@@ -11,6 +11,8 @@ from sklearn_uhc import (
     CrossEntropyUnifier,
     HeterogeneousDistiller,
     LabelSpace,
+    LogitFactorization,
+    StandardDistillation,
     TeacherCalibrator,
     TeacherOutputs,
     pairwise_agreement,
@@ -25,6 +27,7 @@ X = np.random.default_rng(0).normal(size=(250, 3))
 OUTPUTS = TeacherOutputs(linear_teachers(LISTS)).fit(X)
 LOG_P = OUTPUTS.transform(X)
 P = np.exp(LOG_P)
+RNG = np.random.default_rng(1)
 
 
 def n_rows(log_p):
@@ -64,23 +67,41 @@ def silenced(P, rows, teachers):
     return out
 
 
-@pytest.mark.parametrize("call", [*GIVEN, *METHODS])
+@pytest.mark.parametrize("call", [*GIVEN, METHODS[0]])
 @pytest.mark.parametrize(
     "wrong",
     [
         P,
         P.astype(np.float32),
+        P.astype(np.float16).astype(float),
         P.round(3),
         P.round(2),
+        P.round(2).astype(np.float32),
         100 * P,
         (100 * P).round(),
+        (100 * P).round(1).astype(np.float32),
         P[:1],
         P[:3],
         silenced(P, slice(100), [0]),
         silenced(P, slice(120), range(4)),
         silenced(P, slice(None), [2]),
     ],
-    ids=["exact", "float32", "3 digits", "2 digits", "%", "whole %", "1 row", "3 rows", "head", "gap", "mute"],
+    ids=[
+        "exact",
+        "float32",
+        "float16",
+        "3 digits",
+        "2 digits",
+        "2 digits of float32",
+        "%",
+        "whole %",
+        "tenths of %",
+        "1 row",
+        "3 rows",
+        "head",
+        "gap",
+        "mute",
+    ],
 )
 def test_probabilities_are_noticed(call, wrong):
     name = "log_p" if call in GIVEN else "X"
@@ -92,6 +113,58 @@ def test_probabilities_are_noticed(call, wrong):
 def test_logits_are_not_taken_for_probabilities(call):
     for logits in (np.zeros((3, 11)), np.abs(3 * LOG_P), P + 0.1, np.abs(LOG_P[:2])):
         call(logits)
+
+
+@pytest.mark.parametrize(
+    "logits",
+    [
+        np.clip(0.2 + 0.03 * RNG.normal(size=(200, 500)), 0, 1),
+        np.clip(0.2 + 0.03 * RNG.normal(size=(200, 500)), 0, 1).round(2),
+        20 + 0.3 * RNG.normal(size=(50, 5)),
+        (20 + 0.3 * RNG.normal(size=(50, 5))).round(1),
+        0.0005 * RNG.random((100, 4000)),
+        (0.0005 * RNG.random((100, 4000))).round(4),
+        [[0, 1.0003], [0, 0.9996]],
+    ],
+    ids=["cosines", "rounded cosines", "about 20", "about 20, rounded", "about 1/K", "about 1/K, rounded", "margins"],
+)
+def test_sums_near_a_whole_are_not_enough(logits):
+    for method in (StandardDistillation(), LogitFactorization()):
+        assert np.isfinite(method.fit_transform(logits)).all()
+
+
+def test_the_batch_does_not_decide():
+    method = CrossEntropyUnifier().fit(np.column_stack([np.zeros(50), RNG.normal(size=50)]))
+    for batch in ([[0.0, 1.0], [0.0, 1.0]], [[0.25, 0.75]] * 9):
+        expected = [method.transform([row])[0] for row in batch]
+        np.testing.assert_allclose(method.transform(batch), expected)
+        assert method.reconciliation_error(batch).shape == (len(batch),)
+
+
+def test_a_single_class_may_have_the_logit_one():
+    with pytest.warns(UserWarning, match="do not connect"):
+        assert CrossEntropyUnifier([["a"], ["b"]]).fit_transform(np.ones((9, 2))).shape == (9, 2)
+    with pytest.raises(ValueError, match="X holds probabilities"):
+        CrossEntropyUnifier([["a"], ["a", "b"]]).fit(np.column_stack([np.zeros(9), np.full((9, 2), 0.5)]))
+
+
+def test_several_teachers_without_lists_are_noticed():
+    for answers in (LOG_P, LOG_P[:, :6], np.hstack([LOG_P[:, :3], np.zeros((250, 1))])):
+        with pytest.raises(ValueError, match=r"distributions side by side.*class_lists=outputs.class_lists_"):
+            StandardDistillation().fit(answers)
+
+
+@pytest.mark.parametrize(
+    "logits",
+    [
+        np.where(RNG.random((20, 4)).argsort(axis=1) < 2, 0, -np.inf),
+        np.log(2 * RNG.dirichlet(np.full(9, 50.0), size=20)),
+        np.tile([0, 0, -np.inf], (20, 1)),
+    ],
+    ids=["two of four", "mass 2", "the same two"],
+)
+def test_one_teacher_is_not_taken_for_several(logits):
+    assert np.isfinite(StandardDistillation().fit_transform(logits)).all()
 
 
 def test_one_row_of_one_teacher_says_too_little():
@@ -130,6 +203,14 @@ def test_bad_numbers_are_not_those_of_x(calibrate, bad, what):
     broken[3, 2] = bad
     with pytest.raises(ValueError, match=f"^The array of answers contains {what}, first in row 3, column 2"):
         distilled(broken, calibrate)
+
+
+@pytest.mark.parametrize("call", [distilled, report_of, agreement_of])
+def test_infinity_is_told_among_numbers_that_are_not_negative(call):
+    broken = P + 0.1
+    broken[0, 2] = np.inf  # the first row is always among those looked at
+    with pytest.raises(ValueError, match="contains infinity, first in row 0, column 2"):
+        call(broken)
 
 
 def test_lists_and_frames_are_welcome():

@@ -340,5 +340,8 @@ def test_catboost_says_what_makes_it_faster(monkeypatch):
         40, 4, n_informative=4, n_redundant=0, n_classes=3, n_clusters_per_class=1, random_state=0
     )
     monkeypatch.setattr("sklearn_uhc.students.catboost.find_spec", lambda name: None)
-    with pytest.warns(UserWarning, match="pip install numba"):
-        SoftLabelClassifier(cat(iterations=1, learning_rate=0.1)).fit(X, 0.7 * np.eye(3)[y] + 0.1)
+    student = cat(iterations=1, learning_rate=0.1)
+    for model in (student, make_pipeline(student)):
+        with pytest.warns(UserWarning, match="pip install numba") as told:
+            SoftLabelClassifier(model).fit(X, 0.7 * np.eye(3)[y] + 0.1)
+        assert [warning.filename for warning in told] == [__file__]

@@ -129,8 +129,10 @@ def test_automatic_early_stopping_is_switched_off(data, soft):
 
 def test_copies_stay_within_the_working_memory(data, soft):
     X, y = data
-    with sklearn.config_context(working_memory=0.015), pytest.warns(UserWarning, match="more than working_memory"):
+    few = sklearn.config_context(working_memory=0.015)
+    with few, pytest.warns(UserWarning, match="more than working_memory") as told:
         clf = SoftLabelClassifier(GaussianNB(), random_state=0).fit(X, soft)
+    assert [warning.filename for warning in told] == [__file__]
     whole = SoftLabelClassifier(GaussianNB()).fit(X, soft)
     np.testing.assert_allclose(clf.estimator_.theta_, whole.estimator_.theta_, atol=0.3)
     assert clf.score(X, y) > 0.7

@@ -8,6 +8,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
 
 from sklearn_uhc import SoftLabelClassifier
 from sklearn_uhc.students.logistic import SoftLogisticLoss
@@ -98,5 +99,8 @@ def test_penalties_that_it_cannot_express_are_replicated(data, soft):
 
 def test_logistic_regression_says_when_it_did_not_converge(data, soft):
     X, _ = data
-    with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations"):
-        SoftLabelClassifier(LogisticRegression(max_iter=2)).fit(X, soft)
+    student = LogisticRegression(max_iter=2)
+    for model in (student, make_pipeline(student)):
+        with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations") as told:
+            SoftLabelClassifier(model).fit(X, soft)
+        assert [warning.filename for warning in told] == [__file__]

@@ -121,6 +121,7 @@ def test_another_order_is_told_once_in_plain_words(given, kind):
     [
         ({0: [0, 1], 1: [1, 2]}, "class_lists must be a list with one list of classes per teacher, got {0:"),
         (5, "class_lists must be a list .* got 5"),
+        (iter([[0, 1], [1, 2]]), r"class_lists can be read only once, got .*: give list\(class_lists\)"),
         ([{0, 1}, {1, 2}], "Class list 0 must be an ordered list of classes, .* got {0, 1}"),
         ([3, None], "Class list 0 must be an ordered list of classes, .* got 3"),
     ],

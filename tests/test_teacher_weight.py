@@ -63,7 +63,9 @@ def test_weighted_ce_meets_its_certificate(Z):
     np.testing.assert_allclose(((P - restricted) * w[blocks.teacher_of]) @ blocks.to_class, 0, atol=1e-8)
 
 
-@pytest.mark.parametrize("weight", [[1, 2], [1, 1, 1, 0], [1, 1, 1, np.nan], [1, 1, 1, -1], "trust", [[1, 1, 1, 1]]])
+@pytest.mark.parametrize(
+    "weight", [[1, 2], [1, 1, 1, 0], [1, 1, 1, np.nan], [1, 1, 1, -1], "trust", [[1, 1, 1, 1]], []]
+)
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_wrong_weights(name, weight, Z):
     with pytest.raises(ValueError, match="teacher_weight"):

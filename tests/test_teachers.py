@@ -317,6 +317,22 @@ def test_lists_in_another_order_are_warned_of(iris):
         TeacherOutputs([teacher], class_lists=[[2, 1, 0]]).fit(X)
 
 
+def test_a_teacher_without_classes_of_its_own_is_named(iris):
+    X, y = iris
+
+    class Service:
+        classes_ = None
+
+        def predict_proba(self, X):
+            return np.full((len(X), 3), 1 / 3)
+
+    teachers = [Service(), GaussianNB().fit(X, y)]
+    outputs = TeacherOutputs(teachers, class_lists=[[2, 0, 1], None]).fit(X)
+    assert [labels.tolist() for labels in outputs.class_lists_] == [[2, 0, 1], [0, 1, 2]]
+    with pytest.raises(ValueError, match=r"teacher 0 \(Service\) has no classes_: name its classes"):
+        TeacherOutputs(teachers).fit(X)
+
+
 def test_odd_teachers_do_not_break_the_representation():
     for teachers in (None, np.array([LinearTeacher().fit(None)], dtype=object)):
         assert "TeacherOutputs" in TeacherOutputs(teachers)._repr_html_()

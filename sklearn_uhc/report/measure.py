@@ -135,13 +135,14 @@ def _answers(teachers: Any, X: Any, log_p: Any, class_lists: Any, names: Any) ->
 
 
 def _merge(answers: Floats, space: LabelSpace) -> Floats:
-    """Merge; that the class lists do not connect, or a teacher answers nothing, is said in the report."""
+    """Merge; that class lists do not connect, names look alike or a teacher is mute is said in the report."""
     if len(answers) == 0:
         return np.empty((0, space.n_classes))
     method = LogitFactorization(space.class_lists, temperature=1.0, abstain=True).set_output(transform="default")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The class lists do not connect")
         warnings.filterwarnings("ignore", message="None of the .* rows is answered")
+        warnings.filterwarnings("ignore", message="Names that differ")
         Q: Floats = method.fit_transform(answers)
     return Q
 

@@ -70,6 +70,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     teacher_weight: Sequence[float] | None = None
     abstain: bool = False
     verbose: int = 0
+    #: Parameters that must be positive numbers.
+    _positive: tuple[str, ...] = ("temperature",)
     #: Groups of classes that no teacher links get the same mean logit, which is warned of.
     _levels_groups = True
     #: Whether rows without any answer were warned of since `fit`: an ensemble would say so at every prediction.
@@ -183,9 +185,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         return np.asarray([str(label) for label in self.classes_], dtype=object)
 
     def _check_params(self) -> None:
-        for name in ("temperature", "lam", "tol", "max_iter"):
-            if hasattr(self, name):
-                check_positive(name, getattr(self, name), integer=name == "max_iter")
+        for name in self._positive:
+            check_positive(name, getattr(self, name), integer=name == "max_iter")
         check_flag("abstain", self.abstain)
         if self.teacher_weight is not None:
             check_weights(self.teacher_weight)
@@ -216,7 +217,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         if reset:
             self.label_space_ = space_of_answers(X, self.class_lists, getattr(self, "feature_names_in_", None))
         check_answers(X, self.label_space_.blocks, bool(self.abstain))
-        refuse_probabilities(X, self.label_space_)
+        if reset:  # later a row's answer must not depend on its batch
+            refuse_probabilities(X, self.label_space_)
         return X
 
     def _solve_all(self, X: Any, out: Any = None) -> Merged:

@@ -60,6 +60,8 @@ class CrossEntropyUnifier(SoftLabelMethod):
     array([[0.6667, 0.1667, 0.1667]])
     """
 
+    _positive = ("temperature", "tol", "max_iter")
+
     def __init__(
         self,
         class_lists: Sequence[Any] | None = None,

@@ -63,6 +63,8 @@ class ProbabilityFactorization(SoftLabelMethod):
     array([[0.6667, 0.1667, 0.1667]])
     """
 
+    _positive = ("temperature", "tol", "max_iter")
+
     def __init__(
         self,
         class_lists: Sequence[Any] | None = None,
@@ -151,6 +153,8 @@ class LogitFactorization(SoftLabelMethod):
     >>> LogitFactorization([["a", "b"], ["b", "c"]], temperature=1).fit_transform(log_p).round(4)
     array([[0.6667, 0.1667, 0.1667]])
     """
+
+    _positive = ("temperature", "lam", "tol", "max_iter")
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from typing import Any
 import catboost
 import numpy as np
 
+from sklearn_uhc._notes import warn_user
 from sklearn_uhc.students.direct import refuse
 from sklearn_uhc.students.soft_data import SoftData
 
@@ -142,9 +143,7 @@ def _learning_rate(estimator: Any, data: SoftData) -> float:
 
 def _warn_without_numba() -> None:
     if find_spec("numba") is None:
-        warnings.warn(
+        warn_user(
             "CatBoost computes the soft cross-entropy row by row in Python: several times faster with numba installed "
             "(pip install numba).",
-            UserWarning,
-            stacklevel=7,
         )

@@ -7,7 +7,6 @@ With two classes W is one row, the logit of the second class, as in scikit-learn
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import validate_data
 
+from sklearn_uhc._notes import warn_user
 from sklearn_uhc.students.soft_data import SoftData
 
 
@@ -44,11 +44,10 @@ def fit(estimator: Any, data: SoftData) -> Any:
     options = {"maxiter": estimator.max_iter, "gtol": estimator.tol, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
     found = minimize(loss, loss.start(), jac=True, method="L-BFGS-B", options=options)
     if not found.success:
-        warnings.warn(
+        warn_user(
             f"LogisticRegression on soft labels stopped after {found.nit} iterations: {found.message}. Raise max_iter, "
             "or scale the features (StandardScaler).",
             ConvergenceWarning,
-            stacklevel=6,
         )
     estimator.coef_, estimator.intercept_ = loss.unpack(found.x)
     estimator.classes_, estimator.n_iter_ = data.classes, np.array([found.nit], dtype=np.int32)

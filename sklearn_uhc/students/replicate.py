@@ -9,7 +9,6 @@ expected loss as it is.
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any
 
@@ -21,6 +20,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from sklearn_uhc._notes import warn_user
 from sklearn_uhc._response import log_proba
 from sklearn_uhc._rows import row_bytes, take_rows
 from sklearn_uhc.students.soft_data import SoftData
@@ -145,13 +145,11 @@ def replicate(
     total = weights.sum(axis=1, keepdims=True)
     weights /= np.where(total > 0, total, 1.0)
     if most is not None and np.count_nonzero(weights) > most:
-        warnings.warn(
+        warn_user(
             f"The soft labels stand for {np.count_nonzero(weights)} weighted copies of rows, more than working_memory "
             f"holds: about {most} of them are drawn by their weight. A forest, a booster, LogisticRegression or "
             "nearest neighbours learn from soft labels without copies; sklearn.set_config(working_memory=...) allows "
             "for more.",
-            UserWarning,
-            stacklevel=7,
         )
         weights = thin_out(weights, most, check_random_state(rng))
     if sample_weight is not None:

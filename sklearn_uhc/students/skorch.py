@@ -8,7 +8,6 @@ reports, of which there is none by direct backpropagation.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -27,6 +26,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from sklearn_uhc._device import module_input, resolve_device
+from sklearn_uhc._notes import warn_user
 from sklearn_uhc._rows import count_rows, is_dataset
 from sklearn_uhc.students.net_validation import Validation, set_scores, with_answers, with_class_numbers
 from sklearn_uhc.students.soft_data import SoftData
@@ -232,11 +232,9 @@ def _prepare(net: Any, X: Any, classes: NDArray[Any]) -> bool:
         net.set_params(device=resolve_device("auto"))
     set_by_user = [name for name in net.get_params(deep=False) if name.startswith("criterion__")]
     if net.criterion not in (nn.NLLLoss, nn.CrossEntropyLoss, SoftTargetLoss, StudentLoss) or set_by_user:
-        warnings.warn(
+        warn_user(
             f"The criterion of {type(net).__name__} is replaced by the loss on soft labels, together with "
             f"{set_by_user or 'its settings'}. Weigh classes or rows in the soft labels or with sample_weight.",
-            UserWarning,
-            stacklevel=6,
         )
     split = net.train_split
     if isinstance(split, ValidSplit) and split.stratified:

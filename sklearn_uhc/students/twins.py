@@ -33,6 +33,7 @@ from sklearn.tree import (
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from sklearn_uhc._notes import warn_user
 from sklearn_uhc.students.soft_data import SoftData
 
 TWINS = {
@@ -96,11 +97,9 @@ def regressor_twin(classifier: Any, n_classes: int) -> Any:
     default = type(classifier)().get_params(deep=False)
     criterion = given.pop("criterion", "gini")
     if criterion != "gini":
-        warnings.warn(
+        warn_user(
             f"criterion={criterion!r} of {type(classifier).__name__} has no counterpart on soft labels; its "
             "regressor twin grows trees with squared error, which is the Gini criterion there.",
-            UserWarning,
-            stacklevel=4,
         )
     if given.get("monotonic_cst") is not None and n_classes > 2:
         raise ValueError("monotonic_cst is for two classes only, here as in scikit-learn's own trees.")

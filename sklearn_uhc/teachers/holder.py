@@ -104,7 +104,9 @@ def _class_list(i: int, teacher: Any, labels: Any) -> Any:
 def warn_if_reordered(teachers: Sequence[Any], space: LabelSpace) -> None:
     """Warn of class lists that hold a teacher's own classes in another order, which may be a mistake."""
     for i, (teacher, names) in enumerate(zip(teachers, space.class_lists, strict=True)):
-        own = np.asarray(getattr(teacher, "classes_", names)).tolist()
+        if getattr(teacher, "classes_", None) is None:
+            continue
+        own = np.asarray(teacher.classes_).tolist()
         if own != names.tolist() and set(own) == set(names.tolist()):
             warn_user(
                 f"class_lists[{i}] holds the classes of {teacher_name(i, teacher)} in another order. It renames its "

@@ -62,8 +62,9 @@ def test_a_replaced_criterion_is_warned_of(images, soft):
         {"criterion": nn.MultiMarginLoss},
         {"criterion__label_smoothing": 0.5, "criterion": nn.CrossEntropyLoss},
     ):
-        with pytest.warns(UserWarning, match="criterion of NeuralNetClassifier is replaced"):
+        with pytest.warns(UserWarning, match="criterion of NeuralNetClassifier is replaced") as told:
             SoftLabelClassifier(net(max_epochs=1, **params)).fit(X[:100], soft[:100])
+        assert [warning.filename for warning in told] == [__file__]
 
 
 @pytest.mark.usefixtures("few_steps")
