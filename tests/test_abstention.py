@@ -334,7 +334,7 @@ def test_a_hole_in_the_first_column_of_every_teacher_is_not_silence():
     log_p = random_outputs(np.random.default_rng(30), lists, 20)
     log_p[:, [0, 3]] = np.nan
     clf = HeterogeneousDistiller(None, KNeighborsClassifier(3), class_lists=lists, abstain=True)
-    with pytest.raises(ValueError, match="row 0, column 0 .teacher 0"):
+    with pytest.raises(ValueError, match=r"row 0, column 0 .teacher 0"):
         clf.fit(np.zeros((20, 1)), log_p=log_p)
 
 
