@@ -141,7 +141,9 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             if self.teachers is not None:
                 warn_if_reordered(self.teachers, self.label_space_)
             log_p = check_given(log_p, self.label_space_, count_rows(X))
-            log_p = log_p.to_numpy() if hasattr(log_p, "to_numpy") else log_p
+            if hasattr(log_p, "to_numpy"):  # a frame, perhaps of objects; the method need not know its names
+                values = log_p.to_numpy()
+                log_p = values if values.dtype.kind == "f" else values.astype(float)
             self.teacher_outputs_ = None
         return log_p
 
