@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
@@ -100,12 +101,14 @@ class LogitFit:
         Z = xp.astype(self.Z, xp.float32)
         V = xp.ones((len(self), blocks.M.shape[0]), dtype=Z.dtype, device=device(Z))
         C = 0 * V
-        for _ in range(min(PAPER_SWEEPS, self.sweeps)):
-            U, V, C = paper_sweep(Z, V, C, self.lam, blocks)
-        onward = 0 * V
-        for k in range(self.sweeps - PAPER_SWEEPS):
-            last, (U, V) = V, balanced_sweep(Z, U, xp.clip(V + onward, 0.0, None), self.lam, blocks)
-            onward = MOMENTUM * (V - last) if k else onward  # the first one also jumps to another scale
+        # In single precision OpenBLAS now and then reports an invalid value in products of finite matrices.
+        with np.errstate(invalid="ignore"):
+            for _ in range(min(PAPER_SWEEPS, self.sweeps)):
+                U, V, C = paper_sweep(Z, V, C, self.lam, blocks)
+            onward = 0 * V
+            for k in range(self.sweeps - PAPER_SWEEPS):
+                last, (U, V) = V, balanced_sweep(Z, U, xp.clip(V + onward, 0.0, None), self.lam, blocks)
+                onward = MOMENTUM * (V - last) if k else onward  # the first one also jumps to another scale
         return xp.astype(V, self.Z.dtype)
 
     def best_u(self, V: Array) -> Array:
