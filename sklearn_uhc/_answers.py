@@ -94,7 +94,10 @@ def _compare_names(names: Any, space: LabelSpace) -> None:
 
 
 def check_given(log_p: Any, space: LabelSpace, n: int | None = None) -> Any:
-    """Check form, names and kind of answers that were computed before; NaN and infinity are left to `check_answers`."""
+    """Check form, names and kind of answers that were computed before, and return them without names.
+
+    NaN and infinity are left to `check_answers`.
+    """
     if issparse(log_p):
         raise TypeError("log_p is sparse, but every class has a log-probability: pass log_p.toarray().")
     if isinstance(log_p, (list, tuple)):
@@ -112,6 +115,9 @@ def check_given(log_p: Any, space: LabelSpace, n: int | None = None) -> Any:
         )
     if (names := _get_feature_names(log_p)) is not None:
         _compare_names(names, space)
+    if hasattr(log_p, "to_numpy"):  # a frame, perhaps of objects
+        values = log_p.to_numpy()
+        log_p = values if values.dtype.kind == "f" else values.astype(float)
     refuse_probabilities(log_p, space, name="log_p")
     return log_p
 

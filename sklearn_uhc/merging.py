@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from sklearn_uhc._answers import check_flag, check_given, check_weights, to_numpy
+from sklearn_uhc._answers import check_flag, check_given, check_weights, silent_teachers, to_numpy
 from sklearn_uhc._diagram import Block, merge_block
 from sklearn_uhc._notes import warn_user
 from sklearn_uhc._rows import check_row_weights, count_rows
@@ -60,10 +60,14 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
         """Learn the teachers' temperatures and weights, as far as that is wanted, and apply the temperatures."""
         self.calibrator_ = None
         by_agreement = isinstance(self.teacher_weight, str)
-        wanted = not isinstance(self.calibrate, (bool, np.bool_)) or bool(self.calibrate)
-        if not wanted and not by_agreement:
+        wanted = self._make_calibrator()
+        if wanted is None and not by_agreement:
             return log_p
-        calibrator = self._make_calibrator().fit(log_p)
+        calibrator = TeacherCalibrator() if wanted is None else wanted
+        if self.method_.teacher_weight is not None:
+            calibrator.set_params(teacher_weight=self.method_.teacher_weight)
+        calibrator.set_params(class_lists=self.label_space_.class_lists, abstain=self.method_.abstain)
+        calibrator.set_output(transform="default").fit(log_p)
         if by_agreement:
             self.method_.set_params(teacher_weight=calibrator.weights_)
             if not calibrator.comparable_.any():
@@ -71,9 +75,7 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
                     'teacher_weight="agreement" cannot tell a broken teacher here, weights stay as they are: it takes '
                     "three teachers or more whose lists share two classes and overlap enough, and ten rows."
                 )
-        if not wanted:
-            return log_p
-        self.calibrator_ = calibrator
+        self.calibrator_ = wanted
         return self._tempered(log_p)
 
     def _tempered(self, log_p: Any) -> Any:
@@ -82,17 +84,13 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             return log_p
         return self.calibrator_.transform(log_p)
 
-    def _make_calibrator(self) -> TeacherCalibrator:
-        """Return the calibrator, not fitted yet; True means whatever the overlap of the lists."""
+    def _make_calibrator(self) -> TeacherCalibrator | None:
+        """Return the calibrator, not fitted yet, if one is wanted; True means whatever the overlap of the lists."""
         if isinstance(self.calibrate, TeacherCalibrator):
-            calibrator = clone(self.calibrate)
-        else:
-            forced = isinstance(self.calibrate, (bool, np.bool_)) and bool(self.calibrate)
-            calibrator = TeacherCalibrator(min_overlap=0.0) if forced else TeacherCalibrator()
-        if self.method_.teacher_weight is not None:
-            calibrator.set_params(teacher_weight=self.method_.teacher_weight)
-        calibrator.set_params(class_lists=self.label_space_.class_lists, abstain=self.method_.abstain)
-        return calibrator.set_output(transform="default")
+            return clone(self.calibrate)
+        if isinstance(self.calibrate, str):
+            return TeacherCalibrator()
+        return TeacherCalibrator(min_overlap=0.0) if self.calibrate else None
 
     def _row_weights(self, sample_weight: NDArray[Any] | None) -> NDArray[Any] | None:
         """Take the weight from rows for which no teacher answers."""
@@ -141,9 +139,6 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             if self.teachers is not None:
                 warn_if_reordered(self.teachers, self.label_space_)
             log_p = check_given(log_p, self.label_space_, count_rows(X))
-            if hasattr(log_p, "to_numpy"):  # a frame, perhaps of objects; the method need not know its names
-                values = log_p.to_numpy()
-                log_p = values if values.dtype.kind == "f" else values.astype(float)
             self.teacher_outputs_ = None
         return log_p
 
@@ -225,9 +220,9 @@ class TeacherMerger(TeacherHolder, ClassifierMixin):
             method.set_params(temperature=self.temperature)
         student = {"student": self.student} if hasattr(self, "student") else {}
         # Before fit, "auto" has not been decided: what is certain is shown.
-        calibrator = getattr(self, "calibrator_", self.calibrate)
-        calibrator = TeacherCalibrator() if calibrator is True else calibrator
-        calibration = {"calibration": calibrator} if isinstance(calibrator, TeacherCalibrator) else {}
+        certain = None if isinstance(self.calibrate, str) else self._make_calibrator()
+        calibrator = getattr(self, "calibrator_", certain)
+        calibration = {} if calibrator is None else {"calibration": calibrator}
         return merge_block(teachers, lists, {**calibration, "method": method, **student})
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -303,6 +298,4 @@ def _is_missing(label: Any) -> bool:
 
 def answered_rows(log_p: Any, space: LabelSpace) -> NDArray[np.bool_]:
     """Return (n,): whether any teacher answers for a row."""
-    first = to_numpy(log_p[:, [block.start for block in space.blocks]])  # who is silent is so about all its classes
-    answered: NDArray[np.bool_] = ~np.isnan(first).all(axis=1)
-    return answered
+    return np.asarray(~silent_teachers(log_p, space.blocks).all(axis=1))
