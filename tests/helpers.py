@@ -48,6 +48,18 @@ class LinearTeacher(ClassifierMixin, BaseEstimator):
         return tags
 
 
+class Meeting(LinearTeacher):
+    """A teacher that answers once as many are being asked as its gate, a threading.Barrier, waits for."""
+
+    def __init__(self, classes, seed, gate):
+        super().__init__(classes, seed)
+        self.gate = gate
+
+    def predict_log_proba(self, X):
+        self.gate.wait()
+        return super().predict_log_proba(X)
+
+
 def linear_teachers(class_lists):
     return [LinearTeacher(tuple(labels), seed).fit(None) for seed, labels in enumerate(class_lists)]
 

@@ -53,19 +53,21 @@ def answers():
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
+@pytest.mark.parametrize("weight", [None, np.array([5.0, 0.3, 2.0, 1.0])], ids=["alike", "weighted"])
 @pytest.mark.filterwarnings("ignore:The class lists do not connect")
-def test_a_silent_teacher_is_left_out_for_that_row(name, answers):
+def test_a_silent_teacher_is_left_out_for_that_row(name, weight, answers):
     """Row by row the same as the method for the teachers that speak, as far as they determine the classes."""
     Z, quiet = answers
     with pytest.warns(UserWarning, match="No teacher answers for 1 of 60 rows"):
-        Q = make_method(name, LISTS, abstain=True).fit_transform(Z)
+        Q = make_method(name, LISTS, abstain=True, teacher_weight=weight).fit_transform(Z)
     np.testing.assert_allclose(Q.sum(axis=1), 1)
     np.testing.assert_allclose(Q[0], 0.2)
     for row in range(1, 60):
         speaking = np.flatnonzero(~quiet[row])
         part = LabelSpace([LISTS[i] for i in speaking])
         z = np.concatenate([Z[row, SPACE.blocks[i]] for i in speaking])
-        alone = make_method(name, part.class_lists).fit_transform(z[None])[0]
+        own = None if weight is None else weight[speaking]
+        alone = make_method(name, part.class_lists, teacher_weight=own).fit_transform(z[None])[0]
         classes = np.searchsorted(SPACE.classes, part.classes)
         np.testing.assert_allclose(Q[row, classes] / Q[row, classes].sum(), alone, atol=1e-6)
         unanswered = np.setdiff1d(np.arange(5), classes)

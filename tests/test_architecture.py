@@ -1,39 +1,28 @@
 """Imports point inward only, and `import sklearn_uhc` stays light."""
 
 import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
 
 import sklearn_uhc
 
+#: Files and folders of the package, from the innermost ring outwards.
+RINGS = [
+    ["label_space", "solvers", "_answers", "_rows", "_response", "_progress", "_notes", "_device", "_diagram"],
+    ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "losses"],
+    ["merging", "distiller", "ensemble", "report", "plots"],
+    ["__init__"],
+]
+#: Rings whose parts may import each other.
+OPEN = (0, 2)
 ROOT = Path(sklearn_uhc.__file__).parent
-RINGS = {
-    "_answers": 0,
-    "_device": 0,
-    "_diagram": 0,
-    "_notes": 0,
-    "_progress": 0,
-    "_response": 0,
-    "_rows": 0,
-    "label_space": 0,
-    "solvers": 0,
-    "balance": 1,
-    "calibration": 1,
-    "losses": 1,
-    "metrics": 1,
-    "soft_labels": 1,
-    "students": 1,
-    "teachers": 1,
-    "merging": 2,
-    "distiller": 2,
-    "ensemble": 2,
-    "report": 2,
-    "plots": 2,
-    "__init__": 3,
-}
+RING_OF = {part: ring for ring, parts in enumerate(RINGS) for part in parts}
 OPTIONAL = ["torch", "skorch", "lightgbm", "xgboost", "catboost", "onnxruntime", "dask", "matplotlib", "pandas", "tqdm"]
 MODULES = sorted(ROOT.rglob("*.py"))
 
@@ -42,28 +31,95 @@ def part_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imports(path: Path):
-    for node in ast.walk(ast.parse(path.read_text())):
+def imports(source: str, package: str) -> Iterator[str]:
+    """Yield the full names of all that a file of `package` imports, wherever it does so and in whatever form."""
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args:
+            function = getattr(node.func, "attr", getattr(node.func, "id", None))
+            name = node.args[0].values[0] if isinstance(node.args[0], ast.JoinedStr) else node.args[0]
+            if function in ("import_module", "__import__") and isinstance(name, ast.Constant):
+                yield resolve_name(str(name.value), package)
+
+
+def imported_parts(source: str, path: Path) -> Iterator[str]:
+    """Yield the parts of our package that a file imports; names that only the package has are of its `__init__`."""
+    package = ".".join(("sklearn_uhc", *path.relative_to(ROOT).parent.parts))
+    for name in imports(source, package):
+        first, _, rest = name.partition(".")
+        if first == "sklearn_uhc":
+            part = rest.split(".")[0]
+            yield part if part in RING_OF else "__init__"
+
+
+def outward(source: str, path: Path) -> list[str]:
+    """Return the parts that a file must not import, but does."""
+    own = part_of(path)
+
+    def allowed(other: str) -> bool:
+        inward = RING_OF[other] < RING_OF[own]
+        return other == own or inward or (RING_OF[other] == RING_OF[own] and RING_OF[own] in OPEN)
+
+    return [other for other in imported_parts(source, path) if not allowed(other)]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_imports_point_inward(path):
-    own = part_of(path)
-    for module in imports(path):
-        if module.startswith("sklearn_uhc."):
-            other = module.split(".")[1]
-            same_part = other == own
-            inward = RINGS[other] < RINGS[own] or (RINGS[other] == RINGS[own] and RINGS[own] in (0, 2))
-            assert same_part or inward, f"{path.name} imports {module}: ring {RINGS[own]} to ring {RINGS[other]}"
+    assert outward(path.read_text(), path) == []
+
+
+def test_every_part_has_a_ring_and_the_docs_show_it():
+    assert {part_of(path) for path in MODULES} == set(RING_OF)
+    page = (ROOT.parent / "docs" / "architecture.md").read_text()
+    shown = [line.split()[2:] for line in re.findall(r"^ring \d {3}.*$", page, re.MULTILINE)]
+    assert [[name.rstrip("/") for name in names] for names in shown] == RINGS
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import sklearn_uhc.students",
+        "import numpy, sklearn_uhc.students.twins as twins",
+        "from sklearn_uhc import students",
+        "from sklearn_uhc import label_space, students as s",
+        "from sklearn_uhc.students import SoftLabelClassifier",
+        "from . import students",
+        "from .students.twins import TwinStrategy",
+        "def later():\n    from sklearn_uhc import students",
+        "if TYPE_CHECKING:\n    from sklearn_uhc import students",
+        "import_module('sklearn_uhc.students')",
+        "importlib.import_module(f'sklearn_uhc.students.{name}')",
+        "importlib.import_module('.students', __package__)",
+        "__import__('sklearn_uhc.students')",
+    ],
+)
+def test_an_import_of_a_neighbour_is_found_in_every_form(source):
+    assert outward(source, ROOT / "balance.py") == ["students"]
+    assert outward(source, ROOT / "solvers.py") == ["students"]
+    assert outward(source, ROOT / "students.py") == []
+    assert outward(source, ROOT / "ensemble.py") == []
+
+
+def test_relative_imports_are_read_from_the_files_own_folder():
+    assert outward("from .. import students", ROOT / "soft_labels" / "ce.py") == ["students"]
+    assert outward("from ..students.twins import TwinStrategy", ROOT / "soft_labels" / "ce.py") == ["students"]
+    assert outward("from . import students\nfrom .base import Merged", ROOT / "soft_labels" / "ce.py") == []
+
+
+@pytest.mark.parametrize("source", ["import sklearn_uhc", "from sklearn_uhc import UnifiedEnsemble", "from . import *"])
+def test_nothing_inside_imports_the_package_itself(source):
+    for part in ("label_space", "balance", "distiller"):
+        assert outward(source, ROOT / f"{part}.py") == ["__init__"]
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) == "solvers"], ids=lambda p: p.name)
 def test_solvers_know_neither_sklearn_nor_warnings(path):
-    assert not [m for m in imports(path) if m.split(".")[0] in ("sklearn", "warnings", "joblib")]
+    found = {name.split(".")[0] for name in imports(path.read_text(), "sklearn_uhc.solvers")}
+    assert found.isdisjoint({"sklearn", "warnings", "joblib"})
 
 
 def test_import_brings_no_optional_package_in():

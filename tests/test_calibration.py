@@ -263,6 +263,34 @@ def test_silent_teachers_stay_silent_and_the_others_are_compared_without_them():
         TeacherCalibrator(LISTS).fit(X)
 
 
+def test_a_teacher_that_never_answers_takes_its_weight_along():
+    X = tempered(np.random.default_rng(25), LISTS, np.array([0.0, 1.0, -0.5, 0.3, 0.0]))
+    weight = [100.0, 1.0, 30.0, 0.1, 2.0]
+    expected = TeacherCalibrator(LISTS[1:], teacher_weight=weight[1:]).fit(X[:, 4:]).temperatures_
+    X[:, :4] = np.nan
+    found = TeacherCalibrator(LISTS, teacher_weight=weight, abstain=True).fit(X).temperatures_
+    np.testing.assert_allclose(found[1:], expected, rtol=1e-9)
+    assert np.abs(np.log(expected)).max() > 0.3
+
+
+def test_the_most_frequent_patterns_of_silence_are_looked_at_alone():
+    """Each pattern needs matrices of its own: however many the rows have, no more than some are made."""
+    lists = [[0, 1, 2]] * 9
+    X = tempered(np.random.default_rng(26), lists, np.linspace(-1, 1, 9), n=650)
+    quiet = np.array([[pattern >> i & 1 for i in range(9)] for pattern in range(1, 201)], dtype=bool)
+    pattern_of = np.r_[np.repeat(np.arange(150), 4), np.arange(150, 200)]  # 150 of four rows, 50 of one
+    X[np.repeat(quiet[pattern_of], 3, axis=1)] = np.nan
+
+    def temperatures(loud, factor):
+        changed = X.copy()
+        changed[loud, :3] *= factor
+        return TeacherCalibrator(lists, abstain=True).fit(changed).temperatures_
+
+    expected = temperatures(slice(0), 1)
+    np.testing.assert_array_equal(temperatures(slice(600, None), 5), expected)
+    assert np.abs(np.log(temperatures(slice(600), 5) / expected)).max() > 0.3
+
+
 def test_precision_tensors_and_names():
     torch = pytest.importorskip("torch")
     X = tempered(np.random.default_rng(9), LISTS, np.array([0.0, 1.0, -0.5, 0.3, 0.0]))

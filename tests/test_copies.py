@@ -11,6 +11,8 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc import SoftLabelClassifier
@@ -74,6 +76,33 @@ def test_labels_drawn_from_soft_labels(data, soft):
     assert (weighted.predict(X) == 2).mean() > (y == 2).mean()
     one_hot = student.fit(X, np.eye(4)[y]).predict_proba(X)
     np.testing.assert_allclose(one_hot, LinearDiscriminantAnalysis().fit(X, y).predict_proba(X))
+
+
+def test_a_pipeline_draws_with_the_random_state_of_its_student(data, soft):
+    X, _ = data
+    lda = LinearDiscriminantAnalysis()
+
+    def drawn(model, seed):
+        return SoftLabelClassifier(model, strategy="sample", random_state=seed).fit(X, soft).predict_proba(X)
+
+    alone, other = drawn(lda, 0), drawn(lda, 1)
+    np.testing.assert_allclose(drawn(make_pipeline(FunctionTransformer(), lda), 0), alone)
+    inner = SoftLabelClassifier(lda, strategy="sample", random_state=0)  # its own settings win
+    np.testing.assert_allclose(drawn(make_pipeline(inner), 1), alone)
+    assert np.abs(alone - other).max() > 0.01
+
+
+@STOPS
+def test_a_pipeline_stops_early_by_the_same_share_of_rows(data, soft):
+    X, _ = data
+    student = HistGradientBoostingClassifier(max_iter=5, early_stopping=True, random_state=0)
+
+    def fitted(model, share):
+        return SoftLabelClassifier(model, random_state=0, validation_fraction=share).fit(X, soft).predict_proba(X)
+
+    alone = fitted(student, 0.5)
+    np.testing.assert_allclose(fitted(make_pipeline(FunctionTransformer(), student), 0.5), alone)
+    assert np.abs(alone - fitted(student, 0.1)).max() > 0.01
 
 
 def test_drawing_follows_the_probabilities():

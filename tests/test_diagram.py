@@ -43,17 +43,21 @@ def test_diagram_of_many_teachers_counts_the_rest():
 
 
 @pytest.mark.parametrize(
-    "clf",
+    ("clf", "drawn"),
     [
-        HeterogeneousDistiller(None, LogisticRegression(), class_lists=[["a", "b"]]),
-        HeterogeneousDistiller([LinearTeacher()], LogisticRegression()),
-        HeterogeneousDistiller(None, LogisticRegression()),
-        HeterogeneousDistiller([LogisticRegression()], None, method="nonsense"),
-        HeterogeneousDistiller([object()], LogisticRegression(), class_lists=[None, None]),
+        (HeterogeneousDistiller(None, LogisticRegression(), class_lists=[["a", "b"]]), "teacher 0: a, b"),
+        (
+            HeterogeneousDistiller([LinearTeacher()], LogisticRegression()),
+            "classes unknown: name them with class_lists",
+        ),
+        (HeterogeneousDistiller(None, LogisticRegression()), ">student<"),
     ],
+    ids=["answers to come", "unfitted teacher", "nobody"],
 )
-def test_diagram_of_what_cannot_be_fitted_is_still_drawn(clf):
-    assert "HeterogeneousDistiller" in estimator_html_repr(clf)
+def test_diagram_of_what_cannot_be_fitted_yet_shows_what_is_known(clf, drawn):
+    """None of this is in the plain text that scikit-learn falls back to."""
+    assert drawn in estimator_html_repr(clf)
+    assert drawn not in str(clf)
 
 
 @pytest.mark.parametrize(

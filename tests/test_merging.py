@@ -1,5 +1,8 @@
 """What the distiller and the ensemble check before and while they merge."""
 
+from functools import partial
+from threading import Barrier, BrokenBarrierError
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +16,7 @@ from sklearn_uhc import (
     TeacherOutputs,
     UnifiedEnsemble,
 )
-from tests.helpers import linear_teachers
+from tests.helpers import Meeting, linear_teachers
 
 LISTS = [[0, 1, 2], [1, 2, 3], [0, 3, 4], [2, 4]]
 X = np.random.default_rng(0).normal(size=(60, 3))
@@ -32,6 +35,21 @@ def test_numpys_truth_values_count_as_pythons():
             assert (found.class_weight_ is None) == (expected.class_weight_ is None)
             np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
     assert merged(calibrate=np.False_).fit(X).calibrator_ is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [TeacherOutputs, UnifiedEnsemble, partial(HeterogeneousDistiller, student=KNeighborsClassifier(3))],
+    ids=["outputs", "ensemble", "distiller"],
+)
+def test_n_jobs_teachers_answer_at_the_same_time(make):
+    def fit(n_jobs, timeout):
+        gate = Barrier(2, timeout=timeout)
+        return make([Meeting((0, 1, 2), seed, gate).fit(None) for seed in (0, 1)], n_jobs=n_jobs).fit(X)
+
+    fit(n_jobs=2, timeout=60)
+    with pytest.raises(BrokenBarrierError):  # one after the other, the first waits in vain
+        fit(n_jobs=None, timeout=0.1)
 
 
 class Untouched:

@@ -3,9 +3,11 @@
 import subprocess
 import sys
 import warnings
+from threading import Barrier
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -28,7 +30,7 @@ from sklearn_uhc import (
     pairwise_agreement,
 )
 from sklearn_uhc.teachers.holder import kind_of_teacher
-from tests.helpers import LinearTeacher, linear_teachers, random_outputs
+from tests.helpers import LinearTeacher, Meeting, linear_teachers, random_outputs
 
 plt = pytest.importorskip("matplotlib.pyplot")
 LISTS = [["ant", "bee", "cat"], ["bee", "cat", "dog"], ["cat", "dog", "ant"]]
@@ -368,6 +370,13 @@ def test_curve_of_an_estimator(X):
     assert display.ax_.get_xscale() == "log"
     search = GridSearchCV(clf, {"temperature": [1, 3, 10]}, cv=2).fit(X)
     np.testing.assert_allclose(display.lines_[0].get_ydata(), search.cv_results_["mean_test_score"])
+
+
+def test_curve_of_an_estimator_is_made_by_n_jobs(X):
+    clf = UnifiedEnsemble([Meeting(("ant", "bee"), 0, Barrier(2, timeout=60)).fit(None)])
+    with parallel_config(backend="threading"):  # the two folds are fitted at the same time, or wait in vain
+        display = DistillationCurveDisplay.from_estimator(clf, X, param_range=[3], cv=2, n_jobs=2)
+    assert np.isfinite(display.scores).all()
 
 
 def test_curve_over_names_and_from_plain_numbers():

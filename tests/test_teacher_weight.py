@@ -146,6 +146,24 @@ def test_calibration_stands_between_teachers_and_method(estimator):
         estimator(teachers, calibrate="always").fit(X)
 
 
+def test_calibrate_true_does_not_ask_whether_the_lists_overlap():
+    """A triangle of pairs leaves one comparison for three teachers: "auto" leaves them as they are."""
+    lists = [[0, 1], [1, 2], [0, 2]]
+    log_p = random_outputs(np.random.default_rng(14), lists, 400, spread=2.0, noise=0.2) * np.repeat([3, 1, 1], 2)
+
+    def soft_labels(calibrate):
+        clf = HeterogeneousDistiller(
+            None, forest(), class_lists=lists, calibrate=calibrate, method="ce", store_soft_labels=True
+        )
+        return clf.fit(np.zeros((400, 1)), log_p=log_p).soft_labels_
+
+    method = make_method("ce", lists)
+    calibrated = method.fit_transform(TeacherCalibrator(lists, min_overlap=0).fit_transform(log_p))
+    np.testing.assert_allclose(soft_labels(True), calibrated, atol=1e-7)
+    np.testing.assert_allclose(soft_labels("auto"), method.fit_transform(log_p), atol=1e-7)
+    assert np.abs(soft_labels(True) - soft_labels("auto")).max() > 0.1
+
+
 def test_ensemble_predicts_with_the_temperatures_of_fit():
     X = np.random.default_rng(5).normal(size=(100, 3))
     teachers = linear_teachers([[0, 1, 2], [1, 2, 0], [0, 2, 1]])

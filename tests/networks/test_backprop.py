@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -14,6 +15,8 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier
+from sklearn_uhc.losses import LogitFactorizationLoss
+from tests.helpers import linear_teachers
 from tests.networks.helpers import Images, net
 
 
@@ -61,6 +64,23 @@ def test_backpropagation_through_a_pipeline_a_bare_module_and_a_search(flat, ima
     bare = HeterogeneousDistiller(models, nn.Linear(64, 10), backprop=True)
     search = GridSearchCV(bare, {"temperature": [1, 3], "backprop": [True, False]}, cv=2).fit(flat[600:], y[600:])
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_mf_lu_answers_on_the_scale_of_its_teachers():
+    """What MF-LU calls u has a scale of its own: the mean of v over the transfer set brings it to the teachers'."""
+    lists = [[0, 1, 2], [1, 2, 3], [0, 2, 3]]
+    X = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    log_p = 3 * np.hstack([teacher.predict_log_proba(X) for teacher in linear_teachers(lists)])
+    torch.manual_seed(0)
+    student = SoftLabelClassifier(nn.Linear(8, 4), random_state=0)
+    clf = HeterogeneousDistiller(None, student, class_lists=lists, method="mf_lu", calibrate=False, backprop=True)
+    clf.fit(X, log_p=log_p)
+    logits = clf.student_.estimator_.forward(X)
+    scales = LogitFactorizationLoss(lists, scale="free").scales(logits, torch.as_tensor(log_p))
+    expected = torch.softmax(scales.mean() * logits, dim=1).numpy()
+    np.testing.assert_allclose(clf.predict_proba(X), expected, atol=1e-5)
+    assert np.abs(expected - torch.softmax(logits, dim=1).numpy()).max() > 0.3
 
 
 @pytest.mark.parametrize(
