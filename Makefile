@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test slow gpu check format docs clean
+.PHONY: demo test slow gpu check format docs dist clean
 
 demo: $(VENV)/.plots  ## merge digits classifiers, print the scores, save demo.png
 	$(BIN)/python -m benchmarks.demo
@@ -26,12 +26,24 @@ check: $(VENV)/.dev  ## lint, format, types
 docs: $(VENV)/.docs  ## the documentation, into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
+dist: $(VENV)/.dev  ## wheel and sdist; the README runs with the wheel alone (plots apart), the sdist passes its tests
+	$(PIP) build twine
+	rm -rf dist build
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/alone
+	build/alone/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	sed '/Display/d' README.md > build/README.md
+	cd build && alone/bin/python -W error -m doctest -o NORMALIZE_WHITESPACE -o ELLIPSIS README.md
+	tar -xzf dist/*.tar.gz -C build
+	cd build/sklearn_uhc-* && $(abspath $(BIN))/python -m pytest -q -n 2 tests
+
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo.png docs/_build docs/auto_examples docs/generated
+	rm -rf $(VENV) demo.png dist build docs/_build docs/auto_examples docs/generated
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
