@@ -219,10 +219,10 @@ def patterns(silent: NDArray[np.bool_], space: LabelSpace) -> Iterator[Pattern]:
     for k, example in enumerate(np.unique(kind_of, return_index=True)[1]):
         if not silent[example].all():
             teachers = np.flatnonzero(~silent[example])
-            part = LabelSpace([space.class_lists[i].tolist() for i in teachers])
+            part = LabelSpace([space.class_lists[i] for i in teachers])
             columns = np.concatenate([np.arange(space.n_outputs)[space.blocks[i]] for i in teachers])
             rows = np.flatnonzero(kind_of == k)
-            yield Pattern(rows, teachers, part, columns, np.searchsorted(space.classes, part.classes))
+            yield Pattern(rows, teachers, part, columns, np.flatnonzero(space.mask[teachers].any(axis=0)))
 
 
 def check_positive(name: str, value: Any, integer: bool = False) -> None:

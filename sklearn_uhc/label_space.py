@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,11 @@ class LabelSpace:
     3 teachers, 5 classes, 2 groups of classes that no teacher links: {ant, bee}, {cat, cow, dog}
     """
 
-    def __init__(self, class_lists: Iterable[Sequence[Any]]) -> None:
+    def __init__(self, class_lists: Iterable[Sequence[Any] | NDArray[Any]]) -> None:
         self.class_lists = _check_class_lists(class_lists)
-        self.classes: NDArray[Any] = np.unique(np.concatenate(self.class_lists))
-        self.columns = [np.searchsorted(self.classes, labels) for labels in self.class_lists]
+        comparable = _of_one_type(self.class_lists)
+        self.classes: NDArray[Any] = np.unique(np.concatenate(comparable))
+        self.columns = [np.searchsorted(self.classes, labels) for labels in comparable]
         ends = np.cumsum([len(labels) for labels in self.class_lists]).tolist()
         self.blocks = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
         self.mask = np.zeros((len(self.class_lists), len(self.classes)), dtype=bool)
@@ -140,13 +142,13 @@ class LabelSpace:
         if not isinstance(other, LabelSpace):
             return NotImplemented
         return len(self.class_lists) == len(other.class_lists) and all(
-            np.array_equal(a, b) for a, b in zip(self.class_lists, other.class_lists, strict=True)
+            a.tolist() == b.tolist() for a, b in zip(self.class_lists, other.class_lists, strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]  # equal by value, mutable arrays inside
 
 
-def _check_class_lists(class_lists: Iterable[Sequence[Any]]) -> list[NDArray[Any]]:
+def _check_class_lists(class_lists: Iterable[Sequence[Any] | NDArray[Any]]) -> list[NDArray[Any]]:
     """Turn class lists into 1-D arrays of one sort of label, or say which one is wrong."""
     check_is_list(class_lists)
     lists = [check_class_list(i, labels) for i, labels in enumerate(class_lists)]
@@ -179,6 +181,8 @@ def check_class_list(i: int, labels: Any) -> NDArray[Any]:
     # Only strings become a string array: np.asarray would also turn ["a", 1] into one.
     uniform = all(isinstance(value, str) for value in values) or not any(isinstance(v, str) for v in values)
     array = np.asarray(labels if hasattr(labels, "dtype") else values, dtype=None if uniform else object)
+    if values and array.dtype.kind in "fO" and not hasattr(labels, "dtype") and _are_numbers(values):
+        array = np.asarray(values, dtype=_exact_type(values))
     if array.ndim != 1:
         raise ValueError(f"Class list {i} must be one-dimensional, got an array of shape {array.shape}.")
     if len(array) == 0:
@@ -192,6 +196,39 @@ def check_class_list(i: int, labels: Any) -> NDArray[Any]:
             "columns mean the same class, add their probabilities up in the teacher first."
         )
     return array
+
+
+def _of_one_type(lists: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return the lists in a type in which equal labels are equal, and different ones differ."""
+    kinds = {labels.dtype.kind for labels in lists}
+    if not kinds <= set("iuf") or np.result_type(*lists).kind != "f" or kinds == {"f"}:
+        return lists
+    exact = _exact_type([label for labels in lists for label in labels.tolist()])
+    return [labels.astype(exact) for labels in lists]
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, (Integral, float, np.floating)) for value in values)
+
+
+def _exact_type(values: Sequence[Any]) -> Any:
+    """Return a type that holds numbers as they are: numpy rounds int64 beside uint64, and both beside fractions."""
+    whole = [int(value) for value in values if isinstance(value, Integral)]
+    if len(whole) < len(values):
+        rounded = [value for value in whole if abs(value) >= 2**64 or float(value) != value]
+        if rounded:
+            raise ValueError(
+                f"The classes {shorten(rounded)} are too large to stand beside classes with a decimal point, which "
+                "numpy holds to 53 bits. Rename the classes of one side with class_lists."
+            )
+        return np.float64
+    for kind in (np.int64, np.uint64):
+        if np.iinfo(kind).min <= min(whole) and max(whole) <= np.iinfo(kind).max:
+            return kind
+    raise ValueError(
+        f"No integer type of numpy holds all classes from {min(whole)} to {max(whole)}. Rename the classes of one "
+        "side with class_lists."
+    )
 
 
 def _family(i: int, labels: NDArray[Any]) -> str:
