@@ -82,6 +82,13 @@ def chunks(n: int, bytes_per_row: float, most: int | None = None) -> Iterator[sl
     yield from gen_batches(n, min(rows, most or n, max(n, 1)))
 
 
+def some_rows(n: int, most: int | None) -> Any:
+    """Return `most` of n rows, evenly spaced, the first and the last among them; all if there are no more."""
+    if most is None or n <= most:
+        return slice(None)
+    return np.linspace(0, n - 1, int(most)).round().astype(np.int64)
+
+
 def row_bytes(X: Any) -> float:
     """Return the bytes that one row of X takes, as far as it can be told."""
     if is_dataset(X):

@@ -25,7 +25,7 @@ from sklearn_uhc._answers import (
     space_of_answers,
     to_numpy,
 )
-from sklearn_uhc._rows import chunks
+from sklearn_uhc._rows import chunks, some_rows
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.solvers.leave_one_out import Part, Settled, best_temperatures, loudness, prepare, settle
@@ -300,10 +300,3 @@ def can_be_noise(space: LabelSpace) -> NDArray[np.bool_]:
     shared = space.mask.astype(int) @ space.mask.T.astype(int)
     np.fill_diagonal(shared, 0)
     return (shared.max(axis=1) > 1) & (overlap(space) >= LEAST_OVERLAP)
-
-
-def some_rows(n: int, most: int | None) -> Any:
-    """Return `most` of n rows, evenly spaced, the first and the last among them; all if there are no more."""
-    if most is None or n <= most:
-        return slice(None)
-    return np.linspace(0, n - 1, int(most)).round().astype(np.int64)

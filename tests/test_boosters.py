@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import make_classification
@@ -328,6 +329,49 @@ def test_a_pipeline_of_one_step_passes_the_eval_set_on(data, make):
     alone = SoftLabelClassifier(make(**few)).fit(X[:300], Q[:300], eval_set=[(X[300:], Q[300:])])
     piped = SoftLabelClassifier(make_pipeline(make(**few))).fit(X[:300], Q[:300], eval_set=[(X[300:], Q[300:])])
     np.testing.assert_allclose(piped.predict_proba(X), alone.predict_proba(X), atol=1e-12)
+
+
+def few_rows(n, L, constant=False):
+    X = np.ones((n, 2)) if constant else np.random.default_rng(n).normal(size=(n, 2))
+    return X, np.arange(n) % L
+
+
+@pytest.mark.parametrize(("make", "L"), [(lgbm, 2), (lgbm, 3), (xgb, 2), (xgb, 3), (cat, 2)])
+@pytest.mark.parametrize("n", [3, 5, 20, 40, 41])
+def test_few_rows_give_the_librarys_own_classifier(make, n, L):
+    X, y = few_rows(n, L)
+    soft, plain = SoftLabelClassifier(make()).fit(X, np.eye(L)[y]), make().fit(X, y)
+    np.testing.assert_allclose(soft.predict_proba(X), plain.predict_proba(X), atol=2e-6)
+
+
+@pytest.mark.parametrize("make", [lgbm, xgb])
+@pytest.mark.parametrize("L", [2, 3])
+@pytest.mark.parametrize("n", [3, 41, 300])
+def test_features_without_any_split_give_the_mean(make, n, L):
+    X, y = few_rows(n, L, constant=True)
+    soft, plain = SoftLabelClassifier(make()).fit(X, np.eye(L)[y]), make().fit(X, y)
+    np.testing.assert_allclose(soft.predict_proba(X), plain.predict_proba(X), atol=2e-6)
+    np.testing.assert_allclose(plain.predict_proba(X), np.tile(np.bincount(y) / n, (n, 1)), atol=0.02)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "frame", "list", "rare", "weighted"])
+def test_lightgbm_without_any_split_on_every_kind_of_rows(kind):
+    X, y = few_rows(60, 3, constant=True)
+    X[:5, 0] = 2.0 if kind == "rare" else 1.0
+    student, weight = lgbm(min_child_samples=7), np.arange(60.0) if kind == "weighted" else None
+    kinds = {"sparse": csr_matrix, "frame": pd.DataFrame, "list": lambda rows: rows.tolist()}
+    X = kinds.get(kind, np.asarray)(X)
+    clf = SoftLabelClassifier(student).fit(X, np.eye(3)[y], weight)
+    mean = np.average(np.eye(3)[y], axis=0, weights=weight)
+    np.testing.assert_allclose(clf.predict_proba(X), np.tile(mean, (60, 1)), atol=1e-6)
+    assert clf.estimator_.get_params().get("feature_pre_filter", True) is True
+
+
+def test_one_class_and_one_row():
+    for make in BOOSTERS:
+        for n in (1, 5):
+            clf = SoftLabelClassifier(make(), classes=["only"]).fit(np.ones((n, 2)), np.ones((n, 1)))
+            assert clf.predict(np.ones((2, 2))).tolist() == ["only", "only"]
 
 
 def test_fewer_rows_than_classes():
