@@ -13,8 +13,10 @@ from sklearn_uhc.merging import TeacherMerger
 from sklearn_uhc.teachers.holder import kind_of_teacher
 from sklearn_uhc.teachers.teacher_outputs import TeacherOutputs
 
-#: Longer names are cut, in tick labels only.
-LONGEST_NAME = 22
+#: Longer names are cut: as tick labels, and elsewhere.
+LONGEST_NAME, LONGEST_LINE = 22, 60
+#: Names are no formulas: "$" in them is a dollar, a backslash a backslash.
+AS_IT_IS = {"parse_math": False, "usetex": False}
 
 
 def new_axes(ax: Any, size: tuple[float, float]) -> Any:
@@ -59,10 +61,27 @@ def printable(text: str) -> str:
     )
 
 
-def shorten(label: Any) -> str:
-    """Return a label as short as a tick can take it."""
+def shorten(label: Any, most: int = LONGEST_NAME) -> str:
+    """Return a label in one line, as short as a tick can take it."""
     text = printable(str(label))
-    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def name_axes(ax: Any, x: Any, y: Any) -> None:
+    """Write names of a user's choice along both axes."""
+    ax.set_xlabel(shorten(x, LONGEST_LINE), **AS_IT_IS)
+    ax.set_ylabel(shorten(y, LONGEST_LINE), **AS_IT_IS)
+
+
+def add_legend(ax: Any, artists: Sequence[Any], names: Sequence[Any], **look: Any) -> None:
+    """Name what was drawn, as far as it has names."""
+    named = [(artist, name) for artist, name in zip(artists, names, strict=True) if str(name)]
+    if not named:
+        return
+    # Matplotlib leaves out labels that begin with "_" and reads "$": the names come in afterwards.
+    legend = ax.legend([artist for artist, _ in named], [str(k) for k in range(len(named))], **look)
+    for text, (_, name) in zip(legend.get_texts(), named, strict=True):
+        text.set(text=shorten(name, LONGEST_LINE), **AS_IT_IS)
 
 
 def label_ticks(axis: Any, labels: Iterable[Any], *, upright: bool | None = None) -> None:
@@ -71,9 +90,7 @@ def label_ticks(axis: Any, labels: Iterable[Any], *, upright: bool | None = None
     many = len(texts) > 15
     if upright is None:
         upright = many or len(texts) * max(map(len, texts)) > 60
-    # Names are no formulas: "$" in them is a dollar.
-    look = {"rotation": 90 if upright else 0, "fontsize": 7 if many else 9, "parse_math": False}
-    axis.set_ticks(range(len(texts)), texts, **look)
+    axis.set_ticks(range(len(texts)), texts, rotation=90 if upright else 0, fontsize=7 if many else 9, **AS_IT_IS)
 
 
 def text_width(labels: Iterable[Any], size: float = 0.08) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.plots._drawing import label_ticks, new_axes
+from sklearn_uhc.plots._drawing import add_legend, label_ticks, name_axes, new_axes
 
 __all__ = ["DistillationCurveDisplay"]
 
@@ -69,7 +69,7 @@ class DistillationCurveDisplay:
         self.stds = None if stds is None else np.atleast_2d(np.asarray(stds, dtype=float))
         if self.scores.shape[1] != len(self.values):
             raise ValueError(f"{len(self.values)} values, but {self.scores.shape[1]} scores per line.")
-        self.names = [""] * len(self.scores) if names is None else list(names)
+        self.names = [""] * len(self.scores) if names is None else [str(name) for name in names]
         if len(self.names) != len(self.scores):
             raise ValueError(f"{len(self.names)} names for {len(self.scores)} lines.")
         self.param_name = param_name
@@ -184,21 +184,23 @@ class DistillationCurveDisplay:
         x = np.asarray(self.values, dtype=float) if numbers else np.arange(len(self.values))
         order = np.argsort(x)
         stds = np.zeros_like(self.scores) if self.stds is None else self.stds
-        self.lines_ = [self._draw(x[order], self.scores[k, order], stds[k, order], k) for k in range(len(self.scores))]
+        drawn = [self._draw(x[order], self.scores[k, order], stds[k, order], k) for k in range(len(self.scores))]
+        self.lines_ = [line for line, *_ in drawn]
         if numbers and x.min() > 0 and x.max() > 5 * x.min():
             self.ax_.set_xscale("log")
         self._name_axes(x, numbers)
+        add_legend(self.ax_, drawn, self.names, fontsize=8, frameon=False)
         return self
 
     def _draw(self, x: Any, y: Any, std: Any, k: int) -> Any:
-        """Draw one line, which can be told from the others without color."""
+        """Draw one line with its bars, which can be told from the others without color."""
         style, marker = STYLES[k % len(STYLES)]
         bars = None if self.stds is None else std
         label = self.names[k] or None
         gray = str(0.5 * (k // len(STYLES) % 2))
         return self.ax_.errorbar(
             x, y, bars, linestyle=style, marker=marker, markersize=5, color=gray, capsize=2, elinewidth=0.8, label=label
-        )[0]
+        )
 
     def _name_axes(self, x: Any, numbers: bool) -> None:
         """Put the values themselves on the horizontal axis, whatever its scale."""
@@ -207,10 +209,8 @@ class DistillationCurveDisplay:
             self.ax_.set_xticks([], minor=True)
         else:
             label_ticks(self.ax_.xaxis, _names(self.values))
-        self.ax_.set(xlabel=self.param_name, ylabel=self.score_name)
+        name_axes(self.ax_, self.param_name, self.score_name)
         self.ax_.spines[["top", "right"]].set_visible(False)
-        if any(self.names):
-            self.ax_.legend(fontsize=8, frameon=False)
 
 
 def _text(value: Any) -> str:
