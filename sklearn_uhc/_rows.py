@@ -13,6 +13,9 @@ from sklearn import get_config
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
+#: Weights of which the largest is between these have sums and products that no precision is lost in.
+MODERATE = 1e-100, 1e100
+
 
 def count_rows(X: Any) -> int:
     """Return the number of rows; none at all is an error, and so are several inputs by name and streams."""
@@ -107,4 +110,10 @@ def check_row_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     if (weights < 0).any() or not weights.any():
         what = "negative values" if (weights < 0).any() else "only zeros"
         raise ValueError(f"sample_weight holds {what}: rows need weights of at least zero, and some above it.")
-    return weights
+    return in_range(weights)
+
+
+def in_range(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights as they are, or, if their sums could overflow or vanish, divided by the largest."""
+    top = float(weights.max(initial=0.0))
+    return weights if MODERATE[0] < top < MODERATE[1] or not 0 < top < np.inf else weights / top

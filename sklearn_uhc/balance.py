@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_uhc._rows import in_range
+
 __all__ = ["balanced_targets", "class_weights"]
 
 #: A class whose mean soft label is smaller is treated as if it had this one: no weight is infinite.
@@ -42,7 +44,8 @@ def class_weights(Q: NDArray[Any], sample_weight: NDArray[Any] | None = None) ->
     >>> class_weights(np.array([[0.9, 0.1], [0.7, 0.3]]))
     array([1.25, 5.  ])
     """
-    return 1.0 / np.maximum(np.average(Q, axis=0, weights=sample_weight), MIN_MEAN)
+    weights = None if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float))
+    return 1.0 / np.maximum(np.average(Q, axis=0, weights=weights), MIN_MEAN)
 
 
 def balanced_targets(
@@ -65,7 +68,8 @@ def balanced_targets(
         w * q, normalised.
     sample_weight : ndarray of shape (n,)
         The sums of w * q, scaled to mean 1 (or to the mean of the weights given): a common factor changes no
-        minimiser, but would change how strong a student's own regularisation is beside the loss.
+        minimiser, but would change how strong a student's own regularisation is beside the loss. Weights of extreme
+        size, above 1e100 or all below 1e-100, are divided by the largest.
 
     Examples
     --------
@@ -74,9 +78,9 @@ def balanced_targets(
     >>> balanced_targets(np.array([[0.8, 0.2], [0.8, 0.2]]), np.array([1.0, 4.0]))
     (array([[0.5, 0.5], [0.5, 0.5]]), array([1., 1.]))
     """
-    weighted = np.asarray(Q, dtype=float) * class_weight
+    weighted = np.asarray(Q, dtype=float) * in_range(np.asarray(class_weight, dtype=float))
     total = weighted.sum(axis=1)
     targets = weighted / total[:, None]
-    rows = np.ones(len(Q)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    rows = np.ones(len(Q)) if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float))
     weights = rows * total
     return targets, weights * (rows.sum() / weights.sum())

@@ -238,7 +238,7 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
             if (settled.noise != before).any():
                 parts = list(self._parts(X, trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)))
         learnt = trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)
-        self.weights_ = np.maximum(learnt, learnt.max() / MAX_WEIGHT_RATIO)
+        self.weights_ = np.maximum(learnt, learnt.max() / MAX_WEIGHT_RATIO) * self._unit()
         self.temperatures_ = np.exp(settled.log_tau) if parts else np.ones(N)
         self.standard_errors_ = error
         self.comparable_ = can_be_noise(space) & np.isfinite(error) & (np.isfinite(error).sum() > 2)
@@ -247,12 +247,18 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         self.left_ = self._reasons(enough, compared, answered, settled.doubtful)
 
     def _trust(self) -> NDArray[Any]:
-        """Return the weights given, one per teacher."""
+        """Return the weights given, one per teacher, the largest 1."""
         N = self.label_space_.n_teachers
         if self.teacher_weight is None:
             return np.ones(N)
         check_weights(self.teacher_weight, N)
-        return np.asarray(self.teacher_weight, dtype=float)
+        weight = np.asarray(self.teacher_weight, dtype=float)
+        return weight / weight.max()
+
+    def _unit(self) -> float:
+        """Return the largest weight given, but none so small that the least of the others would be 0."""
+        top = 1.0 if self.teacher_weight is None else float(np.max(self.teacher_weight))
+        return max(top, float(np.finfo(float).tiny) * MAX_WEIGHT_RATIO)
 
     def _reasons(
         self, enough: bool, compared: set[int], answered: NDArray[np.bool_], doubtful: NDArray[np.bool_]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from sklearn_uhc._answers import check_answers, check_given, silent_teachers
+from sklearn_uhc._rows import in_range
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import Blocks
 
@@ -81,7 +82,7 @@ def teacher_agreement(
     log_q = blocks.log_softmax(np.log(np.maximum(Q, MIN_PROBABILITY))[:, blocks.class_of])
     per_sample = np.where(silent, 0.0, P * log_q).sum(axis=1)
     speaking = (~silent_teachers(Z, space.blocks)).sum(axis=1)
-    weights = np.ones(len(Q)) if sample_weight is None else np.asarray(sample_weight)
+    weights = np.ones(len(Q)) if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float))
     return float((weights * per_sample).sum() / max((weights * speaking).sum(), np.finfo(float).tiny))
 
 
@@ -120,7 +121,7 @@ def pairwise_agreement(
     log_p = check_given(log_p, space)
     Z: NDArray[np.float64] = check_array(log_p, dtype=np.float64, ensure_all_finite=False, input_name="log_p")
     check_answers(Z, space.blocks, abstain=True, name="log_p")
-    weights = np.ones(len(Z)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    weights = np.ones(len(Z)) if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float))
     # A teacher that gave NaN has not answered: it is sure of nothing, and the row does not count for its pairs.
     P = np.exp(Blocks.from_label_space(space).log_softmax(np.nan_to_num(Z, nan=0.0))) * ~np.isnan(Z)
     agreement = np.ma.masked_all((space.n_teachers, space.n_teachers))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from sklearn_uhc._answers import silent_teachers
+from sklearn_uhc._rows import in_range
 from sklearn_uhc.balance import balanced_targets, class_weights
 from sklearn_uhc.plots._drawing import label_ticks, new_axes, text_width, unwrap
 from sklearn_uhc.plots.agreement import teacher_answers
@@ -65,7 +66,7 @@ class SoftLabelDisplay:
         self.classes = np.arange(Q.shape[1]) if classes is None else np.asarray(classes)
         if len(self.classes) != Q.shape[1]:
             raise ValueError(f"classes names {len(self.classes)} classes for {Q.shape[1]} columns of soft labels.")
-        rows = np.ones(len(Q)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        rows = np.ones(len(Q)) if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float))
         weight = class_weights(Q, rows) if class_weight is None else np.asarray(class_weight, dtype=float)
         targets, weights = balanced_targets(Q, weight, rows)
         self.mean, self.top, self.entropy = _summary(Q, rows)

@@ -330,6 +330,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         if self.teacher_weight is None:
             return None
         w = np.asarray(self.teacher_weight, dtype=float)
+        w = w / w.max()  # a sum of very large ones would overflow
         return array_namespace(like).asarray(w / w.mean(), dtype=like.dtype, device=device(like))
 
     def _root_weights(self, like: Array) -> Array:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array, check_random_state
 
 from sklearn_uhc._response import SUM_TOLERANCE
-from sklearn_uhc._rows import count_rows, take_rows
+from sklearn_uhc._rows import count_rows, in_range, take_rows
 from sklearn_uhc.label_space import LabelSpace
 
 
@@ -73,7 +73,7 @@ class SoftData:
 
     def with_class_weight(self, class_weight: Any) -> SoftData:
         """Put class weights into the soft labels: targets w q / sum(w q), row weights times sum(w q)."""
-        W = self.Q * self._weight_per_class(class_weight)
+        W = self.Q * in_range(self._weight_per_class(class_weight))
         total = W.sum(axis=1)
         seen = np.flatnonzero(total > 0)
         if len(seen) == 0:
