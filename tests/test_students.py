@@ -27,7 +27,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, Ri
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputClassifier
-from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -142,18 +142,6 @@ def test_tempered_labels_come_back_at_temperature_one(data, model):
     }
     assert losses["tempered"] < losses["ignored"]
     assert losses["tempered"] < losses["plain"] + 0.05
-
-
-@pytest.mark.parametrize(
-    "model",
-    [BernoulliNB(), CategoricalNB(), ComplementNB(), GaussianNB(), MultinomialNB(), make_pipeline(MultinomialNB())],
-    ids=str,
-)
-def test_naive_bayes_answers_as_it_learnt_whatever_the_temperature(data, soft, model):
-    """Its posterior multiplies many features and does not follow the temperature of the labels."""
-    counts = np.abs(data[0]).round()
-    one, three = (SoftLabelClassifier(model, temperature=T).fit(counts, soft).predict_proba(counts) for T in (1.0, 3.0))
-    np.testing.assert_array_equal(one, three)
 
 
 def test_sharpening_inverts_tempering():

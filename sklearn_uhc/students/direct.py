@@ -21,6 +21,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 
 from sklearn_uhc.students.soft_data import SoftData
+from sklearn_uhc.students.temperature import log_on_simplex
 
 #: Package and class of an estimator: the module that trains it.
 MODULES = {
@@ -57,12 +58,11 @@ class DirectStrategy:
         return module.fit(estimator, data, **params)
 
     @staticmethod
-    def predict_proba(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-        """Probabilities as the estimator gives them."""
+    def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
+        """Log-probabilities as the estimator gives them."""
         module = _module_of(fitted)
-        if hasattr(module, "predict_proba"):
-            return np.asarray(module.predict_proba(fitted, X))
-        return np.asarray(fitted.predict_proba(X), dtype=float)
+        own = module.predict_proba(fitted, X) if hasattr(module, "predict_proba") else fitted.predict_proba(X)
+        return log_on_simplex(np.asarray(own, dtype=float), prior)
 
 
 def fresh(estimator: Any) -> Any:

@@ -55,9 +55,9 @@ class ReplicateStrategy:
         return fit_classifier(estimator, X, labels, data.classes, params | {"sample_weight": weights})
 
     @staticmethod
-    def predict_proba(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-        """Probabilities over all classes; one that had no weight at all has probability 0."""
-        return probabilities_of(fitted, X, classes)
+    def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
+        """Log-probabilities over all classes; one that had no weight at all has probability 0."""
+        return answers_of(fitted, X, classes)
 
 
 def fit_classifier(
@@ -69,11 +69,11 @@ def fit_classifier(
     return estimator.fit(X, classes[labels], **params)
 
 
-def probabilities_of(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Return probabilities over all classes; those that the fitted classifier has not seen get 0."""
-    P = np.exp(log_proba(fitted, X, type(fitted).__name__).astype(float))
-    out = np.zeros((len(P), len(classes)))
-    out[:, np.searchsorted(classes, fitted.classes_)] = P
+def answers_of(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Return log-probabilities over all classes; those that the fitted classifier has not seen get -inf."""
+    log_p = log_proba(fitted, X, type(fitted).__name__)
+    out = np.full((len(log_p), len(classes)), -np.inf)
+    out[:, np.searchsorted(classes, fitted.classes_)] = log_p
     return out
 
 

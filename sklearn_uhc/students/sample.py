@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc._rows import take_rows
-from sklearn_uhc.students.replicate import fit_classifier, probabilities_of
+from sklearn_uhc.students.replicate import answers_of, fit_classifier
 from sklearn_uhc.students.soft_data import SoftData
 
 
@@ -43,9 +43,9 @@ class SampleStrategy:
         return fit_classifier(estimator, X, labels, data.classes, params)
 
     @staticmethod
-    def predict_proba(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-        """Probabilities over all classes; one that was never drawn has probability 0."""
-        return probabilities_of(fitted, X, classes)
+    def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
+        """Log-probabilities over all classes; one that was never drawn has probability 0."""
+        return answers_of(fitted, X, classes)
 
 
 def draw(Q: NDArray[Any], rng: np.random.RandomState) -> NDArray[np.int_]:

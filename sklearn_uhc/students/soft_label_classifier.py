@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
@@ -22,7 +23,6 @@ from sklearn_uhc._rows import check_row_weights, is_dataset
 from sklearn_uhc.students.direct import DirectStrategy, as_estimator, fresh, is_net, with_tags
 from sklearn_uhc.students.soft_data import EvalRows, SoftData, check_soft_labels, column_classes, columns_like
 from sklearn_uhc.students.strategies import STRATEGIES, resolve_strategy, train
-from sklearn_uhc.students.temperature import on_simplex, sharpen, student_temperature
 
 __all__ = ["SoftLabelClassifier"]
 
@@ -49,8 +49,8 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
           what a row says of its other classes is lost.
     temperature : float, default=1.0
         The temperature of the soft labels given to `fit`. Predicted probabilities are brought back to temperature 1:
-        raised to this power and normalised, except for naive Bayes, whose posterior does not follow the labels'
-        temperature.
+        raised to this power and normalised, or to a power that is learnt, for estimators whose answers do not follow
+        the temperature of the labels (see Notes).
     classes : array-like of shape (L,), default=None
         The classes that the columns of the soft labels stand for. None: the columns of a DataFrame, else 0 to L - 1.
         Not with ordinary labels.
@@ -88,6 +88,11 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     A bare torch module becomes a skorch net with Adam at 0.001 and batches of 128, trained for 20 epochs, on fewer
     than 12,800 rows for as many as make 2,000 steps: a start, to be replaced by a net of your own. A module may give
     logits or probabilities; in a net, the criterion is replaced by the soft cross-entropy.
+
+    Scores of a `decision_function`, such as those of an SVC, are no probabilities. Their softmax is raised to the power
+    at which it is closest to the soft labels, at temperature 1, of the rows given to `fit`. Naive Bayes, discriminant
+    analysis and AdaBoost have probabilities that do not follow the temperature of the labels: they are left as they
+    are at temperature 1, and raised to a power found in this way at others.
 
     Replication leaves out entries below 0.001 / L: at most 0.1 % of a row's mass, which its other classes take over. It
     costs up to L copies of a row; where scikit-learn's `working_memory` holds fewer, small entries are drawn at random,
@@ -199,15 +204,15 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         proba : ndarray of shape (n, L)
-            Columns follow `classes_`. An estimator with `decision_function` only gives the softmax of its scores.
+            Columns follow `classes_`. An estimator with `decision_function` only gives the softmax of its scores, times
+            a factor learnt from the soft labels.
         """
         check_is_fitted(self, "estimator_")
         if self.strategy_ in ("hard", "pipeline"):
             return np.exp(log_proba(self.estimator_, X, type(self.estimator_).__name__))
         strategy = next(s for s in STRATEGIES if s.name == self.strategy_)
-        S = on_simplex(strategy.predict_proba(self.estimator_, X, self.classes_), self.class_prior_)
-        T = 1.0 if is_net(self.estimator_) else student_temperature(self.estimator_, self.temperature)
-        return S if T == 1 else sharpen(S, T)
+        log_s = strategy.log_answers(self.estimator_, X, self.classes_, self.class_prior_)
+        return softmax(self._power * log_s, axis=1)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the logarithm of `predict_proba`.
@@ -325,7 +330,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self._fit_pipeline(data, params)
             return
         estimator = as_estimator(self.estimator)
-        self.estimator_, self.strategy_ = train(fresh(estimator), data, self.strategy, params)
+        self.estimator_, self.strategy_, self._power = train(fresh(estimator), data, self.strategy, params)
 
     def _fit_pipeline(self, data: SoftData, params: dict[str, Any]) -> None:
         """Fit the transformers on X as it is, then the last step on soft labels."""
@@ -377,7 +382,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             from sklearn_uhc.students.skorch import fit_to_teachers
 
             self.estimator_ = fit_to_teachers(clone(estimator), X, log_p, loss, self.random_state)
-            self.strategy_ = DirectStrategy.name
+            self.strategy_, self._power = DirectStrategy.name, 1.0
         else:
             raise TypeError(
                 f"Direct backpropagation trains networks: {type(estimator).__name__} is none. Give a skorch net or a "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from sklearn_uhc.students.direct import DirectStrategy
+from sklearn_uhc.students.direct import DirectStrategy, is_net
 from sklearn_uhc.students.replicate import ReplicateStrategy
 from sklearn_uhc.students.sample import SampleStrategy
 from sklearn_uhc.students.soft_data import SoftData
+from sklearn_uhc.students.temperature import power_of
 from sklearn_uhc.students.twins import TwinStrategy
 
 #: In order of preference; "auto" takes the first that accepts the estimator, but never the last.
@@ -33,8 +35,8 @@ def resolve_strategy(estimator: Any, strategy: str = "auto") -> Any:
     )
 
 
-def train(student: Any, data: SoftData, strategy: str, params: dict[str, Any]) -> tuple[Any, str]:
-    """Train an unfitted student and return it, or its twin, with the name of the strategy that was used."""
+def train(student: Any, data: SoftData, strategy: str, params: dict[str, Any]) -> tuple[Any, str, float]:
+    """Train an unfitted student; return it, or its twin, the strategy's name, and the power that undoes temperature."""
     chosen, name = resolve_strategy(student, strategy), type(student).__name__
     given = student.get_params(deep=False)
     if given.get("warm_start"):
@@ -46,4 +48,10 @@ def train(student: Any, data: SoftData, strategy: str, params: dict[str, Any]) -
         student.set_params(class_weight=None)
     if data.eval_set and chosen not in (DirectStrategy, ReplicateStrategy):
         raise ValueError(f"{name} does not stop early: it takes no eval_set.")
-    return chosen.fit(student, data, **params), chosen.name
+    fitted = chosen.fit(student, data, **params)
+    power = 1.0 if is_net(fitted) else power_of(fitted, data, partial(_answers, chosen, fitted, data))
+    return fitted, chosen.name, power
+
+
+def _answers(strategy: Any, fitted: Any, data: SoftData, X: Any) -> Any:
+    return strategy.log_answers(fitted, X, data.classes, data.mean)

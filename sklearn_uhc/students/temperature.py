@@ -1,27 +1,55 @@
-"""What a student answers, as probabilities at temperature 1."""
+"""What a student answers, as probabilities at temperature 1.
+
+A student that minimises the cross-entropy of its labels, or averages them, learns q^(1/T) from labels at temperature T:
+its answers raised to the power T are at temperature 1. The scores of a support vector machine are no probabilities and
+do not become flatter with the labels; posteriors of naive Bayes and the votes of AdaBoost follow T in part or not at
+all. For these the power is learnt, one number:
+
+    power = argmin_b  sum over rows of  H( labels at temperature 1, softmax(b log s) ),     s the student's answers
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+from sklearn.base import is_classifier
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.ensemble import AdaBoostClassifier
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
 
-#: Learn p(x | class) with the soft labels as weights: their posterior is not tempered, sharpening would spoil it.
-GENERATIVE = (BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB)
+from sklearn_uhc._rows import some_rows, take_rows
+from sklearn_uhc.students.soft_data import SoftData
+
+#: Have probabilities, but not by fitting them to the labels: p(x | class) with soft labels as weights, and votes.
+UNTEMPERED = (
+    AdaBoostClassifier,
+    BernoulliNB,
+    CategoricalNB,
+    ComplementNB,
+    GaussianNB,
+    LinearDiscriminantAnalysis,
+    MultinomialNB,
+    QuadraticDiscriminantAnalysis,
+)
+#: Bounds of the power that is learnt, as logarithms, and rows that it is learnt from.
+BOUNDS, SEEN_ROWS = (-10.0, 10.0), 5000
 
 
-def on_simplex(S: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-    """Normalise rows that are not negative; a row of zeros becomes the prior."""
+def log_on_simplex(S: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
+    """Normalise rows that are not negative and take logarithms; a row of zeros becomes the prior."""
     if np.isnan(S).any():
         raise ValueError(
             f"The student gives NaN, first for row {int(np.argmax(np.isnan(S).any(axis=1)))}: missing values in X, or "
             "a training that diverged (try a lower learning rate)."
         )
     total = S.sum(axis=1, keepdims=True)
-    return np.where(total > 0, S / np.where(total > 0, total, 1.0), prior)
+    with np.errstate(divide="ignore"):
+        return np.log(np.where(total > 0, S / np.where(total > 0, total, 1.0), prior))
 
 
 def sharpen(S: NDArray[Any], temperature: float) -> NDArray[np.float64]:
@@ -32,6 +60,27 @@ def sharpen(S: NDArray[Any], temperature: float) -> NDArray[np.float64]:
     return sharpened
 
 
-def student_temperature(estimator: Any, temperature: float) -> float:
-    """Return the power to which this student's answers have to be raised."""
-    return 1.0 if isinstance(estimator, GENERATIVE) else float(temperature)
+def power_of(fitted: Any, data: SoftData, log_answers: Callable[[Any], NDArray[Any]]) -> float:
+    """Return the power to which this student's answers have to be raised; `log_answers` takes rows to them."""
+    scores = is_classifier(fitted) and not hasattr(fitted, "predict_proba")
+    if not scores and (data.temperature == 1 or not isinstance(fitted, UNTEMPERED)):
+        return data.temperature
+    rows = some_rows(len(data.Q), SEEN_ROWS)
+    weight = data.row_weights[rows]
+    return learnt_power(log_answers(take_rows(data.X, rows)), sharpen(data.Q[rows], data.temperature), weight)
+
+
+def learnt_power(log_s: NDArray[Any], Q: NDArray[Any], weight: NDArray[Any]) -> float:
+    """Return the power at which answers are closest to soft labels; those of one more row are uniform.
+
+    That row is Platt's remedy: answers for rows that the student was trained on may be right without exception, and the
+    power would have no bound.
+    """
+    n, L = Q.shape
+    possible = np.isfinite(log_s)  # a class of probability 0 stays at 0
+    targets = np.where(possible, (n * Q + 1 / L) / (n + 1), 0.0) * (weight / weight.sum())[:, None]
+
+    def loss(log_power: float) -> float:
+        return -float(np.sum(targets * np.where(possible, log_softmax(np.exp(log_power) * log_s, axis=1), 0.0)))
+
+    return float(np.exp(minimize_scalar(loss, bounds=BOUNDS, method="bounded", options={"xatol": 1e-4}).x))

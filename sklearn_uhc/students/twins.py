@@ -35,6 +35,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc._notes import warn_user
 from sklearn_uhc.students.soft_data import SoftData
+from sklearn_uhc.students.temperature import log_on_simplex
 
 TWINS = {
     DecisionTreeClassifier: DecisionTreeRegressor,
@@ -76,8 +77,8 @@ class TwinStrategy:
         return twin.fit(data.X, Q[:, -1] if single else Q, **params)
 
     @staticmethod
-    def predict_proba(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-        """Regression output as it is: not negative, but not normalised; a row without neighbours is zero."""
+    def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
+        """Log of the regression output, normalised; the prior for a row without neighbours or anything positive."""
         if isinstance(fitted, RadiusNeighborsRegressor):
             with warnings.catch_warnings():  # it says that it predicts NaN there, which nobody gets to see
                 warnings.filterwarnings("ignore", message="One or more samples have no neighbors")
@@ -87,7 +88,7 @@ class TwinStrategy:
         S = np.asarray(S, dtype=float)
         if S.ndim == 1:
             S = S[:, None] if len(classes) == 1 else np.column_stack([1 - S, S])
-        return np.maximum(S, 0.0)
+        return log_on_simplex(np.maximum(S, 0.0), prior)
 
 
 def regressor_twin(classifier: Any, n_classes: int) -> Any:
