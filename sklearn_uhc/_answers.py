@@ -210,12 +210,38 @@ def silent_teachers(X: Any, slices: Sequence[slice]) -> NDArray[np.bool_]:
     return to_numpy(xp.stack([xp.isnan(X[:, block.start]) for block in slices], axis=1))
 
 
-def patterns(silent: NDArray[np.bool_], space: LabelSpace) -> Iterator[Pattern]:
-    """Group rows by their silent teachers; rows without any answer are in no group."""
+def kinds_of_rows(silent: NDArray[np.bool_]) -> NDArray[np.int_]:
+    """Return (n,): a number for every set of silent teachers."""
     kind_of = np.zeros(len(silent), dtype=np.int64)
     for first in range(0, silent.shape[1], 31):  # numbers for rows of bits: sorting the rows themselves is slow
         bits = silent[:, first : first + 31]
         kind_of = np.unique(kind_of * 2**31 + bits @ (2 ** np.arange(bits.shape[1])), return_inverse=True)[1]
+    return kind_of
+
+
+def rows_by_speakers(speaking: NDArray[np.bool_], most: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int_]]]:
+    """Yield the sets of two teachers or more that most often answer together, `most` at most, each with its rows.
+
+    A row of another set goes to the largest one that all answer it, or to none.
+    """
+    speaking = speaking & (speaking.sum(axis=1) > 1)[:, None]
+    _, example, count = np.unique(kinds_of_rows(~speaking), return_index=True, return_counts=True)
+    order = np.argsort(-count, kind="stable")
+    sets = speaking[example[order]]
+    sets = sets[sets.any(axis=1)][:most]
+    if not len(sets):
+        return
+    sets = sets[np.argsort(-sets.sum(axis=1), kind="stable")]
+    missing = sets.astype(np.float32) @ (~speaking).T.astype(np.float32)
+    fits = missing < 0.5
+    goes_to = np.where(fits.any(axis=0), fits.argmax(axis=0), -1)
+    for k, members in enumerate(sets):
+        yield members, np.flatnonzero(goes_to == k)
+
+
+def patterns(silent: NDArray[np.bool_], space: LabelSpace) -> Iterator[Pattern]:
+    """Group rows by their silent teachers; rows without any answer are in no group."""
+    kind_of = kinds_of_rows(silent)
     for k, example in enumerate(np.unique(kind_of, return_index=True)[1]):
         if not silent[example].all():
             teachers = np.flatnonzero(~silent[example])

@@ -18,9 +18,9 @@ from sklearn_uhc._answers import (
     check_flag,
     check_positive,
     check_weights,
-    patterns,
     read_answers,
     refuse_probabilities,
+    rows_by_speakers,
     silent_teachers,
     space_of_answers,
     to_numpy,
@@ -28,7 +28,7 @@ from sklearn_uhc._answers import (
 from sklearn_uhc._rows import chunks, some_rows
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import Blocks
-from sklearn_uhc.solvers.leave_one_out import Part, Settled, best_temperatures, loudness, prepare, settle
+from sklearn_uhc.solvers.leave_one_out import Part, Settled, best_temperatures, loudness, settle
 
 __all__ = ["TeacherCalibrator"]
 
@@ -36,8 +36,10 @@ __all__ = ["TeacherCalibrator"]
 NOISE_WEIGHT = 1e-3
 #: Comparisons of teachers per teacher, beyond what a merge needs, from which calibration began to help.
 LEAST_OVERLAP = 0.5
-#: Patterns of silent teachers that `fit` looks at, the most frequent ones: each needs matrices of its own.
-MAX_PATTERNS = 100
+#: Sets of teachers that answer together that `fit` looks at, the most frequent ones: each needs merges of its own.
+MAX_PATTERNS = 40
+#: Answers that `fit` looks at: rows times columns.
+MAX_ANSWERS = 20_000_000
 
 
 class TeacherCalibrator(TransformerMixin, BaseEstimator):
@@ -68,9 +70,10 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
     n_rounds : int, default=3
         How often the merges are made anew with the temperatures found.
     max_samples : int or None, default=5000
-        Rows that `fit` looks at, evenly spaced; None: all.
+        Rows that `fit` looks at, evenly spaced; fewer with over 4,000 columns, 20 million answers in all. None: all.
     abstain : bool, default=False
-        Whether a teacher may be silent about a row: NaN in its whole block. It stays silent.
+        Whether a teacher may be silent about a row: NaN in its whole block. It stays silent. `fit` looks at the 40 sets
+        of teachers that most often answer together; of a row that none of these fits, at those of its answers that do.
 
     Attributes
     ----------
@@ -151,7 +154,7 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         check_answers(X, self.label_space_.blocks, bool(self.abstain))
         refuse_probabilities(X, self.label_space_)
         self._blocks = Blocks.from_label_space(self.label_space_)
-        rows = some_rows(len(X), self.max_samples)
+        rows = some_rows(len(X), self._most_rows())
         self._learn(to_numpy(X[rows]))
         return self
 
@@ -209,18 +212,21 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         if self.teacher_weight is not None:
             check_weights(self.teacher_weight)
 
+    def _most_rows(self) -> int | None:
+        """Return how many rows `fit` looks at."""
+        if self.max_samples is None:
+            return None
+        return max(1, min(int(self.max_samples), MAX_ANSWERS // self.label_space_.n_outputs))
+
     def _parts(self, X: NDArray[Any], weight: NDArray[Any]) -> Iterator[Part]:
-        """Rows by silent teachers, in chunks of bounded memory."""
+        """Rows by the teachers that answer, in chunks of bounded memory; what others say of a row is left out."""
         space = self.label_space_
-        found = patterns(silent_teachers(X, space.blocks), space)
-        for pattern in sorted(found, key=lambda p: -len(p.rows))[:MAX_PATTERNS]:
-            rows, teachers, part, columns, classes = pattern
-            blocks = Blocks.from_label_space(part)
-            merge, compared = prepare(blocks, weight[teachers])
-            complete = (len(rows), len(columns)) == X.shape  # then no copies are made
-            for chunk in chunks(len(rows), 64 * (X.shape[1] + space.n_classes)) if compared else ():
-                answers = X[chunk] if complete else X[np.ix_(rows[chunk], columns)]
-                yield Part(answers, teachers, classes, weight[teachers], blocks, merge, compared)
+        for speaking, rows in rows_by_speakers(~silent_teachers(X, space.blocks), MAX_PATTERNS):
+            for chunk in chunks(len(rows), 64 * (X.shape[1] + space.n_classes)):
+                heard = speaking[self._blocks.teacher_of]
+                part = Part.of(np.where(heard, X[rows[chunk]], np.nan), self._blocks, weight)
+                if part.comparisons:
+                    yield part
 
     def _learn(self, X: NDArray[Any]) -> None:
         """Alternate between merging all teachers but one and fitting that one to the merge."""
@@ -236,15 +242,17 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
             before = settled.noise
             settled = settle(found, error, trust, can_be_noise(space), float(self.tolerance))
             if (settled.noise != before).any():
-                parts = list(self._parts(X, trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)))
+                weight = trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)
+                parts = [part.reweighted(np.where(part.weight > 0, weight, 0.0)) for part in parts]
         learnt = trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)
         self.weights_ = np.maximum(learnt, learnt.max() / MAX_WEIGHT_RATIO) * self._unit()
         self.temperatures_ = np.exp(settled.log_tau) if parts else np.ones(N)
         self.standard_errors_ = error
         self.comparable_ = can_be_noise(space) & np.isfinite(error) & (np.isfinite(error).sum() > 2)
-        compared = {int(part.teachers[c.teacher]) for part in parts for c in part.comparisons}
+        compared = {int(c.teacher) for part in parts for c in part.comparisons}
         answered = np.asarray(~silent_teachers(X, space.blocks).all(axis=0))
-        self.left_ = self._reasons(enough, compared, answered, settled.doubtful)
+        together = np.any([part.weight > 0 for part in parts], axis=0) if parts else answered
+        self.left_ = self._reasons(enough, compared, answered, together, settled.doubtful)
 
     def _trust(self) -> NDArray[Any]:
         """Return the weights given, one per teacher, the largest 1."""
@@ -261,7 +269,12 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         return max(top, float(np.finfo(float).tiny) * MAX_WEIGHT_RATIO)
 
     def _reasons(
-        self, enough: bool, compared: set[int], answered: NDArray[np.bool_], doubtful: NDArray[np.bool_]
+        self,
+        enough: bool,
+        compared: set[int],
+        answered: NDArray[np.bool_],
+        together: NDArray[np.bool_],
+        doubtful: NDArray[np.bool_],
     ) -> dict[int, str]:
         """Say why teachers keep their temperature."""
         known = np.isfinite(self.standard_errors_)
@@ -271,6 +284,8 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
                 reasons[i] = "answers none of the rows looked at"
             elif not enough:
                 reasons[i] = "the class lists overlap too little to compare how confident teachers are"
+            elif not together[i]:
+                reasons[i] = "answers too few rows that others answer as well"
             elif i not in compared:
                 reasons[i] = "shares fewer than two classes that the other teachers link"
             elif not known[i]:

@@ -12,9 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from sklearn_uhc import LabelSpace, LogitFactorization, TeacherCalibrator
-from sklearn_uhc.calibration import some_rows
+from sklearn_uhc._rows import some_rows
 from sklearn_uhc.solvers.blocks import Blocks
-from sklearn_uhc.solvers.leave_one_out import BOUNDS, Part, best_temperatures, prepare, settle, shrink, weighted_median
+from sklearn_uhc.solvers.leave_one_out import BOUNDS, Part, best_temperatures, settle, shrink, weighted_median
 from tests.helpers import random_lists, random_outputs
 
 LISTS = [[0, 1, 2, 3], [2, 3, 4], [0, 1, 4, 5], [1, 3, 5], [0, 2, 4, 5]]
@@ -30,8 +30,7 @@ def tempered(rng, lists, log_tau, n=400, noise=0.5):
 def one_part(X, lists):
     space = LabelSpace(lists)
     blocks = Blocks.from_label_space(space)
-    weight = np.ones(len(lists))
-    return Part(X, np.arange(len(lists)), np.arange(space.n_classes), weight, blocks, *prepare(blocks, weight))
+    return Part.of(X, blocks, np.ones(len(lists)))
 
 
 @pytest.mark.parametrize("lists", [LISTS, [[0, 1, 2, 3], [0, 1], [2, 3]], [[0, 1, 2], [0, 1, 2]]])
@@ -364,6 +363,16 @@ def test_as_many_rows_are_looked_at_as_allowed_evenly_spaced(n, most):
 
 def test_all_rows_are_looked_at_if_they_are_few():
     assert some_rows(10, 10) == some_rows(10, None) == slice(None)
+
+
+def test_a_teacher_that_answers_alone_is_left_for_that_reason():
+    X = tempered(np.random.default_rng(35), LISTS, np.zeros(5))
+    space = LabelSpace(LISTS)
+    for i, block in enumerate(space.blocks):
+        X[: 100 if i != 3 else 0, block] = np.nan
+    X[100:, space.blocks[3]] = np.nan
+    calibrator = TeacherCalibrator(LISTS, abstain=True).fit(X)
+    assert calibrator.left_ == {3: "answers too few rows that others answer as well"}
 
 
 def test_a_teacher_that_never_answers_is_left_for_that_reason():

@@ -8,27 +8,21 @@ is the cross-entropy of softmax(b z_i) against it: convex, one variable. Where t
 classes, t says nothing across the groups they do link; each group of two classes or more then has a sum of its own. A
 row counts by w, the square root of the mass that the merge of all teachers gives to the classes of teacher i.
 
-The merge without teacher i comes from the Laplacian A of all lists less the teacher's own part,
-
-    u = (A - S_i' C_i S_i + P_i)^-1 (B z - S_i' C_i z_i),    P_i takes the mean over each group that the others link
-
-so that B z, computed once for all rows, serves all teachers.
+The merge without teacher i (`list_means.py`) has the right-hand side B z - S_i' C_i z_i, so that B z, computed once for
+all rows, serves all teachers. A teacher that is silent about the rows of a part has no weight there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
 
 from sklearn_uhc.solvers.blocks import Blocks, softmax
-from sklearn_uhc.solvers.mf_lf import LogitAverage
+from sklearn_uhc.solvers.list_means import ListMeans, share_classes
 
 Floats = NDArray[np.floating[Any]]
 
@@ -44,12 +38,21 @@ LEAST_ROWS = 10
 
 
 class Comparison(NamedTuple):
-    """What of teacher i the others can be compared with."""
+    """What of teacher i the others can be compared with, and their merge there."""
 
     teacher: int
     columns: NDArray[np.int_]  #: (r,), among the K columns, group after group
     starts: NDArray[np.int_]  #: where the groups begin among them
-    merge: Floats  #: (L, r), takes B z of the other teachers to their logits on these columns
+    heard: Floats  #: (r,), and the next two: rows of `ListMeans` of the others, for these columns
+    left: Floats | None  #: (r, N); None if it is in `right` already
+    right: Floats  #: (N, L), or (r, L)
+
+    def merged(self, Bz: Floats, own: Floats, blocks: Blocks) -> Floats:
+        """(r, n), logits of the others from those of all, (L, n), and the own ones, (k, n)."""
+        block, at = blocks.slices[self.teacher], blocks.class_of[self.columns]
+        y = self.right @ Bz - self.right[:, blocks.class_of[block]] @ own
+        rest = Bz[at] - own[self.columns - block.start]
+        return (y if self.left is None else self.left @ y) + self.heard[:, None] * rest
 
 
 class Targets(NamedTuple):
@@ -64,18 +67,22 @@ class Targets(NamedTuple):
 class Part:
     """Rows for which the same teachers answer."""
 
-    X: Floats  #: (n, K), of these teachers
-    teachers: NDArray[np.int_]
-    classes: NDArray[np.int_]
-    weight: Floats  #: of these teachers in the merges
-    blocks: Blocks
-    merge: Floats  #: (L, L), takes B z to the logits of the merge of all
+    Z: Floats  #: (K, n), centred logits, 0 for who is silent: with rows side by side, sums over classes are fast
+    blocks: Blocks  #: of all teachers
+    weight: Floats  #: (N,), of the teachers in the merges, 0 for those that are silent
+    merge: ListMeans
     comparisons: Sequence[Comparison]
 
-    @cached_property
-    def Z(self) -> Floats:
-        """(K, n), centred logits, kept: with rows side by side, sums over a teacher's classes are fast."""
-        return np.ascontiguousarray(self.blocks.center(self.blocks.shift(np.asarray(self.X, dtype=float))).T)
+    @classmethod
+    def of(cls, X: Floats, blocks: Blocks, weight: Floats) -> Part:
+        """Prepare for answers X (n, K), NaN for teachers that are silent about all rows."""
+        Z = blocks.center(blocks.shift(np.asarray(np.nan_to_num(X, nan=0.0), dtype=float))).T
+        silent = np.array([np.isnan(X[0, own.start]) for own in blocks.slices])
+        return cls(np.ascontiguousarray(Z), blocks, *prepare(blocks, np.where(silent, 0.0, weight)))
+
+    def reweighted(self, weight: Floats) -> Part:
+        """Return the same rows with other weights of the teachers."""
+        return Part(self.Z, self.blocks, *prepare(self.blocks, weight))
 
     def logits(self, compared: Comparison) -> Floats:
         """(r, n), logits of a teacher on what can be compared, the largest of every group 0."""
@@ -86,20 +93,19 @@ class Part:
 
     def targets(self, b: Floats) -> Targets:
         """Merge all teachers, and all but one, at the inverse temperatures b (N,)."""
-        blocks, n = self.blocks, len(self.X)
-        scaled = self.Z * (self.weight * b[self.teachers])[blocks.teacher_of, None]
+        blocks, n = self.blocks, self.Z.shape[1]
+        scaled = self.Z * (self.weight * b)[blocks.teacher_of, None]
         Bz = np.zeros((blocks.M.shape[1], n))
         for own in blocks.slices:
             Bz[blocks.class_of[own]] += scaled[own]
-        Q = softmax((self.merge.T @ Bz).T)
+        Q = softmax(self.merge.solve(Bz).T)
         inner, weight = np.zeros((len(b), n)), np.zeros((len(b), n))
         for compared in self.comparisons:
-            i, _, starts, merge = compared
-            own, k = blocks.slices[i], self.teachers[i]
-            t = group_softmax(merge.T @ Bz - merge[blocks.class_of[own]].T @ scaled[own], starts)
-            inner[k] = (t * self.logits(compared)).sum(axis=0)
-            weight[k] = np.sqrt(Q @ blocks.M[i])
-        return Targets(inner, weight, self.classes[Q.argmax(axis=1)])
+            i = compared.teacher
+            t = group_softmax(compared.merged(Bz, scaled[blocks.slices[i]], blocks), compared.starts)
+            inner[i] = (t * self.logits(compared)).sum(axis=0)
+            weight[i] = np.sqrt(Q @ blocks.M[i])
+        return Targets(inner, weight, Q.argmax(axis=1))
 
 
 class Piece(NamedTuple):
@@ -110,6 +116,14 @@ class Piece(NamedTuple):
     inner: Floats  #: (n,), as in `Targets`, and the next two
     weight: Floats
     label: NDArray[np.int_]
+
+    @classmethod
+    def joined(cls, pieces: Sequence[Piece]) -> Piece:
+        """Put rows side by side: many parts have few rows each."""
+        if len(pieces) == 1:
+            return pieces[0]
+        z, _, *rows = zip(*pieces, strict=True)
+        return cls(np.hstack(z), pieces[0].starts, *map(np.concatenate, rows))
 
     def slopes(self, b: float) -> tuple[Floats, Floats]:
         """Return the weighted derivatives of the loss by b and twice by b, per row."""
@@ -123,28 +137,28 @@ class Piece(NamedTuple):
         return self.weight * first, self.weight * second
 
 
-def compare(i: int, blocks: Blocks, weight: Floats, A: Floats) -> Comparison | None:
+def compare(i: int, blocks: Blocks, weight: Floats, links: NDArray[np.bool_]) -> Comparison | None:
     """Prepare teacher i; None if it shares no two classes that the others link."""
-    own, others = blocks.M[i], np.delete(blocks.M, i, axis=0)
-    groups = connected_components(csr_matrix(others.T @ others), directed=False)[1]
+    others = np.where(np.arange(len(weight)) == i, 0.0, weight)
+    merge = ListMeans.of(blocks.M, others, links)
     columns = np.arange(len(blocks.class_of))[blocks.slices[i]]
-    columns = columns[others.sum(axis=0)[blocks.class_of[columns]] > 0]
-    columns = columns[np.argsort(groups[blocks.class_of[columns]], kind="stable")]
-    sizes = np.unique(groups[blocks.class_of[columns]], return_counts=True)[1]
+    columns = columns[merge.heard[blocks.class_of[columns]] > 0]
+    groups = merge.groups[blocks.class_of[columns]]
+    columns = columns[np.argsort(groups, kind="stable")]
+    sizes = np.unique(groups, return_counts=True)[1]
     columns, sizes = columns[np.repeat(sizes, sizes) > 1], sizes[sizes > 1]
     if not len(columns):
         return None
-    same = (groups[:, None] == groups[None, :]).astype(float)
-    system = A - weight[i] * (np.diag(own) - np.outer(own, own) / own.sum()) + same / same.sum(axis=1)
-    merge = np.linalg.inv(system)[:, blocks.class_of[columns]]
-    return Comparison(i, columns, np.cumsum(sizes) - sizes, merge)
+    at = blocks.class_of[columns]
+    left, right = (merge.left[at], merge.right) if len(at) > len(weight) else (None, merge.left[at] @ merge.right)
+    return Comparison(i, columns, np.cumsum(sizes) - sizes, merge.heard[at], left, right)
 
 
-def prepare(blocks: Blocks, weight: Floats) -> tuple[Floats, list[Comparison]]:
-    """Return the matrix of the merge of all teachers, and what is needed for those that can be compared."""
-    merge = LogitAverage.of(blocks, weight)
-    found = [compare(i, blocks, weight, merge.A) for i in range(len(blocks.M))]
-    return merge.inverse, [each for each in found if each is not None]
+def prepare(blocks: Blocks, weight: Floats) -> tuple[Floats, ListMeans, list[Comparison]]:
+    """Return the weights, the merge of all teachers that have some, and what is needed for those to be compared."""
+    links = share_classes(blocks.M)
+    found = [compare(i, blocks, weight, links) for i in np.flatnonzero(weight).tolist()]
+    return weight, ListMeans.of(blocks.M, weight, links), [each for each in found if each is not None]
 
 
 def loudness(parts: Sequence[Part], n_teachers: int) -> Floats:
@@ -154,8 +168,8 @@ def loudness(parts: Sequence[Part], n_teachers: int) -> Floats:
     """
     squares, count = np.zeros(n_teachers), np.zeros(n_teachers)
     for part in parts:
-        squares[part.teachers] += (part.Z**2).sum(axis=1) @ part.blocks.to_teacher
-        count[part.teachers] += len(part.X) * part.blocks.sizes
+        squares += (part.Z**2).sum(axis=1) @ part.blocks.to_teacher
+        count += part.Z.shape[1] * part.blocks.sizes * (part.weight > 0)
     heard = squares > 0
     size = np.log(np.where(heard, squares, 1.0) / np.maximum(count, 1.0)) / 2
     return np.where(heard, size - np.median(size[heard]), 0.0) if heard.any() else squares
@@ -174,16 +188,22 @@ def best_temperatures(
     """Return log tau of every teacher and its standard error; infinite where there is nothing to learn from."""
     log_tau, error = -np.clip(np.log(start), *BOUNDS), np.full(len(start), np.inf)
     for k in range(len(start)):
-        pieces = [
-            Piece(part.logits(compared), compared.starts, target.inner[k], target.weight[k], target.label)
-            for part, target in zip(parts, targets, strict=True)
-            for compared in part.comparisons
-            if part.teachers[compared.teacher] == k
-        ]
+        pieces = pieces_of(k, parts, targets)
         if pieces:
             x = search(pieces, -float(log_tau[k]))
             log_tau[k], error[k] = -x, standard_error(pieces, x, n_classes)
     return log_tau, error
+
+
+def pieces_of(k: int, parts: Sequence[Part], targets: Sequence[Targets]) -> list[Piece]:
+    """Return all rows that teacher k is compared on, those with the same columns in one piece."""
+    found: dict[tuple[bytes, bytes], list[Piece]] = {}
+    for part, target in zip(parts, targets, strict=True):
+        for compared in (each for each in part.comparisons if each.teacher == k):
+            alike = compared.columns.tobytes(), compared.starts.tobytes()
+            piece = Piece(part.logits(compared), compared.starts, target.inner[k], target.weight[k], target.label)
+            found.setdefault(alike, []).append(piece)
+    return [Piece.joined(pieces) for pieces in found.values()]
 
 
 def search(pieces: Sequence[Piece], x: float) -> float:

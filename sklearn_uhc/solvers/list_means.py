@@ -1,0 +1,66 @@
+"""MF-LF with one unknown per teacher instead of one per class: the mean of the merged logits over its list.
+
+    A u = r,      A = D - M' diag(w / k) M,      D = diag(sum_i w_i m_i)
+
+A is a diagonal less a matrix of rank N. With R = diag(sqrt(w / k)) and H = R M D^-1/2,
+
+    u = D^-1 (r + M' R y),      (I - H H') y = R M D^-1 r
+
+I - H H' is (N, N). Its null space has one vector sqrt(w k) for every group of teachers that shared classes link, as u
+may be shifted there; the projector on them is added. A teacher of weight 0 is left out, and so are classes that nobody
+else knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+Floats = NDArray[np.floating[Any]]
+
+
+class ListMeans(NamedTuple):
+    """What takes r (L, n) to the merged logits."""
+
+    heard: Floats  #: (L,), 1 / D, and 0 for classes that nobody knows
+    left: Floats  #: (L, N), D^-1 M' R
+    right: Floats  #: (N, L), takes r to y
+    groups: NDArray[np.int_]  #: (L,), of the classes
+
+    @classmethod
+    def of(cls, M: Floats, weight: Floats, links: NDArray[np.bool_]) -> ListMeans:
+        """Prepare for the lists M (N, L) with weights (N,); `links` (N, N): which teachers share a class."""
+        sizes, D = M.sum(axis=1), weight @ M
+        heard = np.where(D > 0, 1 / np.where(D > 0, D, 1.0), 0.0)
+        group_of = teacher_groups(links, weight > 0)
+        root, null = np.sqrt(weight / sizes), np.sqrt(weight * sizes)
+        same = group_of[:, None] == group_of
+        RM = root[:, None] * M
+        G = np.eye(len(M)) - (RM * heard) @ RM.T
+        G += same * np.outer(null, null) / np.maximum(same @ null**2, np.finfo(float).tiny)[:, None]
+        first = ((weight > 0)[:, None] & (M > 0)).argmax(axis=0)  # any teacher who knows the class
+        return cls(heard, (RM * heard).T, np.linalg.solve(G, RM * heard), group_of[first])
+
+    def solve(self, r: Floats) -> Floats:
+        """Return u (L, n), of mean zero in every group; -inf for classes that nobody knows."""
+        u = self.left @ (self.right @ r) + self.heard[:, None] * r
+        known = self.heard > 0
+        for group in np.unique(self.groups[known]):
+            own = known & (self.groups == group)
+            u[own] -= u[own].mean(axis=0)
+        u[~known] = -np.inf
+        return u
+
+
+def share_classes(M: Floats) -> NDArray[np.bool_]:
+    """Return (N, N): which teachers know a class in common."""
+    return np.asarray(M @ M.T > 0)
+
+
+def teacher_groups(links: NDArray[np.bool_], heard: NDArray[np.bool_]) -> NDArray[np.int_]:
+    """Return (N,): the group of every teacher, linked by those that are heard; the others are alone."""
+    groups: NDArray[np.int_] = connected_components(links & heard & heard[:, None], directed=False)[1]
+    return groups

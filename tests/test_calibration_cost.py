@@ -1,0 +1,104 @@
+"""What calibration costs: systems of equations as large as there are teachers, for a bounded number of sets of them."""
+
+import numpy as np
+import pytest
+
+from sklearn_uhc import LabelSpace, TeacherCalibrator
+from sklearn_uhc._answers import rows_by_speakers
+from sklearn_uhc.calibration import MAX_PATTERNS
+from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers.leave_one_out import Part
+from sklearn_uhc.solvers.list_means import ListMeans, share_classes
+from sklearn_uhc.solvers.mf_lf import LogitAverage
+from tests.helpers import random_lists
+from tests.test_calibration import LISTS, tempered
+
+
+def silenced(X, lists, share, seed=0):
+    """Return answers of which a random share is missing, teacher by teacher."""
+    X, silent = X.copy(), np.random.default_rng(seed).random((len(X), len(lists))) < share
+    for i, block in enumerate(LabelSpace(lists).blocks):
+        X[np.ix_(silent[:, i], np.arange(X.shape[1])[block])] = np.nan
+    return X
+
+
+@pytest.fixture
+def systems(monkeypatch):
+    """Sizes of all systems of equations that are solved, and of matrices that are inverted."""
+    sizes = []
+    for name in ("inv", "solve", "pinv"):
+        original = getattr(np.linalg, name)
+
+        def counted(A, *args, original=original):
+            sizes.append(len(A))
+            return original(A, *args)
+
+        monkeypatch.setattr(np.linalg, name, counted)
+    return sizes
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_the_cost_is_bounded_by_teachers_and_sets_of_them_not_by_classes_and_rows(systems, share):
+    rng, N, L = np.random.default_rng(30), 12, 60
+    lists = random_lists(rng, L, N, 20, 30)
+    X = silenced(tempered(rng, lists, np.linspace(-0.5, 0.5, N), n=600), lists, share)
+    speaking = ~np.isnan(X[:, [block.start for block in LabelSpace(lists).blocks]])
+    assert len(np.unique(speaking, axis=0)) > 400 or share == 0
+    calibrator = TeacherCalibrator(lists, abstain=True).fit(X)
+    assert not calibrator.left_
+    assert max(systems) <= N  # no matrix of classes by classes
+    assert len(systems) <= (N + 1) * (MAX_PATTERNS if share else 1)
+
+
+def test_random_silence_hardly_changes_the_temperatures():
+    rng = np.random.default_rng(31)
+    lists = random_lists(rng, 10, 12, 4, 7)
+    X = tempered(rng, lists, np.linspace(-0.8, 0.8, 12), n=2000, noise=0.2)
+    complete, some = (TeacherCalibrator(lists, abstain=True).fit(silenced(X, lists, share)) for share in (0.0, 0.3))
+    np.testing.assert_allclose(np.log(some.temperatures_), np.log(complete.temperatures_), atol=0.15)
+
+
+def test_rows_go_to_the_largest_set_of_teachers_that_all_answer_them():
+    speaking = np.random.default_rng(32).random((500, 9)) < 0.7
+    found = list(rows_by_speakers(speaking, 15))
+    assert len(found) == 15
+    rows = np.concatenate([rows for _, rows in found])
+    alike = sum((speaking[own] == members).all(axis=1).sum() for members, own in found)
+    assert len(np.unique(rows)) == len(rows) > alike
+    for row in range(500):
+        fitting = [members for members, _ in found if speaking[row][members].all()]
+        mine = [members for members, own in found if row in own]
+        assert len(mine) == bool(fitting)
+        assert not fitting or mine[0].sum() == max(members.sum() for members in fitting)
+    every = list(rows_by_speakers(speaking, 1000))  # with room for all of them each row has its own
+    for members, own in every:
+        assert members.sum() > 1
+        assert (speaking[own] == members).all()
+    assert sum(len(own) for _, own in every) == (speaking.sum(axis=1) > 1).sum()
+
+
+def test_wide_answers_are_sampled(monkeypatch):
+    monkeypatch.setattr("sklearn_uhc.calibration.MAX_ANSWERS", 60 * 18)
+    seen = []
+    original = Part.of.__func__
+    monkeypatch.setattr(Part, "of", classmethod(lambda cls, X, *rest: seen.append(len(X)) or original(cls, X, *rest)))
+    X = tempered(np.random.default_rng(33), LISTS, np.array([0.0, 1.0, -0.5, 0.3, 0.0]))
+    calibrator = TeacherCalibrator(LISTS).fit(X)
+    assert seen == [60]
+    assert calibrator.temperatures_[1] > 1.5
+    TeacherCalibrator(LISTS, max_samples=None).fit(X)
+    assert seen == [60, 400]
+
+
+@pytest.mark.parametrize("lists", [LISTS, [[0, 1, 2], [1, 2], [3, 4], [4, 3, 5]], [[0, 1], [2, 3]], [[0, 1, 2]]])
+def test_one_unknown_per_teacher_gives_the_merge_of_one_per_class(lists):
+    rng = np.random.default_rng(34)
+    space = LabelSpace(lists)
+    blocks, weight = Blocks.from_label_space(space), np.exp(3 * rng.normal(size=len(lists)))
+    dense = LogitAverage.of(blocks, weight)
+    r = dense.B @ rng.normal(size=(space.n_outputs, 7))
+    fast = ListMeans.of(blocks.M, weight, share_classes(blocks.M)).solve(r)
+    np.testing.assert_allclose(fast, dense.inverse @ r, atol=1e-10)
+    weight[0] = 0.0  # left out, with the classes that it alone knows
+    without = ListMeans.of(blocks.M, weight, share_classes(blocks.M))
+    assert (np.isneginf(without.solve(r)).all(axis=1) == ~space.mask[1:].any(axis=0)).all()
