@@ -22,6 +22,7 @@ from sklearn_uhc._rows import chunks, count_rows, is_dataset, row_bytes, take_ro
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, teacher_name, warn_if_reordered
 from sklearn_uhc.teachers.input import check_input, input_tags
+from sklearn_uhc.teachers.replica import without_side_effects
 from sklearn_uhc.teachers.store import AnswerStore
 
 __all__ = ["TeacherOutputs"]
@@ -272,12 +273,12 @@ def _answers(
     teacher: Any, X: Any, n_classes: int, name: str, abstain: bool, first: int = 0, most: int | None = None
 ) -> Iterator[tuple[slice, NDArray[np.floating[Any]]]]:
     """Ask for chunk after chunk, from row `first` on, and check every answer."""
-    n = count_rows(X)
+    n, asked = count_rows(X), without_side_effects(teacher)
     for part in chunks(n - first, row_bytes(X) + 16 * n_classes, most) if first < n else ():
         rows = slice(first + part.start, first + part.stop)
         whole = rows.start == 0 and rows.stop == n and not is_dataset(X)
         try:
-            answer = log_proba(teacher, X if whole else take_rows(X, rows), name, abstain)
+            answer = log_proba(asked, X if whole else take_rows(X, rows), name, abstain)
         except Exception as error:
             add_note(error, f"This came from {name}.")
             raise

@@ -51,22 +51,22 @@ def test_torch_teacher_leaves_the_module_as_it_was(images, module):
         torch.testing.assert_close(value, before[name])
 
 
-def test_torch_teacher_takes_the_module_to_the_device_and_back():
+def test_torch_teacher_computes_on_the_device_and_the_module_stays_where_it_was():
     """Even if it fails there. The meta device stands for one that this machine may not have."""
     seen = []
 
     class Spy(nn.Linear):
-        def to(self, device):
-            seen.append(torch.device(device).type)
-            return self
-
         def forward(self, X):
-            seen.append(f"a batch on {X.device.type}")
+            seen.append((X.device.type, self.weight.device.type))
             raise InterruptedError
 
+    module = Spy(3, 2)
+    weight = module.weight
     with pytest.raises(InterruptedError):
-        TorchTeacher(Spy(3, 2), [0, 1], device="meta").predict(np.zeros((4, 3)))
-    assert seen == ["meta", "a batch on meta", "cpu"]
+        TorchTeacher(module, [0, 1], device="meta").predict(np.zeros((4, 3)))
+    assert seen == [("meta", "meta")]
+    assert module.weight is weight
+    assert weight.device.type == "cpu"
 
 
 def test_torch_teacher_refuses_probabilities(images):
