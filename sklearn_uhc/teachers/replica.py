@@ -15,6 +15,8 @@ from functools import partial
 from types import CellType, FunctionType, MethodType
 from typing import Any
 
+#: What may refer to modules.
+SEARCHED = frozenset([list, tuple, set, dict, OrderedDict, MethodType, partial, FunctionType])
 #: Containers with more items are not searched for modules: vocabularies, not lists of layers.
 LONGEST = 1000
 
@@ -69,26 +71,30 @@ class _Replicas:
 
     def of(self, value: Any) -> Any:
         """Return what stands for a value."""
-        if id(value) not in self.made:
-            self.made[id(value)] = value  # where something contains itself
-            self.made[id(value)] = self._make(value)
-        return self.made[id(value)]
+        searched = bool(value) if type(value) in SEARCHED else is_module(value)  # most attributes are empty or plain
+        if not searched or id(value) in self.made:
+            return self.made.get(id(value), value)
+        self.made[id(value)] = value  # where something contains itself
+        new = self.made[id(value)] = self._make(value)
+        return new
 
     def _make(self, value: Any) -> Any:
         kind = type(value)
         if is_module(value):
             return self._module(value)
-        if kind in (list, tuple, set) and len(value) <= LONGEST:
+        if kind in (list, tuple, set, dict, OrderedDict) and len(value) > LONGEST:
+            return value
+        if kind in (list, tuple, set):
             items = [self.of(item) for item in value]
             return kind(items) if _differ(items, value) else value
-        if kind in (dict, OrderedDict) and len(value) <= LONGEST:
+        if kind in (dict, OrderedDict):
             items = [self.of(item) for item in value.values()]
             return kind(zip(value, items, strict=True)) if _differ(items, value.values()) else value
         if kind is MethodType:
             return kind(value.__func__, self.of(value.__self__))
         if kind is partial:
             return kind(self.of(value.func), *map(self.of, value.args), **self.of(value.keywords))
-        return self._function(value) if kind is FunctionType and value.__closure__ else value
+        return self._function(value) if value.__closure__ else value
 
     def _module(self, module: Any) -> Any:
         import torch

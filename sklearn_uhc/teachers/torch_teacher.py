@@ -20,9 +20,9 @@ __all__ = ["TorchTeacher"]
 class TorchTeacher(ClassifierMixin, BaseEstimator):
     """A trained `torch.nn.Module` that gives logits, as a fitted classifier.
 
-    It is read in batches, in evaluation mode and without gradients, by a replica that is made for the reading and shares
-    the module's weights: the module itself stays in its mode and on its device, so that several threads may read it,
-    or a module that it shares parts with, and N large teachers need not fit on the device together.
+    It is read in batches, in evaluation mode and without gradients. A replica with the same weights is made for each
+    reading: the module itself keeps its mode, its buffers and its device, so that several threads can read it, or
+    modules that share parts with it, and N large teachers need not fit on the device together.
 
     Parameters
     ----------
