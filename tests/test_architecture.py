@@ -18,6 +18,7 @@ RINGS = {
     "_progress": 0,
     "_response": 0,
     "_rows": 0,
+    "_unchanged": 0,
     "label_space": 0,
     "solvers": 0,
     "balance": 1,
@@ -34,7 +35,19 @@ RINGS = {
     "plots": 2,
     "__init__": 3,
 }
-OPTIONAL = ["torch", "skorch", "lightgbm", "xgboost", "catboost", "onnxruntime", "dask", "matplotlib", "pandas", "tqdm"]
+OPTIONAL = [
+    "torch",
+    "skorch",
+    "lightgbm",
+    "xgboost",
+    "catboost",
+    "onnxruntime",
+    "dask",
+    "matplotlib",
+    "pandas",
+    "polars",
+    "tqdm",
+]
 MODULES = sorted(ROOT.rglob("*.py"))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -19,6 +20,7 @@ from sklearn_uhc._notes import add_note
 from sklearn_uhc._progress import progress
 from sklearn_uhc._response import check_not_nan, log_proba
 from sklearn_uhc._rows import chunks, count_rows, is_dataset, row_bytes, take_rows
+from sklearn_uhc._unchanged import unchanged
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, teacher_name, warn_if_reordered
 from sklearn_uhc.teachers.input import check_input, input_tags
@@ -124,7 +126,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to every teacher as it is.
+            Passed on to every teacher; none of them can change it.
         y : ignored
             There for the API.
 
@@ -141,7 +143,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to every teacher as it is.
+            Passed on to every teacher; none of them can change it.
         y : ignored
             There for the API.
 
@@ -157,7 +159,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to every teacher as it is.
+            Passed on to every teacher; none of them can change it.
 
         Returns
         -------
@@ -274,16 +276,25 @@ def _answers(
 ) -> Iterator[tuple[slice, NDArray[np.floating[Any]]]]:
     """Ask for chunk after chunk, from row `first` on, and check every answer."""
     n, asked = count_rows(X), without_side_effects(teacher)
-    for part in chunks(n - first, row_bytes(X) + 16 * n_classes, most) if first < n else ():
+    ask = partial(log_proba, asked, name=name, abstain=abstain)
+    # A teacher may get a copy of its chunk, hence twice the bytes of a row.
+    for part in chunks(n - first, 2 * row_bytes(X) + 16 * n_classes, most) if first < n else ():
         rows = slice(first + part.start, first + part.stop)
-        whole = rows.start == 0 and rows.stop == n and not is_dataset(X)
         try:
-            answer = log_proba(asked, X if whole else take_rows(X, rows), name, abstain)
+            answer = _ask_about(teacher, ask, X, rows)
         except Exception as error:
             add_note(error, f"This came from {name}.")
             raise
         _check_shape(answer.shape, rows.stop - rows.start, n_classes, name)
         yield rows, answer
+
+
+def _ask_about(teacher: Any, ask: Callable[[Any], Any], X: Any, rows: slice) -> Any:
+    """Ask about some rows, and leave X as it is."""
+    if is_dataset(X):
+        return ask(take_rows(X, rows))
+    part = X if rows == slice(0, count_rows(X)) else take_rows(X, rows)
+    return unchanged(teacher, ask, part)
 
 
 def _check_shape(shape: tuple[int, ...], n_rows: int, n_classes: int, name: str) -> None:
