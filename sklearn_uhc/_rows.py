@@ -62,7 +62,7 @@ def _is_a(X: Any, module: str, name: str) -> bool:
 
 
 def take_rows(X: Any, rows: Any) -> Any:
-    """Select rows, by slice or index array, of an array, DataFrame, sparse matrix, list or torch Dataset.
+    """Select rows, by slice or index array, of an array, frame, sparse matrix, list or torch Dataset.
 
     Of a Dataset the inputs are read, whatever else its items hold, and stacked into an array.
     """
@@ -71,11 +71,26 @@ def take_rows(X: Any, rows: Any) -> Any:
         return np.stack([np.asarray(item[0] if isinstance(item, (tuple, list)) else item) for item in items])
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    if hasattr(type(X), "column_names") and not isinstance(rows, slice):  # a table of Arrow
+        return X.take(rows)
     if issparse(X):
         return X.tocsr()[rows]
     if hasattr(X, "shape") or isinstance(rows, slice):
         return X[rows]
     return [X[i] for i in rows]
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Return the names of the columns of a frame, of pandas, Polars, Arrow and the like; None if it has no names."""
+    names = getattr(X, "column_names" if hasattr(type(X), "column_names") else "columns", None)
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    return [str(name) for name in names]
+
+
+def take_columns(X: Any, names: list[str]) -> Any:
+    """Select columns of a frame, in this order."""
+    return X.select(names) if hasattr(type(X), "select") else X[names]
 
 
 def chunks(n: int, bytes_per_row: float, most: int | None = None) -> Iterator[slice]:
@@ -99,6 +114,8 @@ def row_bytes(X: Any) -> float:
     size = X.data.nbytes if issparse(X) else getattr(X, "nbytes", None)
     if size is None and hasattr(X, "memory_usage"):
         size = X.memory_usage(deep=False).sum()
+    if size is None and hasattr(X, "estimated_size"):  # Polars
+        size = X.estimated_size()
     return float(size) / max(_num_samples(X), 1) if isinstance(size, (int, np.integer)) else 1024.0
 
 

@@ -14,7 +14,18 @@ import sklearn_uhc
 
 #: Files and folders of the package, from the innermost ring outwards.
 RINGS = [
-    ["label_space", "solvers", "_answers", "_rows", "_response", "_progress", "_notes", "_device", "_diagram"],
+    [
+        "label_space",
+        "solvers",
+        "_answers",
+        "_rows",
+        "_response",
+        "_progress",
+        "_notes",
+        "_device",
+        "_diagram",
+        "_unchanged",
+    ],
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "losses"],
     ["merging", "distiller", "ensemble", "report", "plots"],
     ["__init__"],
@@ -23,7 +34,19 @@ RINGS = [
 OPEN = (0, 2)
 ROOT = Path(sklearn_uhc.__file__).parent
 RING_OF = {part: ring for ring, parts in enumerate(RINGS) for part in parts}
-OPTIONAL = ["torch", "skorch", "lightgbm", "xgboost", "catboost", "onnxruntime", "dask", "matplotlib", "pandas", "tqdm"]
+OPTIONAL = [
+    "torch",
+    "skorch",
+    "lightgbm",
+    "xgboost",
+    "catboost",
+    "onnxruntime",
+    "dask",
+    "matplotlib",
+    "pandas",
+    "polars",
+    "tqdm",
+]
 MODULES = sorted(ROOT.rglob("*.py"))
 
 

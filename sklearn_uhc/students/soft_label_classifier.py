@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -20,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from sklearn_uhc._notes import add_note
 from sklearn_uhc._response import log_proba
 from sklearn_uhc._rows import check_row_weights, is_dataset
+from sklearn_uhc._unchanged import unchanged
 from sklearn_uhc.students.direct import DirectStrategy, as_estimator, fresh, is_net, with_tags
 from sklearn_uhc.students.soft_data import EvalRows, SoftData, check_soft_labels, column_classes, columns_like
 from sklearn_uhc.students.strategies import STRATEGIES, resolve_strategy, train
@@ -170,7 +172,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         data = self._check_data(X, y, sample_weight, eval_set)
         self.class_prior_ = np.average(data.Q, axis=0, weights=data.weight)
         try:
-            self._fit_soft(data, params)
+            unchanged(as_estimator(self.estimator), lambda X: self._fit_soft(replace(data, X=X), params), data.X)
         except Exception as error:
             add_note(error, f"This came from training the student, {type(self.estimator).__name__}, on soft labels.")
             raise
@@ -190,7 +192,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "estimator_")
         if self.strategy_ == "hard":
-            return self.estimator_.predict(X)
+            return unchanged(self.estimator_, self.estimator_.predict, X)
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -208,6 +210,9 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             a factor learnt from the soft labels.
         """
         check_is_fitted(self, "estimator_")
+        return unchanged(self.estimator_, self._predict_proba, X)
+
+    def _predict_proba(self, X: Any) -> NDArray[np.float64]:
         if self.strategy_ in ("hard", "pipeline"):
             return np.exp(log_proba(self.estimator_, X, type(self.estimator_).__name__))
         strategy = next(s for s in STRATEGIES if s.name == self.strategy_)
@@ -293,7 +298,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise TypeError(f"{type(last[1]).__name__}.fit takes no sample_weight.")
         if sample_weight is not None:
             params[f"{last[0]}__sample_weight" if last[0] else "sample_weight"] = sample_weight
-        self.estimator_ = fresh(estimator).fit(X, y, **params)
+        self.estimator_ = unchanged(estimator, lambda X: fresh(estimator).fit(X, y, **params), X)
         self.classes_ = self._columns = self.estimator_.classes_
         self.strategy_ = "hard"
         return self
@@ -338,7 +343,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X, sets = data.X, [(rows.X, rows.Q) for rows in data.eval_set]
         if len(head.steps):
             X = head.fit_transform(X, self.classes_[data.Q.argmax(axis=1)])
-            sets = [(head.transform(X_val), Q_val) for X_val, Q_val in sets]
+            sets = [(unchanged(head, head.transform, X_val), Q_val) for X_val, Q_val in sets]
         if sets:
             params = params | {"eval_set": sets}
         student.set_params(classes=self.classes_).fit(X, data.Q, data.weight, **params)
@@ -376,7 +381,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         estimator = as_estimator(self.estimator)
         if isinstance(estimator, Pipeline):
             head, inner = self._take_apart()
-            inner.fit_to_teachers(head.fit_transform(X) if len(head.steps) else X, log_p, loss)
+            inner.fit_to_teachers(unchanged(head, head.fit_transform, X) if len(head.steps) else X, log_p, loss)
             self._put_together(head, inner)
         elif is_net(estimator):
             from sklearn_uhc.students.skorch import fit_to_teachers

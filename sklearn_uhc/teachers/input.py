@@ -25,7 +25,7 @@ def check_input(estimator: Any, X: Any, *, reset: bool) -> Any:
     if _is_matrix(X):
         return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
     count_rows(X)
-    if getattr(X, "ndim", None) == 2:
+    if getattr(X, "ndim", None) == 2 or hasattr(X, "columns"):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
     elif reset:
         for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit on a table
@@ -51,7 +51,8 @@ def _is_matrix(X: Any) -> bool:
     if isinstance(X, (list, tuple)) and len(X):
         first = X[0][0] if isinstance(X[0], (list, tuple)) and len(X[0]) else X[0]
         return np.ndim(X[0]) <= 1 and not isinstance(first, (str, bytes, dict))
-    return np.isscalar(X) or (hasattr(X, "__array__") and not hasattr(X, "ndim"))
+    frame = hasattr(X, "columns") or hasattr(X, "to_frame")  # of Polars, as it is: teachers may ask for names
+    return np.isscalar(X) or (hasattr(X, "__array__") and not hasattr(X, "ndim") and not frame)
 
 
 def input_tags(tags: Any, estimators: Iterable[Any] | None) -> Any:

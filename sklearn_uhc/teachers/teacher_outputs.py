@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -18,10 +19,13 @@ from sklearn_uhc._answers import check_flag
 from sklearn_uhc._notes import add_note
 from sklearn_uhc._progress import progress
 from sklearn_uhc._response import check_not_nan, log_proba
-from sklearn_uhc._rows import chunks, count_rows, is_dataset, row_bytes, take_rows
+from sklearn_uhc._rows import chunks, count_rows, is_dataset, row_bytes, take_columns, take_rows
+from sklearn_uhc._unchanged import unchanged
+from sklearn_uhc.teachers.features import own_columns, readable
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, teacher_name, warn_if_reordered
 from sklearn_uhc.teachers.input import check_input, input_tags
+from sklearn_uhc.teachers.replica import without_side_effects
 from sklearn_uhc.teachers.store import AnswerStore
 
 __all__ = ["TeacherOutputs"]
@@ -41,7 +45,8 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
     ----------
     teachers : list of fitted classifiers
         Anything with one of the three methods: scikit-learn classifiers, Pipelines, or your own objects. They are
-        never fitted, changed or cloned.
+        never fitted, changed or cloned. One that was trained on a frame finds its columns in the frame X by name, in
+        any order and among others; if one is missing, that is an error before any teacher is asked.
     class_lists : list of lists, default=None
         Names of each teacher's classes in the order of its outputs, for teachers that call the same thing by different
         names. None, for all or for one teacher: its own `classes_`.
@@ -123,7 +128,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to every teacher as it is.
+            Passed on to every teacher; none of them can change it.
         y : ignored
             There for the API.
 
@@ -140,7 +145,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to every teacher as it is.
+            Passed on to every teacher; none of them can change it.
         y : ignored
             There for the API.
 
@@ -156,7 +161,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to every teacher as it is.
+            Passed on to every teacher; none of them can change it.
 
         Returns
         -------
@@ -214,6 +219,8 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
 
     def _read(self, X: Any) -> list[NDArray[np.floating[Any]]]:
         """Ask every teacher, in threads: predictions release the GIL and nothing has to be copied."""
+        for i, teacher in enumerate(self.teachers):
+            own_columns(teacher, X, teacher_name(i, teacher))  # what is missing is said before anything is read
         read = check_memory(self.memory).cache(read_teacher, ignore=["name", "store", "verbose"])
         asked = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")(
             delayed(read)(
@@ -272,17 +279,28 @@ def _answers(
     teacher: Any, X: Any, n_classes: int, name: str, abstain: bool, first: int = 0, most: int | None = None
 ) -> Iterator[tuple[slice, NDArray[np.floating[Any]]]]:
     """Ask for chunk after chunk, from row `first` on, and check every answer."""
-    n = count_rows(X)
-    for part in chunks(n - first, row_bytes(X) + 16 * n_classes, most) if first < n else ():
+    n, asked = count_rows(X), without_side_effects(teacher)
+    columns = own_columns(teacher, X, name)
+    ask = partial(log_proba, asked, name=name, abstain=abstain)
+    # A teacher may get a copy of its chunk, hence twice the bytes of a row.
+    for part in chunks(n - first, 2 * row_bytes(X) + 16 * n_classes, most) if first < n else ():
         rows = slice(first + part.start, first + part.stop)
-        whole = rows.start == 0 and rows.stop == n and not is_dataset(X)
         try:
-            answer = log_proba(teacher, X if whole else take_rows(X, rows), name, abstain)
+            answer = _ask_about(teacher, ask, X, rows, columns)
         except Exception as error:
             add_note(error, f"This came from {name}.")
             raise
         _check_shape(answer.shape, rows.stop - rows.start, n_classes, name)
         yield rows, answer
+
+
+def _ask_about(teacher: Any, ask: Callable[[Any], Any], X: Any, rows: slice, columns: list[str] | None) -> Any:
+    """Ask about some rows, in the teacher's own columns if they are named, and leave X as it is."""
+    if is_dataset(X):
+        return ask(take_rows(X, rows))
+    part = X if rows == slice(0, count_rows(X)) else take_rows(X, rows)
+    part = part if columns is None else take_columns(part, columns)
+    return unchanged(teacher, ask, readable(teacher, part))
 
 
 def _check_shape(shape: tuple[int, ...], n_rows: int, n_classes: int, name: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from sklearn_uhc._device import module_input, resolve_device
 from sklearn_uhc._rows import count_rows, take_rows
+from sklearn_uhc.teachers.replica import is_module, replicate
 
 __all__ = ["TorchTeacher"]
 
@@ -19,8 +20,9 @@ __all__ = ["TorchTeacher"]
 class TorchTeacher(ClassifierMixin, BaseEstimator):
     """A trained `torch.nn.Module` that gives logits, as a fitted classifier.
 
-    It is read in batches, in evaluation mode and without gradients. The module is moved to the device for the reading
-    only and then back to where it was, so that N large teachers need not fit on the device together.
+    It is read in batches, in evaluation mode and without gradients. A replica with the same weights is made for each
+    reading: the module itself keeps its mode, its buffers and its device, so that several threads can read it, or
+    modules that share parts with it, and N large teachers need not fit on the device together.
 
     Parameters
     ----------
@@ -35,7 +37,8 @@ class TorchTeacher(ClassifierMixin, BaseEstimator):
     dtype : torch.dtype, default=None
         For mixed precision: the type of `torch.autocast`, such as `torch.bfloat16`. None: as the module is.
     preprocess : callable, default=None
-        Applied to each batch, a tensor on the device, before the module: scaling, resizing.
+        Applied to each batch, a tensor on the device, before the module: scaling, resizing. It may overwrite its batch;
+        a module is read in evaluation mode too.
 
     Attributes
     ----------
@@ -107,11 +110,13 @@ class TorchTeacher(ClassifierMixin, BaseEstimator):
         device = resolve_device(self.device)
         out = np.empty((count_rows(X), len(self.classes)), dtype=np.float32)
         mixed = nullcontext() if self.dtype is None else torch.autocast(device.type, dtype=self.dtype)
-        with _borrowed(self.module, device) as module, torch.inference_mode(), mixed:
+        module, preprocess = _ready(self.module, device), _ready(self.preprocess, device)
+        with torch.inference_mode(), mixed:
             for start in range(0, len(out), self.batch_size):
                 rows = slice(start, min(start + self.batch_size, len(out)))
-                batch = torch.as_tensor(module_input(take_rows(X, rows))).to(device)
-                logits = module(batch if self.preprocess is None else self.preprocess(batch))
+                # A copy: a preprocess or a first layer may write to its input.
+                batch = torch.as_tensor(module_input(take_rows(X, rows))).to(device, copy=True)
+                logits = module(batch if preprocess is None else preprocess(batch))
                 self._check_logits(logits, len(batch))
                 if start == 0:
                     self._check_no_probabilities(logits)
@@ -183,14 +188,6 @@ class TorchTeacher(ClassifierMixin, BaseEstimator):
         return True
 
 
-@contextmanager
-def _borrowed(module: Any, device: Any) -> Iterator[Any]:
-    """Have the module on the device, in evaluation mode, and put it back as it was."""
-    home = next((p.device for p in module.parameters()), device)
-    training = [part for part in module.modules() if part.training]
-    try:
-        yield module.to(device).eval()
-    finally:
-        module.to(home)
-        for part in training:
-            part.training = True
+def _ready(part: Any, device: Any) -> Any:
+    """Return a module's replica, on the device and in evaluation mode; anything else as it is."""
+    return replicate(part).to(device).eval() if is_module(part) else part

@@ -3,11 +3,13 @@
 import warnings
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
+from skorch import NeuralNetClassifier
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -51,22 +53,22 @@ def test_torch_teacher_leaves_the_module_as_it_was(images, module):
         torch.testing.assert_close(value, before[name])
 
 
-def test_torch_teacher_takes_the_module_to_the_device_and_back():
+def test_torch_teacher_computes_on_the_device_and_the_module_stays_where_it_was():
     """Even if it fails there. The meta device stands for one that this machine may not have."""
     seen = []
 
     class Spy(nn.Linear):
-        def to(self, device):
-            seen.append(torch.device(device).type)
-            return self
-
         def forward(self, X):
-            seen.append(f"a batch on {X.device.type}")
+            seen.append((X.device.type, self.weight.device.type))
             raise InterruptedError
 
+    module = Spy(3, 2)
+    weight = module.weight
     with pytest.raises(InterruptedError):
-        TorchTeacher(Spy(3, 2), [0, 1], device="meta").predict(np.zeros((4, 3)))
-    assert seen == ["meta", "a batch on meta", "cpu"]
+        TorchTeacher(module, [0, 1], device="meta").predict(np.zeros((4, 3)))
+    assert seen == [("meta", "meta")]
+    assert module.weight is weight
+    assert weight.device.type == "cpu"
 
 
 def test_torch_teacher_refuses_probabilities(images):
@@ -90,6 +92,16 @@ def test_a_skorch_net_is_a_teacher(images):
     trained = net(module__n_out=4, criterion=nn.CrossEntropyLoss).fit(X[:500][rows], y[:500][rows])
     log_p = TeacherOutputs([trained]).fit_transform(X)
     np.testing.assert_allclose(np.exp(log_p), trained.predict_proba(X), atol=1e-5)
+
+
+def test_networks_read_frames_of_polars():
+    X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    frame = pl.DataFrame(X, schema=["a", "b", "c"])
+    module = nn.Linear(3, 2)
+    trained = NeuralNetClassifier(module, criterion=nn.CrossEntropyLoss, classes=[0, 1]).initialize()
+    for teacher in (trained, TorchTeacher(module, [0, 1], device="cpu")):
+        log_p = TeacherOutputs([teacher]).fit_transform(frame)
+        np.testing.assert_allclose(log_p, TeacherOutputs([teacher]).fit_transform(X), atol=1e-6)
 
 
 def test_tags_of_what_has_none(teachers):

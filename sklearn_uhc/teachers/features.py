@@ -1,0 +1,93 @@
+"""Which columns of a frame a teacher was trained on, so that it gets them by name and in its own order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import FunctionTransformer
+
+from sklearn_uhc._rows import column_names
+from sklearn_uhc._unchanged import first_step, package_of
+
+#: Where libraries keep the names: scikit-learn and XGBoost, CatBoost, LightGBM.
+ATTRIBUTES = ("feature_names_in_", "feature_names_", "feature_name_")
+#: Names that boosters give to the columns of an array.
+AUTOMATIC = ("Column_{}", "f{}", "{}")
+
+
+def own_columns(teacher: Any, X: Any, name: str) -> list[str] | None:
+    """Return the columns of X that a teacher was trained on, in its order; None if it takes X as it is."""
+    given, step = column_names(X), first_step(teacher)
+    known = feature_names(step)
+    if known is None:
+        return None
+    if given is None or len(set(given)) < len(given) or (_made_up(known) and not set(known) <= set(given)):
+        _check_number(step, known, X, name)
+        return None
+    # LightGBM has underscores for spaces, and the estimators around it take its names over.
+    found = {column.replace(" ", "_"): column for column in given} | {column: column for column in given}
+    missing = [column for column in known if column not in found]
+    if missing:
+        _check_dispensable(step, missing, given, name)
+        return None
+    columns = [found[column] for column in known]
+    return None if columns == given else columns
+
+
+def readable(teacher: Any, X: Any) -> Any:
+    """Return a frame as an array for libraries that do not know its kind; its columns are in order by now."""
+    package = package_of(first_step(teacher))
+    is_arrow, is_pandas = hasattr(type(X), "column_names"), hasattr(X, "iloc")
+    unknown = (package == "skorch" and not is_pandas) or (package == "catboost" and is_arrow)
+    return np.asarray(X) if hasattr(X, "columns") and unknown else X
+
+
+def feature_names(step: Any) -> list[str] | None:
+    """Return the names of the columns that a fitted estimator was trained on, if it knows any that mean something."""
+    for attribute in ATTRIBUTES:
+        names = getattr(step, attribute, None)
+        if names is not None and len(names):
+            known = np.asarray(names).tolist()
+            return known if all(isinstance(column, str) for column in known) else None
+    return None
+
+
+def _made_up(known: list[str]) -> bool:
+    """Whether these are the names that a booster gives to the columns of an array."""
+    return any(known == [pattern.format(i) for i in range(len(known))] for pattern in AUTOMATIC)
+
+
+def _check_number(step: Any, known: list[str], X: Any, name: str) -> None:
+    """Raise if columns that can only be told by their place are too many or too few: CatBoost ignores the last ones."""
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    if len(shape) == 2 and shape[1] != len(known) and not isinstance(step, FunctionTransformer):
+        raise ValueError(
+            f"{name} was trained on {len(known)} columns, X has {shape[1]}. Give X the same columns in the same order; "
+            "a teacher trained on a frame finds its own among others by their names."
+        )
+
+
+def _check_dispensable(step: Any, missing: list[str], given: list[str], name: str) -> None:
+    """Raise if a teacher needs columns that X has not got."""
+    if isinstance(step, FunctionTransformer):  # only its function knows
+        return
+    if isinstance(step, ColumnTransformer):
+        missing = sorted(set(missing) & _selected(step))
+    if missing:
+        raise ValueError(
+            f"{name} was trained on columns that X has not got: {missing[:8]}. X has {given[:8]}"
+            f"{' and others' if len(given) > 8 else ''}. Give X a column for each feature of every teacher, by the "
+            "name that the teacher knows; columns that only other teachers know are left out for it."
+        )
+
+
+def _selected(step: Any) -> set[str]:
+    """Return the columns that a ColumnTransformer does not drop."""
+    used = [label for label, transformer, _ in step.transformers_ if not _is_drop(transformer)]
+    return {str(step.feature_names_in_[i]) for label in used for i in step._transformer_to_input_indices[label]}
+
+
+def _is_drop(transformer: Any) -> bool:
+    return isinstance(transformer, str) and transformer == "drop"
