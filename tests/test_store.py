@@ -5,6 +5,7 @@ import pickle
 import sys
 import tracemalloc
 
+import joblib
 import numpy as np
 import pytest
 import sklearn
@@ -209,3 +210,17 @@ def test_stored_silence_is_an_error_where_silence_is_none(teacher, tmp_path):
     with pytest.raises(ValueError, match=message):
         TeacherOutputs([silent], store=tmp_path).fit(X)
     np.testing.assert_array_equal(TeacherOutputs([silent], store=tmp_path, abstain=True).fit_transform(X), kept)
+
+
+@pytest.mark.parametrize(
+    "planted", [np.zeros((450, 3)), np.zeros((10, 2)), np.zeros((450, 2), dtype=int), None, "text"]
+)
+def test_what_memory_gives_back_is_checked(planted, teacher, tmp_path):
+    X = np.random.default_rng(0).normal(size=(450, 3))
+    expected = TeacherOutputs([teacher], memory=str(tmp_path)).fit_transform(X)
+    (file,) = tmp_path.rglob("output.pkl")
+    joblib.dump(planted, file)
+    message = r"memory holds for teacher 0 \(Asked\) is .*, not floats of shape \(450, 2\).* asked anew.*runs code"
+    with pytest.warns(UserWarning, match=message):
+        found = TeacherOutputs([teacher], memory=str(tmp_path)).fit_transform(X)
+    np.testing.assert_array_equal(found, expected)

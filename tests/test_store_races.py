@@ -32,7 +32,7 @@ expected = read()
 def check(store, times=1, barrier=None):
     for _ in range(times):
         if barrier is not None:
-            barrier.wait()
+            barrier.wait(60)
         np.testing.assert_array_equal(read(store=store), expected)
 """
 

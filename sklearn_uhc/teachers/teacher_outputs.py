@@ -54,12 +54,13 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Whether a teacher may be silent about a row, because it cannot say or a request failed: NaN for all its classes.
         False: that is an error. A row that is NaN in part always is one.
     memory : str or joblib.Memory, default=None
-        Where to keep the answers, so that a search reads each teacher once per X. Pays for teachers that are slow on
-        many rows: every look-up hashes the teacher and X. Teachers must be picklable; clear it when the code of a
-        teacher's class changes.
+        Where to keep the answers, so that a search reads each teacher once per X; found again by the same key as in a
+        `store`. **What is kept there is unpickled: whoever can write to the folder can run code as you.** Prefer
+        `store`.
     store : str or path, default=None
-        Folder in which the answers are kept, memory-mapped, chunk by chunk: a reading that was interrupted goes on
-        where it stopped, and the same teacher and X are never read twice. For many rows and slow teachers; see Notes.
+        Folder in which the answers are kept as plain numbers, chunk by chunk: a reading that was interrupted goes on
+        where it stopped, and the same teacher and X are not read twice. Any number of threads and processes may share
+        it. The result is memory-mapped, so that no more than a chunk of it is in memory. See Notes.
     n_jobs : int, default=None
         Number of teachers that answer at the same time, in threads.
     verbose : int, default=0
@@ -79,8 +80,11 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
     Notes
     -----
     `store` finds answers again by a key of the teacher (its parameters and weights, whatever it holds) and of X; of a
-    torch Dataset its length and 64 of its rows count. Functions count by their names: use an empty folder when their
-    code changes. Files of teachers or data that are gone can be deleted at any time.
+    torch Dataset its length and 64 of its rows count. Every look-up hashes teacher and X, about a second for 300 MB,
+    so it pays for teachers that are slow on many rows. Teachers must be picklable. Functions and classes count by their
+    names: use an empty folder when their code changes. A teacher of your own that changes its attributes when it is
+    asked, other than by `functools.cached_property`, is asked again. Files can be deleted at any time when nobody
+    reads; those that end in `.part` were left by a process that was killed. `docs/security.md` says what is checked.
 
     Examples
     --------
