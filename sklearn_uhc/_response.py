@@ -67,14 +67,14 @@ def _log_of_probabilities(values: NDArray[np.floating[Any]], name: str) -> NDArr
         return np.log(values)
 
 
-def check_not_nan(values: NDArray[np.floating[Any]], name: str, response: str, abstain: bool) -> None:
-    """Refuse NaN; with `abstain`, all but whole rows of it."""
+def check_not_nan(values: NDArray[np.floating[Any]], name: str, response: str, abstain: bool, first: int = 0) -> None:
+    """Refuse NaN; with `abstain`, all but whole rows of it. `first` is the number of the first row."""
     bad = np.isnan(values)
     if abstain:
         bad &= ~bad.all(axis=1, keepdims=True)
     if not bad.any():
         return
-    row = int(np.argmax(bad.any(axis=1)))
+    n_bad, row = int(bad.any(axis=1).sum()), int(np.argmax(bad.any(axis=1)))
     extent = "whole row" if bad[row].all() else "part of the row"
     remedy = (
         "To be silent about a row, a teacher must answer NaN for all its classes."
@@ -83,7 +83,7 @@ def check_not_nan(values: NDArray[np.floating[Any]], name: str, response: str, a
         "a teacher may answer a whole row with NaN."
     )
     raise ValueError(
-        f"{response} of {name} gives NaN in {int(bad.any(axis=1).sum())} of {len(values)} rows, first in row {row} "
+        f"{response} of {name} gives NaN in {n_bad} of {len(values)} rows, first in row {first + row} "
         f"({extent}). {remedy}"
     )
 

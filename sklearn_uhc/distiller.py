@@ -71,7 +71,8 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
     floor : float or "auto", default="auto"
         Smallest probability a teacher may give, see `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
-        Where to keep the teachers' answers, so that a search reads each teacher once per X.
+        Where to keep the teachers' answers, so that a search reads each teacher once per X. **It is
+        unpickled: whoever can write there can run code as you.** Prefer `store`.
     store : str or path, default=None
         Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
     store_soft_labels : bool, default=False

@@ -57,7 +57,8 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
     floor : float or "auto", default="auto"
         Smallest probability a teacher may give, see `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
-        Where to keep the teachers' answers.
+        Where to keep the teachers' answers. **It is unpickled: whoever can
+        write there can run code as you.** Prefer `store`.
     store : str or path, default=None
         Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
     n_jobs : int, default=None

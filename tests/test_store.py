@@ -1,7 +1,14 @@
 """Answers on disk: read once, resumed after an interruption."""
 
+import os
+import pickle
+import sys
+import tracemalloc
+
+import joblib
 import numpy as np
 import pytest
+import sklearn
 from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, UnifiedEnsemble
@@ -61,16 +68,113 @@ def test_an_interrupted_reading_goes_on(teacher, tmp_path):
     np.testing.assert_array_equal(answers, TeacherOutputs([teacher]).fit_transform(X))
 
 
-def test_a_half_written_chunk_is_read_again(teacher, tmp_path):
+#: What may be found in place of a file of the store. All of them get the file and one of other rows.
+DAMAGES = {
+    "empty": lambda file, other: file.write_bytes(b""),
+    "truncated": lambda file, other: file.write_bytes(file.read_bytes()[:-30]),
+    "longer": lambda file, other: file.write_bytes(file.read_bytes() + b"0"),
+    "a value changed": lambda file, other: file.write_bytes(flip(file.read_bytes(), 500)),
+    "its header changed": lambda file, other: file.write_bytes(flip(file.read_bytes(), 50)),
+    "other rows": lambda file, other: file.write_bytes(other.read_bytes()),
+    "an array of its shape": lambda file, other: np.save(file, np.log(np.full((100, 2), 0.5))),
+    "an array of another shape": lambda file, other: np.save(file, np.zeros((7, 3))),
+    "an object": lambda file, other: np.save(file, np.array([{}, None], dtype=object), allow_pickle=True),
+    "text": lambda file, other: file.write_text("12"),
+    "a link": lambda file, other: (file.unlink(), file.symlink_to(other)),
+    "a link to itself": lambda file, other: (file.unlink(), file.symlink_to(file)),
+    "a pipe": lambda file, other: (file.unlink(), os.mkfifo(file)),
+}
+
+
+def flip(content, i):
+    return content[:i] + bytes([content[i] ^ 1]) + content[i + 1 :]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and pipes")
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_file_that_is_not_as_it_was_written_is_read_anew(damage, teacher, tmp_path):
     X = np.random.default_rng(0).normal(size=(450, 3))
     expected = TeacherOutputs([teacher], store=tmp_path).fit_transform(X)
-    (rows,) = tmp_path.glob("*.rows")
-    (file,) = tmp_path.glob("*.npy")
-    rows.write_text("300")
-    answers = np.load(file, mmap_mode="r+")
-    answers[300:] = np.nan
-    answers.flush()
+    Asked.asked = 0
+    file, other = next(tmp_path.glob("*-100-200.npy")), next(tmp_path.glob("*-200-300.npy"))
+    written, others = file.read_bytes(), other.read_bytes()
+    DAMAGES[damage](file, other)
+    with pytest.warns(UserWarning, match=rf"1 files in the store .* teacher 0 \(Asked\) was asked anew.*{file.name}"):
+        found = TeacherOutputs([teacher], store=tmp_path).fit_transform(X)
+    np.testing.assert_array_equal(found, expected)
+    assert Asked.asked == 100
+    assert not file.is_symlink()
+    assert file.read_bytes() == written
+    assert other.read_bytes() == others
+    TeacherOutputs([teacher], store=tmp_path).fit(X)
+    assert Asked.asked == 100
+
+
+def test_files_of_others_in_the_folder_do_not_matter(teacher, tmp_path):
+    X = np.random.default_rng(0).normal(size=(450, 3))
+    for name in ("notes.npy", "1a2b.npy", "1a2b.rows", "1a2b-0-100.npy.part"):
+        (tmp_path / name).write_text("mine")
+    expected = TeacherOutputs([teacher]).fit_transform(X)
     np.testing.assert_array_equal(TeacherOutputs([teacher], store=tmp_path).fit_transform(X), expected)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.read_bytes() == b"mine") == sorted(
+        ["notes.npy", "1a2b.npy", "1a2b.rows", "1a2b-0-100.npy.part"]
+    )
+
+
+def test_a_file_of_the_store_is_an_ordinary_one(teacher, tmp_path):
+    X = np.random.default_rng(0).normal(size=(450, 3))
+    expected = TeacherOutputs([teacher], store=tmp_path).fit_transform(X)
+    files = sorted(tmp_path.iterdir(), key=lambda path: int(path.stem.split("-")[2]))
+    assert [path.stem.split("-")[2:] for path in files][-1] == ["400", "450"]
+    np.testing.assert_allclose(np.concatenate([np.load(path) for path in files]), expected)
+    umask = os.umask(0)
+    os.umask(umask)
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o666 & ~umask}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble, ">f4"])
+def test_all_kinds_of_floats_can_be_stored(dtype, teacher, tmp_path):
+    X = np.random.default_rng(0).normal(size=(450, 3)).astype(dtype)
+    expected = TeacherOutputs([teacher]).fit_transform(X)
+    for _ in range(2):
+        found = TeacherOutputs([teacher], store=tmp_path).fit_transform(X)
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+        assert found.dtype == (np.float64 if dtype is np.longdouble else expected.dtype)
+    assert Asked.asked == 900
+
+
+def test_less_working_memory_goes_on_with_the_same_files(teacher, tmp_path):
+    X = np.random.default_rng(0).normal(size=(450, 3))
+    Asked.limit = 250
+    with pytest.raises(KeyboardInterrupt):
+        TeacherOutputs([teacher], store=tmp_path).fit(X)
+    Asked.limit = np.inf
+    with sklearn.config_context(working_memory=30 * 56 / 2**20):
+        found = TeacherOutputs([teacher], store=tmp_path).fit_transform(X)
+    assert Asked.asked == 450
+    np.testing.assert_array_equal(found, TeacherOutputs([teacher]).fit_transform(X))
+
+
+class Wide:
+    """Knows many classes."""
+
+    classes_ = np.arange(40)
+
+    def decision_function(self, X):
+        return X * np.arange(40.0)
+
+
+def test_stored_answers_are_never_in_memory_together(teacher, tmp_path):
+    X = np.random.default_rng(0).normal(size=(20_000, 1))
+    tracemalloc.start()
+    found = TeacherOutputs([Wide(), Wide()], class_lists=[range(40), range(20, 60)], store=tmp_path).fit_transform(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.shape == (20_000, 80)
+    assert peak < found.nbytes / 5
+    found[0] = 0  # it is an array like any other, but for where it is
+    assert pickle.loads(pickle.dumps(found)).shape == found.shape
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".npy"] * 200
 
 
 def test_a_distiller_and_an_ensemble_pass_the_store_on(teacher, tmp_path):
@@ -106,3 +210,17 @@ def test_stored_silence_is_an_error_where_silence_is_none(teacher, tmp_path):
     with pytest.raises(ValueError, match=message):
         TeacherOutputs([silent], store=tmp_path).fit(X)
     np.testing.assert_array_equal(TeacherOutputs([silent], store=tmp_path, abstain=True).fit_transform(X), kept)
+
+
+@pytest.mark.parametrize(
+    "planted", [np.zeros((450, 3)), np.zeros((10, 2)), np.zeros((450, 2), dtype=int), None, "text"]
+)
+def test_what_memory_gives_back_is_checked(planted, teacher, tmp_path):
+    X = np.random.default_rng(0).normal(size=(450, 3))
+    expected = TeacherOutputs([teacher], memory=str(tmp_path)).fit_transform(X)
+    (file,) = tmp_path.rglob("output.pkl")
+    joblib.dump(planted, file)
+    message = r"memory holds for teacher 0 \(Asked\) is .*, not floats of shape \(450, 2\).* asked anew.*runs code"
+    with pytest.warns(UserWarning, match=message):
+        found = TeacherOutputs([teacher], memory=str(tmp_path)).fit_transform(X)
+    np.testing.assert_array_equal(found, expected)

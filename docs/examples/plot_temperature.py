@@ -34,7 +34,7 @@ X_test, y_test = X[1400:], y[1400:]
 # %%
 # Which student?
 # --------------
-# ``memory`` keeps the teachers' answers in a folder, which pays for slow teachers: each reads every fold once, however
+# ``store`` keeps the teachers' answers in a folder, which pays for slow teachers: each reads every fold once, however
 # many candidates there are. (These teachers are fast.)
 
 clf = HeterogeneousDistiller(teachers, KNeighborsClassifier())

@@ -1,22 +1,34 @@
 """Keys of teachers and data: what answers that were kept on disk are found again by.
 
-A key holds everything in a teacher that may decide its answers, so that two teachers never share one. What cannot be
-hashed, such as a lambda, is refused: counted by its name only, it would let one teacher answer for another.
+A key is a hash of all that a teacher answers with: its class, its parameters, what it learnt. It is the same after a
+prediction, in a copy, after pickling and in another process; which parts are the same object, in what order attributes
+were set, and how an array lies in memory do not count. What cannot be hashed, such as a lambda, is refused: counted by
+its name only, it would let one teacher answer for another.
 """
 
 from __future__ import annotations
 
+import copyreg
 import sys
-from pickle import PicklingError
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
+from hashlib import blake2b
+from types import FunctionType
 from typing import Any
 
-import joblib
 import numpy as np
-from joblib.hashing import NumpyHasher
+from scipy.sparse import issparse
+from sklearn.neighbors import BallTree, KDTree
+from sklearn.utils import Bunch
 
 from sklearn_uhc._rows import count_rows, is_dataset, take_rows
 from sklearn_uhc.teachers.torch_teacher import TorchTeacher
+from sklearn_uhc.teachers.torchscript import Saved, parts_of_script
 
+#: Bytes of a key.
+SIZE = 16
+#: Bytes of a strided array that are copied at a time.
+COPIED = 2**22
 #: Rows of a Dataset that go into its key: all of them would have to be read for more.
 SAMPLED = 64
 #: How a network is run, not what it says: a reading goes on with smaller batches, or on another device.
@@ -27,63 +39,235 @@ FOR_TRAINING = (
     *("prefixes", "train_split", "virtual_params", "warm_start", "_modules", "_criteria", "_optimizers"),
     "_params_to_validate",
 )
+#: Packages whose objects pickle all that they are, and hold caches besides.
+PICKLED_WHOLE = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "pandas", "polars", "pyarrow"})
+
+SIMPLE = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
-class TeacherHasher(NumpyHasher):
-    """Joblib's hash with tensors by value, and without what does not matter in networks."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._modules: dict[int, int] = {}
-
-    def save(self, obj: Any) -> None:
-        """Hash an object, or what stands for it."""
-        torch, skorch = sys.modules.get("torch"), sys.modules.get("skorch")
-        if torch is not None and isinstance(obj, torch.Tensor):
-            values = obj.detach().cpu().flatten().view(torch.uint8).numpy()  # bytes: NumPy has no bfloat16
-            obj = "tensor", str(obj.dtype), tuple(obj.shape), values
-        elif torch is not None and isinstance(obj, torch.nn.Module):
-            obj = self._module(obj)
-        elif torch is not None and isinstance(obj, (torch.dtype, torch.device)):
-            obj = str(obj)
-        elif isinstance(obj, TorchTeacher):
-            obj = type(obj), _without(obj, HOW_TO_RUN)
-        elif skorch is not None and isinstance(obj, skorch.NeuralNet):
-            obj = type(obj), _without(obj, HOW_TO_RUN + FOR_TRAINING)
-        super().save(obj)
-
-    def memoize(self, obj: Any) -> None:
-        """Leave tuples out as well as strings: whether two equal ones are the same object says nothing."""
-        if not isinstance(obj, tuple):
-            super().memoize(obj)
-
-    def _module(self, module: Any) -> Any:
-        """Return what decides a module's output; a module that was there before, by its number."""
-        if id(module) in self._modules:
-            return "module", self._modules[id(module)]
-        self._modules[id(module)] = len(self._modules)
-        return type(module), list(module._modules), _without(module, ("training",))
-
-
-def _without(obj: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the attributes of an object but some: `name`, `name_`, `name__part`."""
-    return {key: value for key, value in vars(obj).items() if key.rstrip("_").split("__")[0] not in names}
+class NotHashableError(Exception):
+    """Some part of a teacher cannot be told from another one."""
 
 
 def fingerprint(teacher: Any) -> str:
     """Hash what decides a teacher's answers: its parameters and what it learnt."""
     try:
-        return str(TeacherHasher().hash(teacher))
-    except (PicklingError, TypeError, AttributeError) as error:
+        return Hasher().of(teacher).hex()
+    except (NotHashableError, RecursionError) as error:
         raise ValueError(
             f"{type(teacher).__name__} cannot be pickled, so its answers cannot be found again in a store: use "
-            f"functions that can be imported instead of lambdas in it, or leave store out. ({error.args[0]})"
+            f"functions that can be imported instead of lambdas in it, or leave store out, and memory too. ({error})"
         ) from error
 
 
 def fingerprint_of_data(X: Any) -> str:
     """Hash X; of a Dataset its length and some of its rows."""
-    if not is_dataset(X):
-        return str(joblib.hash(X if not hasattr(X, "detach") else X.detach().cpu().numpy()))
-    n = count_rows(X)
-    return str(joblib.hash((n, take_rows(X, np.unique(np.linspace(0, n - 1, SAMPLED).astype(int))))))
+    if is_dataset(X):
+        n = count_rows(X)
+        X = n, take_rows(X, np.unique(np.linspace(0, n - 1, SAMPLED).astype(int)))
+    try:
+        return Hasher().of(X).hex()
+    except (NotHashableError, RecursionError) as error:
+        raise ValueError(
+            f"X, a {type(X).__name__}, cannot be pickled, so answers for it cannot be found again: leave store and "
+            f"memory out. ({error})"
+        ) from error
+
+
+class Hasher:
+    """Hash an object by the values that it is made of."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, int] = {}  # what is being hashed, to find cycles
+        self._known: dict[int, tuple[Any, bytes]] = {}  # with the object, so that no other gets its id
+
+    def of(self, obj: Any) -> bytes:
+        """Return the hash of an object."""
+        if type(obj) in SIMPLE:
+            return _digest(type(obj).__name__, [repr(obj).encode("utf-8", "surrogatepass")])
+        if isinstance(obj, (type, FunctionType)):
+            return _digest("name", [_importable_name(obj).encode()])
+        if id(obj) in self._known:
+            return self._known[id(obj)][1]
+        if id(obj) in self._open:
+            return _digest("cycle", [str(self._open[id(obj)]).encode()])
+        self._open[id(obj)] = len(self._open)
+        try:
+            return self._compound(obj)
+        finally:
+            del self._open[id(obj)]
+
+    def _compound(self, obj: Any) -> bytes:
+        if isinstance(obj, np.ndarray):
+            return self._array(obj)
+        if type(obj) in (list, tuple):
+            return _digest(type(obj).__name__, map(self.of, obj))
+        if type(obj) is dict:
+            return _digest("dict", (self.of(part) for pair in obj.items() for part in pair))
+        if type(obj) in (set, frozenset):
+            return _digest(type(obj).__name__, sorted(map(self.of, obj)))
+        stand_in = _stand_in(obj)
+        result = self._instance(obj) if stand_in is None else self.of(stand_in)
+        self._known[id(obj)] = obj, result
+        return result
+
+    def _array(self, array: np.ndarray) -> bytes:
+        """Hash an array by dtype, shape and values, wherever they lie."""
+        if isinstance(array, np.ma.MaskedArray):
+            return _digest("masked", map(self.of, (array.filled(), np.ma.getmaskarray(array))))
+        array = np.asarray(array)
+        if array.dtype.char in "gG":  # longer than double, with unused bytes in it
+            array = array.astype(str)
+        head = f"{array.dtype.str} {array.shape}"
+        if array.dtype.names:  # one by one: there may be gaps between them, with anything in it
+            parts = (self.of(part) for name in array.dtype.names for part in (name, array[name]))
+            return _digest(f"record {head}", parts)
+        if array.dtype.hasobject or array.dtype.kind == "T":
+            return _digest(f"objects {head}", map(self.of, array.ravel().tolist()))
+        return _digest(f"array {head}", _bytes_of(array))
+
+    def _instance(self, obj: Any) -> bytes:
+        """Hash an object by what it pickles, and by attributes that it does not pickle."""
+        reduced = _reduce(obj)
+        if isinstance(reduced, str):
+            return _digest("name", [f"{getattr(obj, '__module__', '')}.{reduced}".encode()])
+        make, args, state, items, pairs = (*reduced, *[None] * (5 - len(reduced)))[:5]
+        parts = make, args, _ordered(state), list(items or ()), list(pairs or ())
+        return _digest("object", [self.of(parts), *self._left_out(obj, state)])
+
+    def _left_out(self, obj: Any, state: Any) -> Iterable[bytes]:
+        """Hash attributes that `__getstate__` or `__reduce__` drops: weights may be among them.
+
+        Of those that cannot be hashed, such as locks and sessions, the type counts: a copy has to make them anew from
+        what is pickled. A cached property follows from the rest.
+        """
+        own = getattr(obj, "__dict__", {})
+        if state is own or type(obj).__module__.partition(".")[0] in PICKLED_WHOLE:
+            return
+        kept = state if isinstance(state, dict) else {}
+        for name, value in sorted(own.items()):
+            if (name in kept and kept[name] is value) or isinstance(getattr(type(obj), name, None), cached_property):
+                continue
+            try:
+                hashed = self.of(value)
+            except NotHashableError:
+                hashed = _digest("type", [f"{type(value).__module__}.{type(value).__qualname__}".encode()])
+            yield _digest("left out", [self.of(name), hashed])
+
+
+def _digest(kind: str, parts: Iterable[Any]) -> bytes:
+    """Hash bytes or buffers, or several hashes, under the name of what they are."""
+    total = blake2b(kind.encode() + b"\0", digest_size=SIZE)
+    for part in parts:
+        total.update(part)
+    return total.digest()
+
+
+def _bytes_of(array: np.ndarray) -> Iterable[Any]:
+    """Yield the values in C order as buffers, without a copy or in small ones."""
+    if array.flags.c_contiguous:
+        yield array.reshape(-1).view(np.uint8) if array.size else b""
+        return
+    step = max(1, COPIED * len(array) // max(array.nbytes, 1))
+    for start in range(0, len(array), step):
+        yield np.ascontiguousarray(array[start : start + step]).reshape(-1).view(np.uint8)
+
+
+def _importable_name(obj: Any) -> str:
+    """Return the name of a class or function that can be imported by it."""
+    found: Any = sys.modules.get(obj.__module__)
+    for part in obj.__qualname__.split("."):
+        found = getattr(found, part, None)
+    if found is not obj:
+        raise NotHashableError(f"{obj.__module__}.{obj.__qualname__} cannot be imported by this name")
+    return f"{obj.__module__}.{obj.__qualname__}"
+
+
+def _reduce(obj: Any) -> Any:
+    """Return what pickle makes of an object."""
+    reducer: Callable[[Any], Any] | None = copyreg.dispatch_table.get(type(obj))
+    try:
+        return obj.__reduce_ex__(4) if reducer is None else reducer(obj)
+    except Exception as error:  # whatever its own code raises
+        raise NotHashableError(f"{type(obj).__name__}: {error}") from error
+
+
+def _ordered(state: Any) -> Any:
+    """Put attributes in the order of their names: a dict's order may matter, theirs does not."""
+    if isinstance(state, tuple) and len(state) == 2:  # attributes and slots
+        return tuple(map(_ordered, state))
+    if isinstance(state, dict):
+        return sorted(state.items(), key=lambda item: str(item[0]))
+    return state
+
+
+def _stand_in(obj: Any) -> Any:
+    """Return what an object is hashed as, where what it pickles has too much or too little; None for any other."""
+    if issparse(obj):
+        rows = obj.tocsr(copy=True)
+        rows.sum_duplicates()  # how entries are ordered may change when it is used
+        return "sparse", rows.shape, rows.data, rows.indices, rows.indptr
+    if isinstance(obj, Bunch):
+        return "bunch", dict(obj)
+    if isinstance(obj, partial):
+        return type(obj), obj.func, obj.args, obj.keywords
+    if isinstance(obj, (KDTree, BallTree)):  # numbers in it are sizes, which the arrays have, and counts of its queries
+        return type(obj), [part for part in obj.__getstate__() if not isinstance(part, int)]
+    if isinstance(obj, TorchTeacher):
+        return type(obj), _without(obj, HOW_TO_RUN)
+    for package, stand_in in STAND_INS.items():
+        found = stand_in(obj) if package in sys.modules else None
+        if found is not None:
+            return found
+    return None
+
+
+def _stand_in_of_lightgbm(obj: Any) -> Any:
+    """Take a booster's text, of all trees: a copy lacks what was used in training."""
+    import lightgbm
+
+    if not isinstance(obj, lightgbm.Booster):
+        return None
+    return "booster", obj.model_to_string(num_iteration=-1), max(obj.best_iteration, 0)
+
+
+def _stand_in_of_catboost(obj: Any) -> Any:
+    """Take what a copy of the model pickles: before, the same trees may be in another order."""
+    import catboost
+
+    return (type(obj), _ordered(obj.copy().__getstate__())) if isinstance(obj, catboost.CatBoost) else None
+
+
+def _stand_in_of_skorch(obj: Any) -> Any:
+    import skorch
+
+    return (type(obj), _without(obj, HOW_TO_RUN + FOR_TRAINING)) if isinstance(obj, skorch.NeuralNet) else None
+
+
+def _stand_in_of_torch(obj: Any) -> Any:
+    import torch
+
+    if isinstance(obj, torch.Tensor):
+        values = obj.detach().cpu().flatten().view(torch.uint8).numpy()  # bytes: NumPy has no bfloat16
+        return "tensor", str(obj.dtype), tuple(obj.shape), values
+    if isinstance(obj, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        return parts_of_script(obj)
+    if isinstance(obj, Saved):
+        return obj.parts
+    if isinstance(obj, torch.nn.Module):
+        return type(obj), _without(obj, ("training",))
+    return str(obj) if isinstance(obj, (torch.dtype, torch.device)) else None
+
+
+def _without(obj: Any, names: tuple[str, ...]) -> Any:
+    """Return the attributes of an object but some: `name`, `name_`, `name__part`."""
+    return _ordered({key: value for key, value in vars(obj).items() if key.rstrip("_").split("__")[0] not in names})
+
+
+#: By package: what stands for objects of it. None is imported here: if it is not loaded, nothing is of it.
+STAND_INS: dict[str, Callable[[Any], Any]] = {
+    "lightgbm": _stand_in_of_lightgbm,
+    "catboost": _stand_in_of_catboost,
+    "skorch": _stand_in_of_skorch,
+    "torch": _stand_in_of_torch,
+}

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_uhc._rows import chunks
+
 #: Floor of a teacher whose small values mean something.
 SMOOTH_FLOOR = 1e-6
 #: No calibrated classifier means a probability below this one.
@@ -21,13 +23,19 @@ ABSURD = 1e-20
 SATURATED_SHARE = 0.02
 #: The k classes of a saturated teacher share this much probability, whatever it says.
 SATURATED_MASS = 0.05
+#: Rows that are looked at together: answers may be on disk, and more than the memory holds.
+ROWS = 4096
 
 
 def learn_floor(log_p: NDArray[np.floating[Any]]) -> float:
     """Choose the floor of one teacher from its (n, k) log-probabilities."""
-    answered = log_p[~np.isnan(log_p[:, 0])]
-    share = float((answered < math.log(ABSURD)).mean()) if len(answered) else 0.0
-    return SATURATED_MASS / log_p.shape[1] if share >= SATURATED_SHARE else SMOOTH_FLOOR
+    answered = absurd = 0
+    for rows in chunks(len(log_p), 10 * log_p.shape[1], ROWS):
+        part = log_p[rows]
+        answered += int(np.count_nonzero(~np.isnan(part)))
+        absurd += int(np.count_nonzero(part < math.log(ABSURD)))
+    saturated = answered > 0 and absurd / answered >= SATURATED_SHARE
+    return SATURATED_MASS / log_p.shape[1] if saturated else SMOOTH_FLOOR
 
 
 def apply_floor(log_p: NDArray[np.floating[Any]], floor: float) -> NDArray[np.floating[Any]]:

@@ -12,25 +12,27 @@ import numpy as np
 from joblib import Memory
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, check_memory
 
 from sklearn_uhc._answers import check_flag
-from sklearn_uhc._notes import add_note
+from sklearn_uhc._notes import add_note, warn_user
 from sklearn_uhc._progress import progress
 from sklearn_uhc._response import check_not_nan, log_proba
 from sklearn_uhc._rows import chunks, count_rows, is_dataset, row_bytes, take_columns, take_rows
 from sklearn_uhc._unchanged import unchanged
 from sklearn_uhc.teachers.features import own_columns, readable
+from sklearn_uhc.teachers.fingerprint import fingerprint, fingerprint_of_data
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, teacher_name, warn_if_reordered
 from sklearn_uhc.teachers.input import check_input, input_tags
 from sklearn_uhc.teachers.replica import without_side_effects
-from sklearn_uhc.teachers.store import AnswerStore
+from sklearn_uhc.teachers.store import AnswerStore, stack
 
 __all__ = ["TeacherOutputs"]
 
-#: Rows between two commits to a store: what an interruption costs at most.
+#: Rows of a file in a store: what an interruption costs at most.
 STORED_ROWS = 4096
 
 
@@ -57,12 +59,13 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Whether a teacher may be silent about a row, because it cannot say or a request failed: NaN for all its classes.
         False: that is an error. A row that is NaN in part always is one.
     memory : str or joblib.Memory, default=None
-        Where to keep the answers, so that a search reads each teacher once per X. Pays for teachers that are slow on
-        many rows: every look-up hashes the teacher and X. Teachers must be picklable; clear it when the code of a
-        teacher's class changes.
+        Where to keep the answers, so that a search reads each teacher once per X; found again by the same key as in a
+        `store`. **What is kept there is unpickled: whoever can write to the folder can run code as you.** Prefer
+        `store`.
     store : str or path, default=None
-        Folder in which the answers are kept, memory-mapped, chunk by chunk: a reading that was interrupted goes on
-        where it stopped, and the same teacher and X are never read twice. For many rows and slow teachers; see Notes.
+        Folder in which the answers are kept as plain numbers, chunk by chunk: a reading that was interrupted goes on
+        where it stopped, and the same teacher and X are not read twice. Any number of threads and processes may share
+        it. The result is memory-mapped, so that no more than a chunk of it is in memory. See Notes.
     n_jobs : int, default=None
         Number of teachers that answer at the same time, in threads.
     verbose : int, default=0
@@ -82,8 +85,11 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
     Notes
     -----
     `store` finds answers again by a key of the teacher (its parameters and weights, whatever it holds) and of X; of a
-    torch Dataset its length and 64 of its rows count. Functions count by their names: use an empty folder when their
-    code changes. Files of teachers or data that are gone can be deleted at any time.
+    torch Dataset its length and 64 of its rows count. Every look-up hashes teacher and X, about a second for 300 MB,
+    so it pays for teachers that are slow on many rows. Teachers must be picklable. Functions and classes count by their
+    names: use an empty folder when their code changes. A teacher of your own that changes its attributes when it is
+    asked, other than by `functools.cached_property`, is asked again. Files can be deleted at any time when nobody
+    reads; those that end in `.part` were left by a process that was killed. `docs/security.md` says what is checked.
 
     Examples
     --------
@@ -221,18 +227,32 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         """Ask every teacher, in threads: predictions release the GIL and nothing has to be copied."""
         for i, teacher in enumerate(self.teachers):
             own_columns(teacher, X, teacher_name(i, teacher))  # what is missing is said before anything is read
-        read = check_memory(self.memory).cache(read_teacher, ignore=["name", "store", "verbose"])
+        kept = self.memory is not None or self.store is not None
+        data = fingerprint_of_data(X) if kept else None
         asked = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")(
-            delayed(read)(
-                teacher, X, len(labels), teacher_name(i, teacher), self.store, self.verbose, bool(self.abstain)
-            )
+            delayed(self._read_one)(teacher, X, len(labels), teacher_name(i, teacher), data)
             for i, (teacher, labels) in enumerate(zip(self.teachers, self.class_lists_, strict=True))
         )
         return list(progress(asked, total=len(self.teachers), desc="Reading teachers", verbose=self.verbose))
 
+    def _read_one(self, teacher: Any, X: Any, n_classes: int, name: str, data: str | None) -> NDArray[np.floating[Any]]:
+        """Ask one teacher, or find what it said about the same data before."""
+        key = None if data is None else f"{fingerprint(teacher)}-{data}"
+        request = teacher, X, n_classes, name, key, self.store, self.verbose, bool(self.abstain)
+        if self.memory is None:
+            return read_teacher(*request)
+        ignored = ["teacher", "X", "name", "store", "verbose"]  # the key stands for teacher and X
+        answer = check_memory(self.memory).cache(read_teacher, ignore=ignored)(*request)
+        return answer if _is_answer(answer, X, n_classes, name) else read_teacher(*request)
+
     def _join(self, answers: list[NDArray[np.floating[Any]]]) -> NDArray[np.floating[Any]]:
-        floored = [apply_floor(answer, floor) for answer, floor in zip(answers, self.floor_, strict=True)]
-        return np.concatenate(floored, axis=1)
+        """Put the blocks of all teachers side by side, above their floors, chunk by chunk."""
+        n, n_columns = len(answers[0]), sum(answer.shape[1] for answer in answers)
+        joined = (
+            np.concatenate([apply_floor(a[rows], f) for a, f in zip(answers, self.floor_, strict=True)], axis=1)
+            for rows in chunks(n, 32 * n_columns, STORED_ROWS)
+        )
+        return stack(joined, n, self.store)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -241,57 +261,65 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
 
 
 def read_teacher(
-    teacher: Any, X: Any, n_classes: int, name: str, store: Any = None, verbose: int = 0, abstain: bool = False
+    teacher: Any, X: Any, n_classes: int, name: str, key: str | None, store: Any, verbose: int, abstain: bool
 ) -> NDArray[np.floating[Any]]:
     """Return one teacher's log-probabilities for all rows, read in chunks of bounded memory."""
-    if store is not None:
-        answers = AnswerStore(store, teacher, X, n_classes)
-        return _read_into_store(teacher, X, n_classes, name, answers, verbose, abstain)
-    out: NDArray[np.floating[Any]] | None = None
-    for rows, answer in _answers(teacher, X, n_classes, name, abstain):
-        if out is None:
-            out = np.empty((count_rows(X), n_classes), dtype=answer.dtype)
-        out[rows] = answer
-    assert out is not None
+    n = count_rows(X)
+    if store is None:
+        return stack(_answers(teacher, X, slice(0, n), n_classes, name, abstain), n, None)
+    assert key is not None
+    kept = AnswerStore(store, key, n_classes)
+    parts = _stored_answers(teacher, X, kept, name, abstain)
+    total = -(-n // STORED_ROWS)
+    out = stack(progress(parts, total=total, desc=f"Reading {name}", verbose=verbose), n, store)
+    kept.warn_of_files_not_used(name)
     return out
 
 
-def _read_into_store(
-    teacher: Any, X: Any, n_classes: int, name: str, store: AnswerStore, verbose: int, abstain: bool
-) -> NDArray[np.floating[Any]]:
-    """Read what the store has not got yet; a chunk is lost at most."""
-    out: NDArray[np.floating[Any]] | None = None
-    n, done = count_rows(X), store.done
-    parts = _answers(teacher, X, n_classes, name, abstain, first=done, most=STORED_ROWS)
-    total = -(-(n - done) // STORED_ROWS)
-    for rows, answer in progress(parts, total=total, desc=f"Reading {name}", verbose=verbose):
-        if out is None:
-            out = store.open(answer.dtype)
-        out[rows] = answer
-        store.commit(out, rows.stop)
-    kept = store.load()
-    if done and not abstain:  # those rows may have been read when silence was allowed
-        check_not_nan(kept[:done], name, "What is stored", abstain)
-    return kept
+def _stored_answers(
+    teacher: Any, X: Any, store: AnswerStore, name: str, abstain: bool
+) -> Iterator[NDArray[np.floating[Any]]]:
+    """Take chunk after chunk from the store, or ask for it and store it; an interruption costs a chunk at most."""
+    for rows in gen_batches(count_rows(X), STORED_ROWS):
+        answer = store.load(rows)
+        if answer is None:
+            parts = list(_answers(teacher, X, rows, store.n_classes, name, abstain))
+            answer = store.save(rows, np.concatenate(parts))
+        elif not abstain:  # it may have been read when silence was allowed
+            check_not_nan(answer, name, "What is stored", abstain, first=rows.start)
+        yield answer
 
 
 def _answers(
-    teacher: Any, X: Any, n_classes: int, name: str, abstain: bool, first: int = 0, most: int | None = None
-) -> Iterator[tuple[slice, NDArray[np.floating[Any]]]]:
-    """Ask for chunk after chunk, from row `first` on, and check every answer."""
-    n, asked = count_rows(X), without_side_effects(teacher)
+    teacher: Any, X: Any, rows: slice, n_classes: int, name: str, abstain: bool
+) -> Iterator[NDArray[np.floating[Any]]]:
+    """Ask for these rows, chunk by chunk, and check every answer."""
     columns = own_columns(teacher, X, name)
-    ask = partial(log_proba, asked, name=name, abstain=abstain)
+    ask = partial(log_proba, without_side_effects(teacher), name=name, abstain=abstain)
     # A teacher may get a copy of its chunk, hence twice the bytes of a row.
-    for part in chunks(n - first, 2 * row_bytes(X) + 16 * n_classes, most) if first < n else ():
-        rows = slice(first + part.start, first + part.stop)
+    for part in chunks(rows.stop - rows.start, 2 * row_bytes(X) + 16 * n_classes):
+        asked = slice(rows.start + part.start, rows.start + part.stop)
         try:
-            answer = _ask_about(teacher, ask, X, rows, columns)
+            answer = _ask_about(teacher, ask, X, asked, columns)
         except Exception as error:
             add_note(error, f"This came from {name}.")
             raise
-        _check_shape(answer.shape, rows.stop - rows.start, n_classes, name)
-        yield rows, answer
+        _check_shape(answer.shape, asked.stop - asked.start, n_classes, name)
+        yield answer
+
+
+def _is_answer(answer: Any, X: Any, n_classes: int, name: str) -> bool:
+    """Whether `memory` gave back what can be an answer; warn if not."""
+    shape = count_rows(X), n_classes
+    floats = isinstance(answer, np.ndarray) and np.issubdtype(answer.dtype, np.floating)
+    if floats and answer.shape == shape:
+        return True
+    found = f"{answer.dtype} of shape {answer.shape}" if isinstance(answer, np.ndarray) else type(answer).__name__
+    warn_user(
+        f"What memory holds for {name} is {found}, not floats of shape {shape}: somebody changed it. It was not used, "
+        "and the teacher was asked anew. Clear that folder, and mind who can write there: loading from it runs code."
+    )
+    return False
 
 
 def _ask_about(teacher: Any, ask: Callable[[Any], Any], X: Any, rows: slice, columns: list[str] | None) -> Any:

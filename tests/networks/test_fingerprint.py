@@ -1,6 +1,7 @@
 """Keys of networks: two that answer differently never share one, and how a network is run does not count."""
 
 import copy
+import io
 import pickle
 import subprocess
 import sys
@@ -144,3 +145,55 @@ def test_another_process_finds_the_same_key(tmp_path):
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert found.split() == [fingerprint(teacher) for teacher in teachers]
+
+
+class Scripted(nn.Module):
+    """Code, a weight, a number and a constant."""
+
+    def __init__(self, T: float):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(3, 2)
+        self.T = T
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.linear(X) / self.T + torch.tensor([1.0, 2.0])
+
+
+class Doubled(Scripted):
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return 2 * self.linear(X) / self.T + torch.tensor([1.0, 2.0])
+
+
+def saved_and_loaded(script):
+    file = io.BytesIO()
+    torch.jit.save(script, file)
+    file.seek(0)
+    return torch.jit.load(file)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_torchscript(tmp_path):
+    X = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    scripts = [torch.jit.script(module.eval()) for module in (Scripted(1.0), Scripted(2.0), Doubled(1.0))]
+    scripts += [torch.jit.trace(Scripted(1.0).eval(), torch.zeros(1, 3)), torch.jit.script(Scripted(1.0).eval())]
+    scripts[-1].linear.weight.data[0, 0] += 1
+    keys = [fingerprint(TorchTeacher(script, [0, 1])) for script in scripts]
+    assert len(set(keys)) == len(scripts)
+    for script, key in zip(scripts, keys, strict=True):
+        again = TorchTeacher(saved_and_loaded(script), [0, 1])
+        assert fingerprint(again) == key
+        assert fingerprint(TorchTeacher(saved_and_loaded(again.module), [0, 1], batch_size=3)) == key
+        stored = TeacherOutputs([TorchTeacher(script, [0, 1], device="cpu")], store=tmp_path).fit_transform(X)
+        expected = TeacherOutputs([TorchTeacher(script, [0, 1], device="cpu")]).fit_transform(X)
+        np.testing.assert_array_equal(stored, expected)
+    assert fingerprint(torch.jit.script(times_two)) != fingerprint(torch.jit.script(times_three))
+
+
+def times_two(X: torch.Tensor) -> torch.Tensor:
+    return 2 * X
+
+
+def times_three(X: torch.Tensor) -> torch.Tensor:
+    return 3 * X
