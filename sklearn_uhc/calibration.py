@@ -12,12 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc._answers import (
-    MAX_WEIGHT_RATIO,
+from sklearn_uhc.answers import (
     check_answers,
-    check_flag,
-    check_positive,
-    check_weights,
     read_answers,
     refuse_probabilities,
     rows_by_speakers,
@@ -25,10 +21,11 @@ from sklearn_uhc._answers import (
     space_of_answers,
     to_numpy,
 )
-from sklearn_uhc._rows import chunks, some_rows
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.solvers.leave_one_out import Part, Settled, best_temperatures, loudness, settle
+from sklearn_uhc.utils.parameters import MAX_WEIGHT_RATIO, check_flag, check_positive, check_weights
+from sklearn_uhc.utils.rows import chunks, some_rows
 
 __all__ = ["TeacherCalibrator"]
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc._rows import check_row_weights
 from sklearn_uhc.balance import balanced_targets, class_weights
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.merging import TeacherMerger, answered_rows
 from sklearn_uhc.soft_labels import SoftLabelMethod
 from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.teachers.input import check_input, input_tags
+from sklearn_uhc.utils.rows import check_row_weights
 
 __all__ = ["UnifiedEnsemble"]
 

@@ -12,9 +12,25 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-__all__ = ["LabelSpace"]
+__all__ = ["OTHER", "LabelSpace"]
 
 _FAMILIES = {"U": "strings", "T": "strings", "S": "bytes", "b": "booleans", "i": "numbers", "u": "numbers"}
+
+
+class _Other:
+    """What `OTHER` is: one object, in every process and after every copy."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "OTHER"
+
+    def __reduce__(self) -> str:
+        return "OTHER"
+
+
+#: In a class list: "none of my other classes".
+OTHER = _Other()
 
 
 class LabelSpace:

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sklearn_uhc._answers import refuse_probabilities
+from sklearn_uhc.answers import refuse_probabilities
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers import mf_lu, mf_p
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Blocks

@@ -13,16 +13,17 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from sklearn_uhc._answers import check_flag, check_given, check_weights, silent_teachers, to_numpy
-from sklearn_uhc._diagram import Block, merge_block
-from sklearn_uhc._notes import warn_user
-from sklearn_uhc._rows import check_row_weights, count_rows
+from sklearn_uhc.answers import check_given, silent_teachers, to_numpy
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import teacher_agreement
 from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
 from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, warn_if_reordered
+from sklearn_uhc.utils.diagram import Block, merge_block
+from sklearn_uhc.utils.notes import warn_user
+from sklearn_uhc.utils.parameters import check_flag, check_weights
+from sklearn_uhc.utils.rows import check_row_weights, count_rows
 
 
 class TeacherMerger(TeacherHolder, ClassifierMixin):

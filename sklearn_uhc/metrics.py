@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from sklearn_uhc._answers import check_answers, check_given, silent_teachers
-from sklearn_uhc._rows import in_range
+from sklearn_uhc.answers import check_answers, check_given, silent_teachers
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["pairwise_agreement", "teacher_agreement", "teacher_agreement_scorer"]
 

@@ -13,7 +13,7 @@ from sklearn_uhc import (
     UnifiedEnsemble,
     teacher_report,
 )
-from sklearn_uhc._answers import patterns
+from sklearn_uhc.answers import patterns
 from sklearn_uhc.metrics import teacher_agreement
 from tests.helpers import METHOD_NAMES, LinearTeacher, make_method, random_outputs
 

@@ -12,9 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from sklearn_uhc import LabelSpace, LogitFactorization, TeacherCalibrator
-from sklearn_uhc._rows import some_rows
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.solvers.leave_one_out import BOUNDS, Part, best_temperatures, settle, shrink, weighted_median
+from sklearn_uhc.utils.rows import some_rows
 from tests.helpers import random_lists, random_outputs
 
 LISTS = [[0, 1, 2, 3], [2, 3, 4], [0, 1, 4, 5], [1, 3, 5], [0, 2, 4, 5]]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_uhc import LabelSpace, TeacherCalibrator
-from sklearn_uhc._answers import rows_by_speakers
+from sklearn_uhc.answers import rows_by_speakers
 from sklearn_uhc.calibration import MAX_PATTERNS
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.solvers.leave_one_out import Part

@@ -23,7 +23,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from xgboost import XGBClassifier
 
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherOutputs, UnifiedEnsemble
-from sklearn_uhc._rows import column_names, row_bytes, take_rows
+from sklearn_uhc.utils.rows import column_names, row_bytes, take_rows
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.from_pandas, "arrow": pa.Table.from_pandas}
 BOOSTERS = {

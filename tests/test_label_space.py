@@ -7,7 +7,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, UnifiedEnsemble
-from sklearn_uhc._answers import patterns
+from sklearn_uhc.answers import patterns
 from sklearn_uhc.label_space import look_alikes
 from tests.helpers import METHOD_NAMES, linear_teachers
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardSca
 from sklearn.svm import SVC
 
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherOutputs, UnifiedEnsemble
-from sklearn_uhc._unchanged import unchanged
+from sklearn_uhc.utils.unchanged import unchanged
 
 
 def halve(X):

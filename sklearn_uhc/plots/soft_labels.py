@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from sklearn_uhc._answers import silent_teachers
-from sklearn_uhc._rows import in_range
+from sklearn_uhc.answers import silent_teachers
 from sklearn_uhc.balance import balanced_targets, class_weights
 from sklearn_uhc.plots._drawing import label_ticks, new_axes, text_width, unwrap
 from sklearn_uhc.plots.agreement import teacher_answers
+from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["SoftLabelDisplay"]
 

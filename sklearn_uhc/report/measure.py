@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from sklearn_uhc._answers import check_answers, check_given, silent_teachers
-from sklearn_uhc._rows import chunks
+from sklearn_uhc.answers import check_answers, check_given, silent_teachers
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.label_space import LabelSpace, look_alikes
 from sklearn_uhc.metrics import pairwise_agreement
@@ -23,6 +22,7 @@ from sklearn_uhc.soft_labels import LogitFactorization
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.teachers.holder import kind_of_teacher
+from sklearn_uhc.utils.rows import chunks
 
 __all__ = ["teacher_report"]
 

@@ -14,23 +14,21 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc._answers import (
+from sklearn_uhc.answers import (
     Pattern,
     check_answers,
-    check_flag,
-    check_positive,
-    check_weights,
     patterns,
     read_answers,
     refuse_probabilities,
     silent_teachers,
     space_of_answers,
 )
-from sklearn_uhc._notes import warn_user
-from sklearn_uhc._progress import progress
-from sklearn_uhc._rows import chunks
 from sklearn_uhc.label_space import LabelSpace, about_look_alikes, look_alikes, shorten
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
+from sklearn_uhc.utils.notes import warn_user
+from sklearn_uhc.utils.parameters import check_flag, check_positive, check_weights
+from sklearn_uhc.utils.progress import progress
+from sklearn_uhc.utils.rows import chunks
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
 CHUNK_ROWS = 4096

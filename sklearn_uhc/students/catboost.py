@@ -13,9 +13,9 @@ from typing import Any
 import catboost
 import numpy as np
 
-from sklearn_uhc._notes import warn_user
 from sklearn_uhc.students.direct import refuse
 from sklearn_uhc.students.soft_data import SoftData
+from sklearn_uhc.utils.notes import warn_user
 
 EARLY_STOPPING = ("early_stopping_rounds", "od_wait", "od_pval")
 LOSSES = (None, "Logloss", "CrossEntropy", "MultiClass")

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_uhc._rows import some_rows, take_rows
 from sklearn_uhc.students.direct import SoftCrossEntropy, evaluation, refuse, stand_in_labels
 from sklearn_uhc.students.soft_data import SoftData
+from sklearn_uhc.utils.rows import some_rows, take_rows
 
 OBJECTIVES = (None, "multiclass", "softmax", "binary")
 #: LightGBM knows its parameters by many names.

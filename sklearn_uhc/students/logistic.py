@@ -19,8 +19,8 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import validate_data
 
-from sklearn_uhc._notes import warn_user
 from sklearn_uhc.students.soft_data import SoftData
+from sklearn_uhc.utils.notes import warn_user
 
 
 def accepts(estimator: Any) -> bool:

@@ -14,8 +14,8 @@ from skorch.callbacks.scoring import ScoringBase
 from skorch.utils import to_numpy
 from torch.utils.data import Dataset, Subset
 
-from sklearn_uhc._device import module_input
-from sklearn_uhc._rows import count_rows
+from sklearn_uhc.utils.device import module_input
+from sklearn_uhc.utils.rows import count_rows
 
 
 def most_probable(targets: Any) -> NDArray[Any]:

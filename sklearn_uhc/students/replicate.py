@@ -20,10 +20,10 @@ from sklearn.dummy import DummyClassifier
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_uhc._notes import warn_user
-from sklearn_uhc._response import log_proba
-from sklearn_uhc._rows import row_bytes, take_rows
 from sklearn_uhc.students.soft_data import SoftData
+from sklearn_uhc.utils.notes import warn_user
+from sklearn_uhc.utils.response import log_proba
+from sklearn_uhc.utils.rows import row_bytes, take_rows
 
 #: Largest share of a row's mass that may be left out.
 DROPPED = 1e-3

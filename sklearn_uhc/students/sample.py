@@ -14,9 +14,9 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_uhc._rows import take_rows
 from sklearn_uhc.students.replicate import answers_of, fit_classifier
 from sklearn_uhc.students.soft_data import SoftData
+from sklearn_uhc.utils.rows import take_rows
 
 
 class SampleStrategy:

@@ -25,11 +25,11 @@ from skorch.helper import predefined_split
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from sklearn_uhc._device import module_input, resolve_device
-from sklearn_uhc._notes import warn_user
-from sklearn_uhc._rows import count_rows, is_dataset
 from sklearn_uhc.students.net_validation import Validation, set_scores, with_answers, with_class_numbers
 from sklearn_uhc.students.soft_data import SoftData
+from sklearn_uhc.utils.device import module_input, resolve_device
+from sklearn_uhc.utils.notes import warn_user
+from sklearn_uhc.utils.rows import count_rows, is_dataset
 
 #: Rows of the one batch that tells what the module gives.
 PROBE = 16

@@ -18,13 +18,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from sklearn_uhc._notes import add_note
-from sklearn_uhc._response import log_proba
-from sklearn_uhc._rows import check_row_weights, is_dataset
-from sklearn_uhc._unchanged import unchanged
 from sklearn_uhc.students.direct import DirectStrategy, as_estimator, fresh, is_net, with_tags
 from sklearn_uhc.students.soft_data import EvalRows, SoftData, check_soft_labels, column_classes, columns_like
 from sklearn_uhc.students.strategies import STRATEGIES, resolve_strategy, train
+from sklearn_uhc.utils.notes import add_note
+from sklearn_uhc.utils.response import log_proba
+from sklearn_uhc.utils.rows import check_row_weights, is_dataset
+from sklearn_uhc.utils.unchanged import unchanged
 
 __all__ = ["SoftLabelClassifier"]
 

@@ -22,8 +22,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 from sklearn.ensemble import AdaBoostClassifier
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
 
-from sklearn_uhc._rows import some_rows, take_rows
 from sklearn_uhc.students.soft_data import SoftData
+from sklearn_uhc.utils.rows import some_rows, take_rows
 
 #: Have probabilities, but not by fitting them to the labels: p(x | class) with soft labels as weights, and votes.
 UNTEMPERED = (

@@ -33,9 +33,9 @@ from sklearn.tree import (
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_uhc._notes import warn_user
 from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.students.temperature import log_on_simplex
+from sklearn_uhc.utils.notes import warn_user
 
 TWINS = {
     DecisionTreeClassifier: DecisionTreeRegressor,

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_uhc._rows import column_names
-from sklearn_uhc._unchanged import first_step, package_of
+from sklearn_uhc.utils.rows import column_names
+from sklearn_uhc.utils.unchanged import first_step, package_of
 
 #: Where libraries keep the names: scikit-learn and XGBoost, CatBoost, LightGBM.
 ATTRIBUTES = ("feature_names_in_", "feature_names_", "feature_name_")

@@ -21,9 +21,9 @@ from scipy.sparse import issparse
 from sklearn.neighbors import BallTree, KDTree
 from sklearn.utils import Bunch
 
-from sklearn_uhc._rows import count_rows, is_dataset, take_rows
 from sklearn_uhc.teachers.torch_teacher import TorchTeacher
 from sklearn_uhc.teachers.torchscript import Saved, parts_of_script
+from sklearn_uhc.utils.rows import count_rows, is_dataset, take_rows
 
 #: Bytes of a key.
 SIZE = 16

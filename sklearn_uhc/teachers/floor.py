@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_uhc._rows import chunks
+from sklearn_uhc.utils.rows import chunks
 
 #: Floor of a teacher whose small values mean something.
 SMOOTH_FLOOR = 1e-6

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.utils import InputTags, get_tags
 from sklearn.utils.validation import validate_data
 
-from sklearn_uhc._rows import count_rows, is_loader
+from sklearn_uhc.utils.rows import count_rows, is_loader
 
 
 def check_input(estimator: Any, X: Any, *, reset: bool) -> Any:

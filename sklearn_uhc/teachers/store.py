@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_uhc._notes import warn_user
+from sklearn_uhc.utils.notes import warn_user
 
 #: Bytes of the checksum at the end of a file.
 CHECKSUM = 20

@@ -16,12 +16,6 @@ from sklearn.utils import gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, check_memory
 
-from sklearn_uhc._answers import check_flag
-from sklearn_uhc._notes import add_note, warn_user
-from sklearn_uhc._progress import progress
-from sklearn_uhc._response import check_not_nan, log_proba
-from sklearn_uhc._rows import chunks, count_rows, is_dataset, row_bytes, take_columns, take_rows
-from sklearn_uhc._unchanged import unchanged
 from sklearn_uhc.teachers.features import own_columns, readable
 from sklearn_uhc.teachers.fingerprint import fingerprint, fingerprint_of_data
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
@@ -29,6 +23,12 @@ from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, teacher_n
 from sklearn_uhc.teachers.input import check_input, input_tags
 from sklearn_uhc.teachers.replica import without_side_effects
 from sklearn_uhc.teachers.store import AnswerStore, stack
+from sklearn_uhc.utils.notes import add_note, warn_user
+from sklearn_uhc.utils.parameters import check_flag
+from sklearn_uhc.utils.progress import progress
+from sklearn_uhc.utils.response import check_not_nan, log_proba
+from sklearn_uhc.utils.rows import chunks, count_rows, is_dataset, row_bytes, take_columns, take_rows
+from sklearn_uhc.utils.unchanged import unchanged
 
 __all__ = ["TeacherOutputs"]
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from sklearn_uhc._device import module_input, resolve_device
-from sklearn_uhc._rows import count_rows, take_rows
 from sklearn_uhc.teachers.replica import is_module, replicate
+from sklearn_uhc.utils.device import module_input, resolve_device
+from sklearn_uhc.utils.rows import count_rows, take_rows
 
 __all__ = ["TorchTeacher"]
 

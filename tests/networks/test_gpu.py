@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TorchTeacher
-from sklearn_uhc._device import resolve_device
 from sklearn_uhc.soft_labels import resolve_method
+from sklearn_uhc.utils.device import resolve_device
 from tests.networks.helpers import net
 
 needs_gpu = pytest.mark.skipif(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,13 +17,11 @@ from scipy.sparse import issparse
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import _get_feature_names, validate_data
 
-from sklearn_uhc._rows import take_rows
 from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.utils.rows import take_rows
 
 #: Rows checked at a time.
 CHECKED_ROWS = 1024
-#: Between the most and the least trusted teacher: double precision keeps some digits of the least.
-MAX_WEIGHT_RATIO = 1e8
 #: Rows looked at, more or less, to tell what kind of numbers they hold.
 SEEN_ROWS = 100
 #: So many sums of a teacher's row or more tell probabilities, even if they were rounded.
@@ -249,31 +246,3 @@ def patterns(silent: NDArray[np.bool_], space: LabelSpace) -> Iterator[Pattern]:
             columns = np.concatenate([np.arange(space.n_outputs)[space.blocks[i]] for i in teachers])
             rows = np.flatnonzero(kind_of == k)
             yield Pattern(rows, teachers, part, columns, np.flatnonzero(space.mask[teachers].any(axis=0)))
-
-
-def check_positive(name: str, value: Any, integer: bool = False) -> None:
-    """Raise if a parameter is not a positive finite number."""
-    number = isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf
-    if not number or (integer and float(value) != int(value)):
-        raise ValueError(f"{name} must be a positive {'integer' if integer else 'number'}, got {value!r}.")
-
-
-def check_weights(weights: Any, n_teachers: int | None = None) -> None:
-    """Raise unless these are positive finite numbers, one per teacher."""
-    w = np.asarray(weights)
-    numbers = w.ndim == 1 and len(w) > 0 and w.dtype.kind in "iuf"
-    if not numbers or not (np.isfinite(w) & (w > 0)).all():
-        raise ValueError(f"teacher_weight must be one positive number per teacher, got {weights!r}.")
-    if w.min() < w.max() / MAX_WEIGHT_RATIO:
-        raise ValueError(
-            f"teacher_weight may differ by a factor of {MAX_WEIGHT_RATIO:.0e} at most, or the least trusted drown in "
-            f"rounding, got {weights!r}. Leave a teacher out instead."
-        )
-    if n_teachers not in (None, len(w)):
-        raise ValueError(f"teacher_weight has {len(w)} numbers for {n_teachers} teachers: give one each.")
-
-
-def check_flag(name: str, value: Any) -> None:
-    """Raise if a parameter is neither True nor False."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {value!r}.")

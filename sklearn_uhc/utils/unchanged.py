@@ -18,7 +18,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_uhc._rows import is_dataset
+from sklearn_uhc.utils.rows import is_dataset
 
 #: They copy what they read, and refuse or warn of arrays that cannot be written to; our own come back here.
 READ_ONLY_PACKAGES = ("sklearn_uhc", "lightgbm", "xgboost", "catboost", "skorch")

@@ -1,0 +1,1 @@
+"""Small helpers that every part may use: rows of anything, parameters, notes, progress, devices, diagrams."""
