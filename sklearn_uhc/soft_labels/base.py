@@ -278,6 +278,22 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         if self.teacher_weight is not None:
             check_weights(self.teacher_weight)
 
+    def warn_about(self, answers: Answers) -> None:
+        """Say what is odd about the class lists and about who answers.
+
+        Parameters
+        ----------
+        answers : Answers
+            Of all teachers.
+        """
+        if self._levels_groups:
+            warn_if_disconnected(answers.space)
+        if alike := about_look_alikes(look_alikes(answers.space)):
+            warn_user(alike)
+        warn_if_mute(answers)
+        if not answers.heard.all():
+            warn_of_unheard(answers)
+
     def floats_per_row(self, blocks: Blocks) -> int:
         """Return how many numbers a solver holds per row at most, roughly; chunks are made accordingly.
 
@@ -295,15 +311,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _fit(self, answers: Answers, keep: bool) -> Any:
         """Solve, say what is odd about the answers, and keep the diagnostics."""
-        space = answers.space
-        if self._levels_groups:
-            warn_if_disconnected(space)
-        if alike := about_look_alikes(look_alikes(space)):
-            warn_user(alike)
-        warn_if_mute(answers)
-        if not answers.heard.all():
-            warn_of_unheard(answers)
-        merged = self._solve_all(answers, keep)
+        self.warn_about(answers)
+        merged, space = self._solve_all(answers, keep), answers.space
         self.label_space_, self.classes_ = space, space.classes
         self.n_iter_ = merged.n_iter
         self.max_residual_ = merged.max_residual
