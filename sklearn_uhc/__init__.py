@@ -19,7 +19,7 @@ from sklearn_uhc.soft_labels import (
     StandardDistillation,
 )
 from sklearn_uhc.students import SoftLabelClassifier
-from sklearn_uhc.teachers import TeacherOutputs, TorchTeacher
+from sklearn_uhc.teachers import OnnxTeacher, TeacherOutputs, TorchTeacher
 
 __version__ = "0.1.0.dev0"
 
@@ -30,6 +30,7 @@ __all__ = [
     "HeterogeneousDistiller",
     "LabelSpace",
     "LogitFactorization",
+    "OnnxTeacher",
     "ProbabilityFactorization",
     "SoftLabelClassifier",
     "SoftLabelDisplay",
