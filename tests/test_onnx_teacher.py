@@ -168,6 +168,17 @@ def test_one_output_speaks_for_the_second_of_two_classes(tail, kind):
     assert_allclose(teacher.predict_proba(X), np.column_stack([1 - expected, expected]), atol=1e-5)
 
 
+@pytest.mark.parametrize("raw", [True, False])
+@pytest.mark.parametrize("estimator", [LinearSVC(), LogisticRegression()], ids=lambda e: type(e).__name__)
+def test_the_score_of_two_classes_counts_once(estimator, raw):
+    fitted = clone(estimator).fit(X[y > 0], NAMES[y > 0])
+    options = {"raw_scores": raw} if isinstance(estimator, LinearSVC) else {"raw_scores": True, "zipmap": raw}
+    model = to_onnx(fitted, X[:1], options=options).SerializeToString()
+    score = fitted.decision_function(X)
+    answer = OnnxTeacher(model, fitted.classes_, output_kind="logits").predict_log_proba(X)
+    assert_allclose(answer, log_softmax(np.column_stack([0 * score, score]), axis=1), atol=1e-4)
+
+
 FRAME = pd.DataFrame(
     {
         "sepal length": X[:, 0],

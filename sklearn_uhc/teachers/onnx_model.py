@@ -15,6 +15,8 @@ from sklearn_uhc.teachers.onnx_inputs import Input, read_inputs
 
 #: Operators that end a network which gives logits.
 LINEAR = frozenset({"Gemm", "MatMul", "Add", "Conv"})
+#: Operators that give two classes the scores -s and s.
+MIRRORING = frozenset({"LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"})
 FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
 #: Where onnxruntime looks for weights in other files, for a model that it gets as bytes.
 FOLDER_OPTION = "session.model_external_initializers_file_folder_path"
@@ -30,6 +32,7 @@ class OnnxModel:
     inputs: list[Input]
     output: str
     output_kind: str  # as far as the last operator tells: "logits", "log_proba", else "proba"
+    mirrored: bool  # whether scores of two classes are -s and s of one score
     n_columns: int | None  # of the output; None if only a run tells
     classes: list[Any] | None
     feature_names: list[str] | None
@@ -57,11 +60,19 @@ def load_model(
         read_inputs(session),
         chosen.name,
         _kind_of(file, chosen.name),
+        getattr(file.source(chosen.name), "op", None) in MIRRORING,
         n_columns,
         file.classes_of(chosen.name, 2 if n_columns == 1 else n_columns),
         _feature_names(session, file),
         _digest(content, [folder / name for name in weights] if folder else []),
     )
+
+
+class ModelBytes(bytes):
+    """The bytes of a model that do not show themselves: a repr of a large one would fill the memory."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} bytes>"
 
 
 def name_of(model: Any) -> str:
