@@ -19,7 +19,7 @@ from sklearn_uhc.soft_labels import (
     StandardDistillation,
 )
 from sklearn_uhc.students import SoftLabelClassifier
-from sklearn_uhc.teachers import OnnxTeacher, TeacherOutputs, TorchTeacher
+from sklearn_uhc.teachers import FunctionTeacher, OnnxTeacher, RemoteTeacher, TeacherOutputs, TorchTeacher
 
 __version__ = "0.1.0.dev0"
 
@@ -27,11 +27,13 @@ __all__ = [
     "ClassOverlapDisplay",
     "CrossEntropyUnifier",
     "DistillationCurveDisplay",
+    "FunctionTeacher",
     "HeterogeneousDistiller",
     "LabelSpace",
     "LogitFactorization",
     "OnnxTeacher",
     "ProbabilityFactorization",
+    "RemoteTeacher",
     "SoftLabelClassifier",
     "SoftLabelDisplay",
     "StandardDistillation",
