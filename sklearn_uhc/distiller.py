@@ -23,7 +23,7 @@ from sklearn_uhc.soft_labels import (
     SoftLabelMethod,
 )
 from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_routing, check_student
-from sklearn_uhc.teachers.input import check_input, input_tags
+from sklearn_uhc.teachers.input import check_input, input_tags, listed
 from sklearn_uhc.utils.rows import check_row_weights
 
 __all__ = ["HeterogeneousDistiller"]
@@ -311,6 +311,6 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         student = self.student if isinstance(self.student, SoftLabelClassifier) else SoftLabelClassifier(self.student)
-        tags.input_tags = input_tags(tags.input_tags, [*([] if self.teachers is None else self.teachers), student])
+        tags.input_tags = input_tags(tags.input_tags, [*listed(self.teachers), student])
         tags.target_tags.required = False
         return tags

@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.label_space import LabelSpace, check_class_list, check_is_list, shorten
+from sklearn_uhc.teachers.check_kind import check_kinds
 from sklearn_uhc.utils.notes import warn_user
 
 
@@ -46,6 +47,7 @@ def kind_of_teacher(teacher: Any) -> str:
 
 def check_teachers(teachers: Any, class_lists: Any = None) -> LabelSpace:
     """Check that all teachers are fitted classifiers and return the space of their classes."""
+    check_kinds(teachers)
     if isinstance(teachers, (str, bytes, dict)) or not isinstance(teachers, Sequence) or len(teachers) == 0:
         raise TypeError(f"teachers must be a non-empty list of fitted classifiers, got {teachers!r}.")
     for i, teacher in enumerate(teachers):

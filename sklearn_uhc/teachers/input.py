@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -55,14 +55,19 @@ def _is_matrix(X: Any) -> bool:
     return np.isscalar(X) or (hasattr(X, "__array__") and not hasattr(X, "ndim") and not frame)
 
 
-def input_tags(tags: Any, estimators: Iterable[Any] | None) -> Any:
+def input_tags(tags: Any, estimators: Any) -> Any:
     """Take over what all the wrapped estimators accept, field by field."""
-    wrapped = [_tags_of(estimator) for estimator in (() if estimators is None else estimators)]
+    wrapped = [_tags_of(estimator) for estimator in listed(estimators)]
     new = copy.copy(tags)
     new.sparse = all(t.sparse for t in wrapped)
     new.allow_nan = all(t.allow_nan for t in wrapped)
     new.string = all(t.string for t in wrapped)
     return new
+
+
+def listed(estimators: Any) -> list[Any]:
+    """Return a list as it is, and an empty one for None or anything else: tags are asked for before it is checked."""
+    return list(estimators) if isinstance(estimators, Sequence) else []
 
 
 def _tags_of(estimator: Any) -> Any:

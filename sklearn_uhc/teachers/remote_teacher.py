@@ -206,9 +206,9 @@ class RemoteTeacher(AnsweringTeacher):
             options = Options(np.asarray(self.classes).tolist(), self.input_name, self.output, self.dtype)
             answer = PROTOCOLS[self.protocol][0](rows, post, options)
         values, name = np.asarray(answer), f"The server at {self.url}"
-        if values.ndim == 1 and values.dtype.kind != "f":
+        if values.size and values.size == len(values) and values.dtype.kind != "f":
             raise ValueError(
-                f"{name} answers with labels, such as {values[0]!r}, where probabilities are needed. "
+                f"{name} answers with labels, such as {values.ravel()[0]!r}, where probabilities are needed. "
                 'MLServer gives them as output="predict_proba"; for MLflow save the model with '
                 'pyfunc_predict_fn="predict_proba".'
             )

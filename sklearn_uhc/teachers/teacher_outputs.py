@@ -302,7 +302,7 @@ def _answers(
         try:
             answer = _ask_about(teacher, ask, X, asked, columns)
         except Exception as error:
-            add_note(error, f"This came from {name}.")
+            add_note(error, f"This came from {name}, asked about rows {asked.start} to {asked.stop - 1} of X.")
             raise
         _check_shape(answer.shape, asked.stop - asked.start, n_classes, name)
         yield answer
