@@ -34,6 +34,7 @@ from sklearn.svm import LinearSVC
 
 from sklearn_uhc import HeterogeneousDistiller, OnnxTeacher, TeacherOutputs, UnifiedEnsemble
 from sklearn_uhc.teachers.fingerprint import fingerprint
+from sklearn_uhc.teachers.onnx_file import NotOnnxError, read_onnx
 
 X, y = load_iris(return_X_y=True)
 X = X.astype(np.float32)
@@ -332,6 +333,28 @@ def test_what_is_not_onnx(tmp_path):
         OnnxTeacher(tmp_path / "nothing.onnx").predict(X)
     with pytest.raises(TypeError, match=r"got ModelProto.*model.SerializeToString\(\)"):
         OnnxTeacher(onnx.load_from_string(good)).predict(X)
+
+
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer", "ignore:.*deprecated:DeprecationWarning")
+def test_damaged_files_are_an_error_or_a_model():
+    """Bytes changed, taken out and put in; what is read from the file itself never fails in another way."""
+    rng = np.random.default_rng(0)
+    zipped = to_onnx(MLPClassifier((3,), max_iter=2).fit(X, NUMBERS), X[:1], options={"zipmap": False})
+    for good in (zipped.SerializeToString(), to_onnx(GaussianNB().fit(X, NAMES), X[:1]).SerializeToString()):
+        outcomes = set()
+        for _ in range(1000):
+            bad = bytearray(good)
+            for place in rng.integers(0, len(bad), rng.integers(1, 6)):
+                kind = rng.integers(3)
+                bad[place : place + (kind != 1)] = b"" if kind == 2 else bytes([rng.integers(256)])
+            try:
+                file = read_onnx(bytes(bad))
+                file.external_files()
+                facts = [(file.source(name), file.classes_of(name, None)) for name in file.outputs]
+                outcomes.add(len(facts) > 0)
+            except NotOnnxError:
+                outcomes.add("refused")
+        assert {True, "refused"} <= outcomes
 
 
 def test_providers_and_threads():

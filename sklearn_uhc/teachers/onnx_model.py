@@ -46,10 +46,16 @@ def load_model(
     where, folder = name_of(model), None if isinstance(model, bytes) else Path(model).parent
     content = model if isinstance(model, bytes) else Path(model).read_bytes()
     try:
-        file = read_onnx(content)
-        weights = file.external_files()
+        return _load(content, where, folder, output, n_threads, providers)
     except NotOnnxError as error:
         raise ValueError(f"{where} is not an ONNX model: {error}.") from error
+
+
+def _load(
+    content: bytes, where: str, folder: Path | None, output: str | None, n_threads: int | None, providers: Any
+) -> OnnxModel:
+    file = read_onnx(content)
+    weights = file.external_files()
     if weights and folder is None:
         raise ValueError(f"The model keeps weights in other files, {weights[:3]}: give its path instead of its bytes.")
     session = _open_session(file, where, folder if weights else None, n_threads, providers)
