@@ -22,7 +22,7 @@ from sklearn_uhc.soft_labels import (
     StandardDistillation,
 )
 from sklearn_uhc.students import SoftLabelClassifier
-from sklearn_uhc.teachers import TeacherOutputs, TorchTeacher
+from sklearn_uhc.teachers import FunctionTeacher, OnnxTeacher, RemoteTeacher, TeacherOutputs, TorchTeacher, read_answers
 
 __version__ = "0.1.0.dev0"
 
@@ -32,10 +32,13 @@ __all__ = [
     "ClassOverlapDisplay",
     "CrossEntropyUnifier",
     "DistillationCurveDisplay",
+    "FunctionTeacher",
     "HeterogeneousDistiller",
     "LabelSpace",
     "LogitFactorization",
+    "OnnxTeacher",
     "ProbabilityFactorization",
+    "RemoteTeacher",
     "SoftLabelClassifier",
     "SoftLabelDisplay",
     "SoftLabelMethod",
@@ -48,6 +51,7 @@ __all__ = [
     "TorchTeacher",
     "UnifiedEnsemble",
     "pairwise_agreement",
+    "read_answers",
     "teacher_agreement",
     "teacher_agreement_scorer",
     "teacher_report",

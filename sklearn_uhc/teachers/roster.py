@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.label_space import LabelSpace, check_class_list, check_is_list, shorten
+from sklearn_uhc.teachers.check_kind import check_kind, check_not_alone
 from sklearn_uhc.utils.notes import warn_user
 
 
@@ -75,10 +76,12 @@ def _check_names(names: list[Any]) -> None:
 
 def check_teachers(teachers: Any, class_lists: Any = None) -> Roster:
     """Check that all teachers are fitted classifiers, and return them with the space of their classes."""
+    check_not_alone(teachers)
     names, teachers = name_teachers(teachers)
     titles = [f"teacher {i}" if names is None else f"teacher {names[i]!r}" for i in range(len(teachers))]
     titles = [_called(title, teacher) for title, teacher in zip(titles, teachers, strict=True)]
     for title, teacher in zip(titles, teachers, strict=True):
+        check_kind(teacher, title)
         _check_classifier(teacher, title)
         _check_fitted(teacher, title)
     given = match_lists(class_lists, names, len(teachers))
