@@ -3,6 +3,7 @@
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
+from sklearn_uhc.export import ExportReport, export_onnx
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
 from sklearn_uhc.plots import (
@@ -27,6 +28,7 @@ __all__ = [
     "ClassOverlapDisplay",
     "CrossEntropyUnifier",
     "DistillationCurveDisplay",
+    "ExportReport",
     "HeterogeneousDistiller",
     "LabelSpace",
     "LogitFactorization",
@@ -40,6 +42,7 @@ __all__ = [
     "TeacherReport",
     "TorchTeacher",
     "UnifiedEnsemble",
+    "export_onnx",
     "pairwise_agreement",
     "teacher_agreement",
     "teacher_agreement_scorer",

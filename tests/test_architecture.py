@@ -21,7 +21,7 @@ RINGS = [
         "utils",
     ],
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "losses"],
-    ["merging", "distiller", "ensemble", "report", "plots"],
+    ["merging", "distiller", "ensemble", "report", "plots", "export"],
     ["__init__"],
 ]
 #: Rings whose parts may import each other.
@@ -34,7 +34,9 @@ OPTIONAL = [
     "lightgbm",
     "xgboost",
     "catboost",
+    "onnx",
     "onnxruntime",
+    "skl2onnx",
     "dask",
     "matplotlib",
     "pandas",

@@ -1,0 +1,5 @@
+"""The merged classifier in formats that run elsewhere."""
+
+from sklearn_uhc.export.onnx_export import ExportReport, export_onnx
+
+__all__ = ["ExportReport", "export_onnx"]
