@@ -20,7 +20,7 @@ from sklearn_uhc.soft_labels import (
     StandardDistillation,
 )
 from sklearn_uhc.students import SoftLabelClassifier
-from sklearn_uhc.teachers import TeacherOutputs, TorchTeacher
+from sklearn_uhc.teachers import OnnxTeacher, TeacherOutputs, TorchTeacher
 
 __version__ = "0.1.0.dev0"
 
@@ -32,6 +32,7 @@ __all__ = [
     "HeterogeneousDistiller",
     "LabelSpace",
     "LogitFactorization",
+    "OnnxTeacher",
     "ProbabilityFactorization",
     "SoftLabelClassifier",
     "SoftLabelDisplay",
