@@ -6,6 +6,7 @@ from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.export import ExportReport, export_onnx
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
+from sklearn_uhc.packages import load_teacher, pack_teacher
 from sklearn_uhc.plots import (
     ClassOverlapDisplay,
     DistillationCurveDisplay,
@@ -44,6 +45,8 @@ __all__ = [
     "TorchTeacher",
     "UnifiedEnsemble",
     "export_onnx",
+    "load_teacher",
+    "pack_teacher",
     "pairwise_agreement",
     "teacher_agreement",
     "teacher_agreement_scorer",

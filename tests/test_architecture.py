@@ -21,7 +21,7 @@ RINGS = [
         "utils",
     ],
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "losses"],
-    ["merging", "distiller", "ensemble", "report", "plots", "export"],
+    ["merging", "distiller", "ensemble", "report", "plots", "export", "packages"],
     ["__init__"],
 ]
 #: Rings whose parts may import each other.

@@ -7,6 +7,7 @@ better.
 
 from __future__ import annotations
 
+import copy
 import re
 import tempfile
 import warnings
@@ -18,22 +19,33 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    VotingClassifier,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
+from sklearn.tree import BaseDecisionTree
 
 from sklearn_uhc.export.graph import ML_OPSET, OPSET, Graph
 from sklearn_uhc.export.inputs import MATRIX, Inputs
-from sklearn_uhc.export.trees import histogram_trees, lightgbm_trees
+from sklearn_uhc.export.trees import forest_trees, histogram_trees, lightgbm_trees
 
 #: What a converter's answer is.
 PROBABILITIES, SCORES, VALUES = "probabilities", "scores", "values"
-#: scikit-learn's trees round X to single precision before they compare.
-ROUNDING = ("sklearn.tree.", "sklearn.ensemble._forest", "sklearn.ensemble._gb")
+
+FORESTS = (ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor)
 
 
 class CannotExport(TypeError):
@@ -105,10 +117,15 @@ def add_sklearn(graph: Graph, model: Any, features: Features, double: bool) -> A
         return add_histogram_boosting(graph, model, features, double)
     if _is_linear(model):
         return _linear_scores(graph, model, features)
-    if type(model).__module__.startswith(ROUNDING):
-        features = _rounded(graph, features)
+    if isinstance(model, (BaseDecisionTree, *FORESTS)):
+        return add_forest(graph, model, features)
     if isinstance(model, DummyClassifier):
         return _constant(graph, model, features)
+    if isinstance(model, (GradientBoostingClassifier, GradientBoostingRegressor)):
+        features = _rounded(graph, features)
+    if isinstance(model, VotingClassifier):  # its converter wants to know the shape of what nobody asks for here
+        model = copy.copy(model)
+        model.flatten_transform = False
     made = _skl2onnx(graph, model, features, double)
     if is_regressor(model):
         n_targets = np.size(model.predict(features.example)[:1])
@@ -120,6 +137,17 @@ def add_sklearn(graph: Graph, model: Any, features: Features, double: bool) -> A
     if two:  # the converter of SVC gives the one score s as (s, -s)
         scores = graph.add("Gather", scores, graph.constant([0], np.int64), axis=1)
     return Answer(scores, SCORES, two)
+
+
+def add_forest(graph: Graph, model: Any, features: Features) -> Answer:
+    """Add a tree or a forest of scikit-learn; exact zeros stay exact zeros."""
+    classifier = is_classifier(model)
+    if model.n_outputs_ > 1 and classifier:
+        raise CannotExport("it predicts several outputs at once.")
+    trees, n_scores = forest_trees(getattr(model, "estimators_", [model]), classifier)
+    # These trees round X to single precision before they compare.
+    values = trees.add_to(graph, graph.single(features.matrix(graph)), n_scores)
+    return Answer(values, PROBABILITIES if classifier else VALUES, n_scores == 1)
 
 
 def _rounded(graph: Graph, features: Features) -> Features:
@@ -149,7 +177,7 @@ def _skl2onnx(graph: Graph, model: Any, features: Features, double: bool) -> lis
         initial.append((part.name, (types.StringTensorType if text else number)([None, *part.shape])))
         feeds.append(tensor if text else (graph.double if double else graph.single)(tensor))
     wanted = {"initial_types": initial, "target_opset": {"": OPSET, "ai.onnx.ml": ML_OPSET}}
-    options = {id(model): {"zipmap": False}} if is_classifier(model) else None
+    options = {id(model): {"zipmap": False}} if isinstance(model, BaseEstimator) and is_classifier(model) else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -209,7 +237,8 @@ def _by_onnxmltools(converter: str, graph: Graph, model: Any, features: Features
             _with_plain_names(model), initial_types=[(MATRIX, types.FloatTensorType([None, n_features]))],
             target_opset=15, **options,
         )  # fmt: skip
-    made.opset_import[0].version = OPSET if not made.opset_import[0].domain else made.opset_import[0].version
+    for domain in made.opset_import:  # the few operators beside the trees have not changed; the comparison would tell
+        domain.version = domain.version if domain.domain else OPSET
     return Answer(graph.double(graph.embed(made, {MATRIX: X})[1]), PROBABILITIES)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from sklearn_uhc.export.graph import Graph
 from sklearn_uhc.utils.rows import column_names, count_rows, is_dataset
+
+if TYPE_CHECKING:  # inputs are described where the onnx package is not installed, too
+    from sklearn_uhc.export.graph import Graph
 
 #: Name of the input where X is no frame.
 MATRIX = "X"

@@ -78,9 +78,10 @@ def probabilities(graph: Graph, answer: Answer, power: float = 1.0) -> str:
         if answer.single:  # it speaks for the second class; the first has the score 0
             scores = graph.add("Pad", scores, graph.constant([0, 1, 0, 0], np.int64), graph.constant(0.0, float))
         return graph.add("Softmax", graph.add("Mul", scores, exponent), axis=1)
-    # Divided by the largest first, nothing underflows that matters.
-    top = graph.add("ReduceMax", answer.tensor, graph.constant([1], np.int64), keepdims=1)
-    raised = graph.add("Pow", graph.add("Div", answer.tensor, top), exponent)
+    # What a converter computes as 1 - p may be below 0. Divided by the largest, nothing underflows that matters.
+    positive = graph.add("Max", answer.tensor, graph.constant(0.0, float))
+    top = graph.add("ReduceMax", positive, graph.constant([1], np.int64), keepdims=1)
+    raised = graph.add("Pow", graph.add("Div", positive, top), exponent)
     return graph.add("Div", raised, _row_sums(graph, raised))
 
 
@@ -96,9 +97,10 @@ def _simplex(graph: Graph, answer: Answer, prior: NDArray[Any]) -> Answer:
 
 def _spread(graph: Graph, made: str, places: NDArray[np.int_], n_classes: int) -> str:
     """Put columns in their places among all classes; those that the student has not seen have probability 0."""
-    matrix = np.zeros((len(places), n_classes))
-    matrix[np.arange(len(places)), places] = 1.0
-    return graph.add("MatMul", made, graph.constant(matrix))
+    columns = np.full(n_classes, len(places))  # a column of zeros, after the others
+    columns[places] = np.arange(len(places))
+    padded = graph.add("Pad", made, graph.constant([0, 0, 0, 1], np.int64), graph.constant(0.0, float))
+    return graph.add("Gather", padded, graph.constant(columns, np.int64), axis=1)
 
 
 def _row_sums(graph: Graph, tensor: str) -> str:

@@ -1,4 +1,4 @@
-"""Boosted trees with thresholds in double precision, as the libraries keep them; their converters round to single.
+"""Trees with thresholds in double precision, as the libraries keep them; their converters round to single.
 
 A node sends a row to the left if its feature is at most the threshold. ONNX adds up the leaves in double precision and
 hands the sum over in single precision.
@@ -6,6 +6,7 @@ hands the sum over in single precision.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +78,34 @@ class Trees:
             target_weights_as_tensor=numpy_helper.from_array(np.array(self.value), "leaves"),
         )
         return graph.double(scores)
+
+
+def forest_trees(estimators: Sequence[Any], classifier: bool) -> tuple[Trees, int]:
+    """Return the mean of scikit-learn's trees and the number of its outputs: classes, or targets of a regressor."""
+    trees, n_scores = Trees(), 0
+    for i, estimator in enumerate(estimators):
+        tree = estimator.tree_
+        leaves = np.flatnonzero(tree.children_left < 0)
+        values = tree.value[leaves, 0, :] if classifier else tree.value[leaves, :, 0]
+        if classifier:
+            values = values / values.sum(axis=1, keepdims=True)
+        n_scores = values.shape[1]
+        own = values != 0
+        own[:, 0] = True  # a leaf needs some value
+        at, target = np.nonzero(own)
+        trees.tree += [i] * tree.node_count
+        trees.node += range(tree.node_count)
+        trees.feature += np.maximum(tree.feature, 0).tolist()
+        trees.threshold += tree.threshold.tolist()
+        trees.left += np.maximum(tree.children_left, 0).tolist()
+        trees.right += np.maximum(tree.children_right, 0).tolist()
+        trees.missing_left += np.asarray(tree.missing_go_to_left, dtype=int).tolist()
+        trees.is_leaf += (tree.children_left < 0).tolist()
+        trees.leaf_tree += [i] * len(at)
+        trees.leaf_node += leaves[at].tolist()
+        trees.target += target.tolist()
+        trees.value += (values[at, target] / len(estimators)).tolist()
+    return trees, n_scores
 
 
 def lightgbm_trees(booster: Any) -> tuple[Trees, int]:
