@@ -26,6 +26,7 @@ from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.solvers.leave_one_out import Part, Settled, best_temperatures, loudness, settle
 from sklearn_uhc.utils.parameters import MAX_WEIGHT_RATIO, check_flag, check_positive, check_weights
 from sklearn_uhc.utils.rows import chunks, some_rows
+from sklearn_uhc.utils.versioned import Versioned
 
 __all__ = ["TeacherCalibrator"]
 
@@ -39,7 +40,7 @@ MAX_PATTERNS = 40
 MAX_ANSWERS = 20_000_000
 
 
-class TeacherCalibrator(TransformerMixin, BaseEstimator):
+class TeacherCalibrator(Versioned, TransformerMixin, BaseEstimator):
     r"""Give every teacher a temperature, learnt from unlabelled answers, and divide its logits by it.
 
     A tree says 1 where a forest says .7 and a network .9, and mean the same. Teacher i is compared with the merged

@@ -29,6 +29,7 @@ from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_positive, check_weights
 from sklearn_uhc.utils.progress import progress
 from sklearn_uhc.utils.rows import chunks
+from sklearn_uhc.utils.versioned import Versioned
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
 CHUNK_ROWS = 4096
@@ -54,7 +55,7 @@ class Merged(NamedTuple):
         return Merged(None, *worst, self.n_not_converged + other.n_not_converged)
 
 
-class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
+class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the transformers from teacher log-probabilities (n, K) to soft labels (n, L).
 
     A subclass says how one chunk of rows is merged, in `_merge(Z, blocks)`: Z (n, K) are logits at temperature 1, the

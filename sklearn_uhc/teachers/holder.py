@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.label_space import LabelSpace, check_class_list, check_is_list, shorten
 from sklearn_uhc.utils.notes import warn_user
+from sklearn_uhc.utils.versioned import Versioned
 
 
-class TeacherHolder:
+class TeacherHolder(Versioned):
     """Mixin for estimators with a `teachers` parameter, which is never fitted, cloned or changed."""
 
     teachers: Sequence[Any]
