@@ -3,7 +3,7 @@
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
-from sklearn_uhc.export import ExportReport, export_onnx
+from sklearn_uhc.export import ExportReport, export_booster, export_onnx
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
 from sklearn_uhc.packages import load_teacher, pack_teacher
@@ -44,6 +44,7 @@ __all__ = [
     "TeacherReport",
     "TorchTeacher",
     "UnifiedEnsemble",
+    "export_booster",
     "export_onnx",
     "load_teacher",
     "pack_teacher",
