@@ -86,7 +86,9 @@ plt.show()
 saturated = [*teachers[:3], teach(lists[3], 3, GaussianNB())]
 for floor in ("auto", 1e-30):
     clf = HeterogeneousDistiller(saturated, KNeighborsClassifier(10), floor=floor).fit(X_unlabelled)
-    print(f"floor={floor!s:6s} floors {clf.teacher_outputs_.floor_.round(6)}, accuracy {clf.score(X_test, y_test):.3f}")
+    print(
+        f"floor={floor!s:6s} floors {clf.merger_.teacher_outputs_.floor_.round(6)}, accuracy {clf.score(X_test, y_test):.3f}"
+    )
 
 # %%
 # Unlabelled data from elsewhere
@@ -113,6 +115,6 @@ plt.show()
 # ``teacher_report`` looks for all this at once and says what is wrong, here of the misnamed teacher. It shows itself as
 # below; ``report.to_html("report.html")`` saves the page, to send to a colleague.
 
-log_p = good.teacher_outputs_.transform(X_unlabelled)
+log_p = good.merger_.teacher_outputs_.transform(X_unlabelled)
 misnamed = [*lists[:2], wrong[2], lists[3]]
 teacher_report(log_p=log_p, class_lists=misnamed, teacher_names=["A", "B", "C", "D"])
