@@ -16,7 +16,7 @@ import sklearn_uhc
 RINGS = [
     ["label_space", "solvers", "answers", "losses", "utils"],
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels"],
-    ["steps", "merger", "merged_classifier", "distiller", "ensemble", "report", "plots"],
+    ["steps", "merger", "merged_classifier", "distiller", "ensemble", "report", "plots", "export", "packages"],
     ["__init__"],
 ]
 #: Rings whose parts may import each other.
@@ -30,6 +30,7 @@ OPTIONAL = [
     "xgboost",
     "catboost",
     "onnxruntime",
+    "skl2onnx",
     "onnx",
     "httpx",
     "pyarrow",

@@ -21,6 +21,7 @@ from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_positive, check_weights
 from sklearn_uhc.utils.progress import progress
 from sklearn_uhc.utils.rows import chunks
+from sklearn_uhc.utils.versioned import Versioned
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
 CHUNK_ROWS = 4096
@@ -46,7 +47,7 @@ class Merged(NamedTuple):
         return Merged(self.Q, *worst, self.n_not_converged + other.n_not_converged)
 
 
-class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
+class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the transformers from teacher log-probabilities (n, K) to soft labels (n, L).
 
     A method of your own derives from it and says in `merge` how a chunk of rows is merged. Its parameters are
