@@ -190,6 +190,9 @@ def test_columns_that_are_no_classes(tmp_path):
     assert read_answers([path, frame], ignore=["text", "guess"])[1] == [LISTS[0], LISTS[0]]
     with pytest.raises(ValueError, match=r"a.csv has no column for a class"):
         read_answers([path], ignore=frame.columns.tolist())
+    FRAMES[0].to_csv(tmp_path / "index.csv")
+    with pytest.raises(ValueError, match=r"index.csv has a column without a name, .*index=False"):
+        read_answers([tmp_path / "index.csv"])
     (tmp_path / "twice.csv").write_text("cat,dog,cat\n.5,.25,.25\n")
     with pytest.raises(ValueError, match=r"several columns of the same name: \['cat'\]"):
         read_answers([tmp_path / "twice.csv"])

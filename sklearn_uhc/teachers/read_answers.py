@@ -226,6 +226,11 @@ def _check_parameters(sources: Any, id_column: Any, ids: Any, scale: Any, abstai
 def _class_columns(source: Source, id_column: Any, ignore: Sequence[Any]) -> list[Any]:
     """Return the columns that are classes."""
     names = source.columns
+    if "" in names:
+        raise ValueError(
+            f"{source.name} has a column without a name, such as the index that pandas writes: save it with "
+            'to_csv(path, index=False), or with index_label="id" for id_column="id".'
+        )
     repeated = sorted({str(name) for name in names if names.count(name) > 1})
     if repeated:
         raise ValueError(f"{source.name} has several columns of the same name: {repeated[:8]}.")
