@@ -1,9 +1,11 @@
 """Merge fitted classifiers that know different classes into one classifier, with unlabelled data only."""
 
+from sklearn_uhc.answers import Answers, AnswerTransformer
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
 from sklearn_uhc.plots import (
     ClassOverlapDisplay,
@@ -16,6 +18,7 @@ from sklearn_uhc.soft_labels import (
     CrossEntropyUnifier,
     LogitFactorization,
     ProbabilityFactorization,
+    SoftLabelMethod,
     StandardDistillation,
 )
 from sklearn_uhc.students import SoftLabelClassifier
@@ -24,6 +27,8 @@ from sklearn_uhc.teachers import FunctionTeacher, OnnxTeacher, RemoteTeacher, Te
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "AnswerTransformer",
+    "Answers",
     "ClassOverlapDisplay",
     "CrossEntropyUnifier",
     "DistillationCurveDisplay",
@@ -36,9 +41,11 @@ __all__ = [
     "RemoteTeacher",
     "SoftLabelClassifier",
     "SoftLabelDisplay",
+    "SoftLabelMethod",
     "StandardDistillation",
     "TeacherAgreementDisplay",
     "TeacherCalibrator",
+    "TeacherMerger",
     "TeacherOutputs",
     "TeacherReport",
     "TorchTeacher",

@@ -14,14 +14,9 @@ import sklearn_uhc
 
 #: Files and folders of the package, from the innermost ring outwards.
 RINGS = [
-    [
-        "label_space",
-        "solvers",
-        "answers",
-        "utils",
-    ],
-    ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "losses"],
-    ["merging", "distiller", "ensemble", "report", "plots"],
+    ["label_space", "solvers", "answers", "losses", "utils"],
+    ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels"],
+    ["steps", "merger", "merged_classifier", "distiller", "ensemble", "report", "plots"],
     ["__init__"],
 ]
 #: Rings whose parts may import each other.

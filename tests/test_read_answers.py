@@ -12,7 +12,7 @@ from scipy.special import softmax
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_uhc import HeterogeneousDistiller, UnifiedEnsemble, read_answers
+from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, read_answers
 from sklearn_uhc.teachers.rounding import count_decimals
 
 RNG = np.random.default_rng(0)
@@ -54,10 +54,17 @@ def test_sources_stand_side_by_side_and_feed_a_merge(tmp_path):
         frame = pd.DataFrame(teacher.predict_proba(X), columns=teacher.classes_).assign(id=np.arange(150))
         paths.append(saved(frame.sample(frac=1, random_state=i), tmp_path / f"{i}.{'csv' if i else 'parquet'}"))
     log_p, class_lists = read_answers(paths, id_column="id", ids=np.arange(150))
-    assert_allclose(log_p, UnifiedEnsemble(teachers, calibrate=False).fit(X).teacher_outputs_.transform(X), atol=1e-6)
+    assert_allclose(log_p, TeacherOutputs(teachers).fit_transform(X), atol=1e-6)
     clf = HeterogeneousDistiller(None, LogisticRegression(max_iter=500), class_lists=class_lists).fit(X, log_p=log_p)
     same = HeterogeneousDistiller(teachers, LogisticRegression(max_iter=500)).fit(X)
     assert_allclose(clf.predict_proba(X), same.predict_proba(X), atol=1e-4)
+
+
+def test_sources_by_name():
+    log_p, class_lists = read_answers({"hospital": FRAMES[0], "lab": FRAMES[1]})
+    assert class_lists == {"hospital": LISTS[0], "lab": LISTS[1]}
+    clf = HeterogeneousDistiller(None, LogisticRegression(), class_lists=class_lists).fit(np.eye(20), log_p=log_p)
+    assert set(clf.classes_) == {"ant", "cat", "cow", "dog"}
 
 
 def test_ids_put_rows_in_order(tmp_path):

@@ -24,21 +24,17 @@ FILES = {
 OTHER_FILES = "load the model first; a pickle can run any code, so load only one whose origin you trust"
 
 
-def check_kinds(teachers: Any) -> None:
-    """Raise if `teachers` is no list, or holds something that is known not to be a classifier."""
-    _check_not_alone(teachers)
-    if not isinstance(teachers, (list, tuple)):
-        return
-    for i, teacher in enumerate(teachers):
-        remedy = _remedy(teacher)
-        if remedy is not None:
-            raise TypeError(f"teacher {i} ({type(teacher).__name__}) is not a classifier: {remedy}.")
-        if _has_no_probabilities(teacher):
-            raise TypeError(f"teacher {i} ({type(teacher).__name__}) {_why_silent(teacher)}.")
+def check_kind_of_teacher(teacher: Any, name: str) -> None:
+    """Raise if a teacher is known not to be a classifier, or to have no probabilities."""
+    remedy = _remedy(teacher)
+    if remedy is not None:
+        raise TypeError(f"{name} is not a classifier: {remedy}.")
+    if _has_no_probabilities(teacher):
+        raise TypeError(f"{name} {_why_silent(teacher)}.")
 
 
-def _check_not_alone(teachers: Any) -> None:
-    """Raise if one teacher was given instead of a list."""
+def check_several(teachers: Any) -> None:
+    """Raise if one teacher was given instead of several."""
     name = type(teachers).__name__
     if isinstance(teachers, VotingClassifier) and hasattr(teachers, "estimators_"):
         raise TypeError(

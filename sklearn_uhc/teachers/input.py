@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,9 +55,11 @@ def _is_matrix(X: Any) -> bool:
     return np.isscalar(X) or (hasattr(X, "__array__") and not hasattr(X, "ndim") and not frame)
 
 
-def input_tags(tags: Any, estimators: Any) -> Any:
-    """Take over what all the wrapped estimators accept, field by field."""
-    wrapped = [_tags_of(estimator) for estimator in listed(estimators)]
+def input_tags(tags: Any, teachers: Any, *others: Any) -> Any:
+    """Take over what all the wrapped estimators accept, field by field; `teachers` in any form that users give."""
+    inside = list(teachers.values()) if isinstance(teachers, Mapping) else listed(teachers)
+    inside = [teacher[1] if isinstance(teacher, tuple) and len(teacher) == 2 else teacher for teacher in inside]
+    wrapped = [_tags_of(estimator) for estimator in (*inside, *others)]
     new = copy.copy(tags)
     new.sparse = all(t.sparse for t in wrapped)
     new.allow_nan = all(t.allow_nan for t in wrapped)
@@ -65,9 +67,9 @@ def input_tags(tags: Any, estimators: Any) -> Any:
     return new
 
 
-def listed(estimators: Any) -> list[Any]:
-    """Return a list as it is, and an empty one for None or anything else: tags are asked for before it is checked."""
-    return list(estimators) if isinstance(estimators, Sequence) else []
+def listed(teachers: Any) -> list[Any]:
+    """Return a list as it is, and an empty one for anything else: tags are asked for before teachers are checked."""
+    return list(teachers) if isinstance(teachers, Sequence) else []
 
 
 def _tags_of(estimator: Any) -> Any:
