@@ -167,7 +167,7 @@ def show(found: dict[str, Any]) -> None:
             print(name, {batch: round(ratio, 2) for batch, ratio in rows[0]["ratio"].items()})
         off = sum(row["rows that differ by more than 1e-5"] for row in rows) / sum(row["rows"] for row in rows)
         memory = [found["memory"].get(f"{name}, {kind}", []) for kind in ("original", "ONNX")]
-        shown = [" → ".join(f"{value:.0f}" for value in values) for values in memory]
+        shown = [" → ".join(f"{max(0, value):.0f}" for value in values) for values in memory]
         cost, size = np.mean([row["µs a row"] for row in rows]), np.mean([row["kB"] for row in rows])
         cells = [f"{cost:.2g}", f"{min(ratios):.2f} to {max(ratios):.2f}", f"{off:.2%}", f"{size:.0f}", *shown]
         print(f"| {name} | " + " | ".join(cells) + " |")

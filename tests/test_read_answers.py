@@ -12,7 +12,7 @@ from scipy.special import softmax
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_uhc import HeterogeneousDistiller, UnifiedEnsemble, read_answers
+from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, read_answers
 from sklearn_uhc.teachers.rounding import count_decimals
 
 RNG = np.random.default_rng(0)
@@ -54,12 +54,17 @@ def test_sources_stand_side_by_side_and_feed_a_merge(tmp_path):
         frame = pd.DataFrame(teacher.predict_proba(X), columns=teacher.classes_).assign(id=np.arange(150))
         paths.append(saved(frame.sample(frac=1, random_state=i), tmp_path / f"{i}.{'csv' if i else 'parquet'}"))
     log_p, class_lists = read_answers(paths, id_column="id", ids=np.arange(150))
-    assert_allclose(
-        log_p, UnifiedEnsemble(teachers, calibrate=False).fit(X).merger_.teacher_outputs_.transform(X), atol=1e-6
-    )
+    assert_allclose(log_p, TeacherOutputs(teachers).fit_transform(X), atol=1e-6)
     clf = HeterogeneousDistiller(None, LogisticRegression(max_iter=500), class_lists=class_lists).fit(X, log_p=log_p)
     same = HeterogeneousDistiller(teachers, LogisticRegression(max_iter=500)).fit(X)
     assert_allclose(clf.predict_proba(X), same.predict_proba(X), atol=1e-4)
+
+
+def test_sources_by_name():
+    log_p, class_lists = read_answers({"hospital": FRAMES[0], "lab": FRAMES[1]})
+    assert class_lists == {"hospital": LISTS[0], "lab": LISTS[1]}
+    clf = HeterogeneousDistiller(None, LogisticRegression(), class_lists=class_lists).fit(np.eye(20), log_p=log_p)
+    assert set(clf.classes_) == {"ant", "cat", "cow", "dog"}
 
 
 def test_ids_put_rows_in_order(tmp_path):
@@ -192,6 +197,9 @@ def test_columns_that_are_no_classes(tmp_path):
     assert read_answers([path, frame], ignore=["text", "guess"])[1] == [LISTS[0], LISTS[0]]
     with pytest.raises(ValueError, match=r"a.csv has no column for a class"):
         read_answers([path], ignore=frame.columns.tolist())
+    FRAMES[0].to_csv(tmp_path / "index.csv")
+    with pytest.raises(ValueError, match=r"index.csv has a column without a name, .*index=False"):
+        read_answers([tmp_path / "index.csv"])
     (tmp_path / "twice.csv").write_text("cat,dog,cat\n.5,.25,.25\n")
     with pytest.raises(ValueError, match=r"several columns of the same name: \['cat'\]"):
         read_answers([tmp_path / "twice.csv"])

@@ -270,7 +270,7 @@ def test_a_batch_that_keeps_failing():
             teacher.predict(X)
         teacher.set_params(abstain=True)
         with pytest.warns(
-            UserWarning, match=r"no answer about 10 of 50 rows, first about row 20: 1 requests failed\. The"
+            UserWarning, match=r"no answer about 10 of 50 rows, first about row 20: 1 failed requests\. The"
         ):
             proba = teacher.predict_proba(X)
         silent = np.isnan(proba).all(axis=1)
@@ -292,7 +292,7 @@ def test_a_server_that_is_down_is_not_asked_for_ever():
             server.url, CLASSES, abstain=True, max_retries=0, n_requests=1, **QUICK | {"batch_size": 1}
         )
         with pytest.warns(
-            UserWarning, match="50 of 50 rows, first about row 0: 8 requests failed, 8 in a row, so that"
+            UserWarning, match="50 of 50 rows, first about row 0: 8 failed requests, 8 in a row, so that"
         ):
             assert np.isnan(teacher.predict_proba(X)).all()
         assert len(server.requests) <= 10

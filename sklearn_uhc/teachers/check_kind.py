@@ -24,17 +24,17 @@ FILES = {
 OTHER_FILES = "load the model first; a pickle can run any code, so load only one whose origin you trust"
 
 
-def check_kind(teacher: Any, title: str) -> None:
-    """Raise if this is known not to be a classifier that gives probabilities."""
+def check_kind_of_teacher(teacher: Any, name: str) -> None:
+    """Raise if a teacher is known not to be a classifier, or to have no probabilities."""
     remedy = _remedy(teacher)
     if remedy is not None:
-        raise TypeError(f"{title} is not a classifier: {remedy}.")
+        raise TypeError(f"{name} is not a classifier: {remedy}.")
     if _has_no_probabilities(teacher):
-        raise TypeError(f"{title} {_why_silent(teacher)}.")
+        raise TypeError(f"{name} {_why_silent(teacher)}.")
 
 
-def check_not_alone(teachers: Any) -> None:
-    """Raise if one teacher was given instead of a list."""
+def check_several(teachers: Any) -> None:
+    """Raise if one teacher was given instead of several."""
     name = type(teachers).__name__
     if isinstance(teachers, VotingClassifier) and hasattr(teachers, "estimators_"):
         raise TypeError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ SCALES = ("proba", "percent", "log_proba", "logits")
 
 
 def read_answers(
-    sources: Sequence[Any],
+    sources: Sequence[Any] | Mapping[str, Any],
     *,
     id_column: str | None = None,
     ids: Any = None,
@@ -34,7 +34,7 @@ def read_answers(
     floor: float | str = "auto",
     abstain: bool = False,
     chunk_rows: int = 65536,
-) -> tuple[Floats, list[list[Any]]]:
+) -> tuple[Floats, list[list[Any]] | dict[str, list[Any]]]:
     """Read teachers' answers from files or frames, one per teacher, with a column per class.
 
     What it returns is what the distiller and the methods take in the place of teachers::
@@ -44,7 +44,7 @@ def read_answers(
 
     Parameters
     ----------
-    sources : list of paths and frames
+    sources : list of paths and frames, or a dict of them by the teachers' names
         CSV (``.csv``, ``.tsv``, compressed or not) or Parquet files, or frames of pandas, Polars or Arrow. Every column
         is a class but for `id_column` and those in `ignore`.
     id_column : str, default=None
@@ -70,8 +70,8 @@ def read_answers(
     -------
     log_p : ndarray of shape (n, K)
         Log-probabilities, one block of columns per source.
-    class_lists : list of lists
-        The classes of each source.
+    class_lists : list of lists, or dict of lists
+        The classes of each source; by name if the sources are.
 
     Notes
     -----
@@ -93,15 +93,17 @@ def read_answers(
     [[0.75, 0.25, 0.875, 0.125], [0.5, 0.5, 0.125, 0.875]]
     """
     _check_parameters(sources, id_column, ids, scale, abstain, chunk_rows)
-    opened = [open_source(source, i) for i, source in enumerate(sources)]
+    names = list(sources) if isinstance(sources, Mapping) else None
+    given = list(sources.values()) if isinstance(sources, Mapping) else list(sources)
+    opened = [open_source(source, i) for i, source in enumerate(given)]
     columns = [_class_columns(source, id_column, ignore) for source in opened]
     reader = Reader(id_column, scale, bool(abstain), int(chunk_rows), None if ids is None else _id_strings(ids, "ids"))
-    blocks = [reader.read(source, names) for source, names in zip(opened, columns, strict=True)]
+    blocks = [reader.read(source, labels) for source, labels in zip(opened, columns, strict=True)]
     if reader.notes:
         warn_user(f"Rows were normalised whose sums were not 1 because of rounding: {'; '.join(reader.notes)}.")
     kept = [apply_floor(b, learn_floor(b) if floor == "auto" else float(floor)) for b in blocks]
-    lists = [[name if class_type is None else class_type(name) for name in names] for names in columns]
-    return np.hstack(kept), lists
+    lists = [[label if class_type is None else class_type(label) for label in labels] for labels in columns]
+    return np.hstack(kept), lists if names is None else dict(zip(names, lists, strict=True))
 
 
 class Reader:
@@ -213,7 +215,7 @@ class Reader:
 
 
 def _check_parameters(sources: Any, id_column: Any, ids: Any, scale: Any, abstain: Any, chunk_rows: Any) -> None:
-    if isinstance(sources, (str, bytes)) or not isinstance(sources, (list, tuple)) or len(sources) == 0:
+    if isinstance(sources, (str, bytes)) or not isinstance(sources, (list, tuple, Mapping)) or not len(sources):
         raise TypeError(f"sources must be a list with one file or frame per teacher, got {type(sources).__name__}.")
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {scale!r}.")
@@ -226,6 +228,11 @@ def _check_parameters(sources: Any, id_column: Any, ids: Any, scale: Any, abstai
 def _class_columns(source: Source, id_column: Any, ignore: Sequence[Any]) -> list[Any]:
     """Return the columns that are classes."""
     names = source.columns
+    if "" in names:
+        raise ValueError(
+            f"{source.name} has a column without a name, such as the index that pandas writes: save it with "
+            'to_csv(path, index=False), or with index_label="id" for id_column="id".'
+        )
     repeated = sorted({str(name) for name in names if names.count(name) > 1})
     if repeated:
         raise ValueError(f"{source.name} has several columns of the same name: {repeated[:8]}.")

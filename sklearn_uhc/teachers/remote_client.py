@@ -87,7 +87,7 @@ def send(client: Any, url: str, content: Any, patience: Patience, token_env: str
             )
         if attempt < patience.max_retries:
             stop.wait(wait)
-    message = f"{last}, at the last of {patience.max_retries + 1} attempts"
+    message = f"{last}, at the last of {patience.max_retries + 1} attempts" if patience.max_retries else str(last)
     raise FailedError(_without_token(message, token_env), transient=True)
 
 

@@ -245,7 +245,7 @@ class RemoteTeacher(AnsweringTeacher):
         )
         warn_user(
             f"The server at {self.url} gave no answer about {int(silent.sum())} of {len(out)} rows, first about row "
-            f"{int(np.argmax(silent))}: {len(failures)} requests failed{given_up}. The last one: "
+            f"{int(np.argmax(silent))}: {len(failures)} failed requests{given_up}. The last one: "
             f"{failures[-1]}. The teacher is silent about these rows."
         )
 
