@@ -41,17 +41,20 @@ class Merged(NamedTuple):
     n_iter: int = 1
     max_residual: float = 0.0
     n_not_converged: int = 0
+    n_ill_conditioned: int = 0
 
     @classmethod
     def of(cls, Q: Array, solved: Solution) -> Merged:
         """Take the diagnostics of a solver's answer."""
         n_iter, residual = int(solved.n_iter.max()), float(solved.residual.max())
-        return cls(Q, max(n_iter, 1), residual, int((~solved.converged).sum()))
+        poor = int((solved.converged & ~solved.well_conditioned).sum())
+        return cls(Q, max(n_iter, 1), residual, int((~solved.converged).sum()), poor)
 
     def then(self, other: Merged) -> Merged:
         """Diagnostics of two chunks together."""
         worst = max(self.n_iter, other.n_iter), max(self.max_residual, other.max_residual)
-        return Merged(None, *worst, self.n_not_converged + other.n_not_converged)
+        sums = self.n_not_converged + other.n_not_converged, self.n_ill_conditioned + other.n_ill_conditioned
+        return Merged(None, *worst, *sums)
 
 
 class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
@@ -318,6 +321,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         self.n_iter_ = merged.n_iter
         self.max_residual_ = merged.max_residual
         self.n_not_converged_ = merged.n_not_converged
+        self.n_ill_conditioned_ = merged.n_ill_conditioned
 
     def _tolerance(self, tol: float, X: Array) -> float:
         """Return the tolerance, or what the precision of X allows on a device without double precision."""
