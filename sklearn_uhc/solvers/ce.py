@@ -4,14 +4,13 @@
 
 Its stationary points are q_l = a_l / (M't)_l with t = exp(theta), theta the minimiser of the convex
 
-    f(theta)   = sum_l a_l log (M't)_l - sum_i theta_i + (ridge / 2) ||theta||^2
-    gradient_i = t_i (M (a / M't))_i - 1 + ridge theta_i
-    Hessian    = diag(t * (M (a / M't)) + ridge) - T M diag(a / (M't)^2) M' T,     T = diag(t)
+    f(theta)   = sum_l a_l log (M't)_l - sum_i theta_i
+    gradient_i = t_i (M (a / M't))_i - 1
+    Hessian    = diag(t * (M (a / M't))) - T M diag(a / (M't)^2) M' T,     T = diag(t)
 
-The ridge is there for the directions in which f is flat: the common shift of theta in a connected component, and more
-when zeros in a disconnect the classes of one sample. A weight w_i of the cross-entropy against teacher i makes
-a_l = sum_i w_i p_i(l) and takes the place of the 1 in the gradient and before theta_i. Residual: largest entry of the
-gradient.
+Where answers next to zero link teachers so weakly that rounding hides it, those samples are solved by `ce_links.py`. A
+weight w_i of the cross-entropy against teacher i makes a_l = sum_i w_i p_i(l) and takes the place of the 1 in the
+gradient and before theta_i. Residual: largest entry of the gradient.
 """
 
 from __future__ import annotations

@@ -6,12 +6,12 @@ With r_il = t_i / (M't)_l, the share of teacher i in class l,
     gradient_i = sum_j F_ij,      F_ij = sum_l (r_il p_j(l) - r_jl p_i(l))
     Hessian    = Laplacian of the graph with weights W_ij = sum_l a_l r_il r_jl
 
-so Newton's step x is the weighted least-squares fit of the differences x_i - x_j to -F_ij / W_ij. Eliminating one teacher
-after the other takes sums, products and ratios of positive weights and averages of differences only: a link of 1e-30 is as
-exact as one of 1, where a general solver of equations loses it in the rounding of the others.
+so Newton's step x is the weighted least-squares fit of the differences x_i - x_j to -F_ij / W_ij. Eliminating one
+teacher after the other takes sums, products and ratios of positive weights and averages of differences: a link of
+1e-30 is as exact as one of 1, where a general solver of equations loses it in the rounding of the others.
 
-The third derivative of the dual is bounded by its second times the range R of a step, so that log(1 + R) / R of Newton's
-step always leads downhill: no objective, in which such a link could not be seen, has to be compared.
+The third derivative of the dual is at most its second times the range R of a step, so that log(1 + R) / R of Newton's
+step always leads downhill: no objective has to be compared, in which such a link could not be seen.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from sklearn_uhc.solvers.newton import Point, add_diagonal, break_ties, minimize
 
 #: Sweeps before the first Newton step: the paper's own, then those without shift and scale.
 PAPER_SWEEPS, BALANCED_SWEEPS = 20, 15
+#: Curvature and, relative to ||Z||^2 + lam, gain that count as nothing where the objective is flat.
 FLAT, NO_GAIN = 1e-12, 1e-14
 #: How much of its last change v takes along into the next of the latter, which halves the way that is left.
 MOMENTUM = 0.7
@@ -73,7 +74,7 @@ def _best_v(above: Array, U: Array, lam: float, blocks: Blocks) -> Array:
 
 
 def balanced_sweep(cube: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
-    """One round on centred logits (n, N, L): u given c, mean zero per component; v and c together; then ||u|| = ||v||."""
+    """One round on centred logits (n, N, L): u given c, of mean zero; v and c together; then ||u|| = ||v||."""
     xp = array_namespace(cube)
     U = _best_u(cube, V, -V * (U @ blocks.M.T) / blocks.sizes, lam, blocks)
     U = U - U @ blocks.component_mean

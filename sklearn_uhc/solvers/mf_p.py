@@ -9,8 +9,12 @@ is left is a problem in theta = log v, one variable per teacher:
     gradient_i = - sum_l y_il (P_il - y_il),                 y = u v'
     Hessian    = diag(d) - G diag(1 / b) G',   G_il = v_i (P_il - 2 y_il),   d_i = - sum_l u_l G_il
 
-The paper alternates between u and v, which is the step - gradient / sum_l y^2. Its first sweeps choose the local
-optimum here too. Residual: largest entry of the gradient, relative to ||P||^2.
+A class that only one teacher knows is fitted exactly and takes no part. The paper alternates between u and v, which is
+the step - gradient / sum_l y^2. Its first sweeps choose the local optimum here too, but where teachers agree, up to a
+squared error of 1e-6 ||P||^2: there MF-LF's answer is the start, which is q if they agree exactly.
+
+Residual: largest entry of the gradient, each relative to its own sum_l y^2. Relative to ||P||^2 it would be small
+wherever v_i is, as on the plateaus far from any optimum.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ WARM_UP = 16
 AGREED = 1e-6
 #: Squared probabilities that are nothing, relative to ||P||^2: such a v_i counts as 0.
 NOTHING = 1e-24
+#: Curvature and, relative to ||P||^2, gain that count as nothing where the objective is flat.
 FLAT, NO_GAIN = 1e-9, 1e-11
 #: Largest log v before all are scaled down.
 LARGEST = 100.0

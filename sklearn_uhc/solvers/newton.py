@@ -4,10 +4,15 @@ A problem has N variables per sample. In units in which its own scale is 1, the 
 
     (H + damping I) step = - gradient
 
-and is taken where it does not increase the objective. Elsewhere the damping grows, and the sample takes the problem's
-own safe step instead, one that cannot increase it: the MM step for CE, a sweep of the paper's for MF-P and MF-LU. A
-sample is solved when its residual is within the tolerance and Newton's step is short: where the objective is nearly
-flat a small gradient alone says little of how far the optimum is. So is one that can get no further in this precision.
+and is taken where it does not increase the objective. Elsewhere the sample takes the lowest of two others: the same
+step with negative curvature taken as positive, and the problem's own safe step, which cannot increase the objective:
+the MM step for CE, least squares for v given u for MF-P and MF-LU.
+
+A sample is solved when the residual is within the tolerance, the next step would be negligible or none leads downhill,
+and H has no eigenvalue below -1e-6, in the same units. At a saddle point it is pushed along the negative curvature.
+Where two optima tie, the push and the start follow one rule, teachers in their order with weights 1, 1 / sqrt 2, 1 /
+sqrt 3, ..., which is far above rounding: neither the batch nor the library decides. Where H is flat, below 1e-6, a
+sample also stops when there is nothing left to gain, and does not count as well conditioned.
 
 Solved samples leave the batch and others come in: the slowest need ten times the steps of most, and a batch of a few
 costs nearly as much as one of hundreds.
@@ -47,10 +52,13 @@ class Point(NamedTuple):
 class Problem(Protocol):
     """An objective of N variables per sample, with its data."""
 
-    #: How large the terms of the objective are that may cancel: its rounding error is that of this plus its value.
-    rounding: float
-    #: Curvature that counts as none, in units in which the scale of every variable is 1.
-    flat: float
+    @property
+    def rounding(self) -> float:
+        """How large the terms of the objective are that may cancel: it is rounded like this plus its value."""
+
+    @property
+    def flat(self) -> float:
+        """Curvature that counts as none, in units in which the scale of every variable is 1."""
 
     @property
     def nothing(self) -> Array | float:
@@ -169,11 +177,12 @@ def _enter(problem: Problem, rows: slice, damping: float) -> Batch:
 
 
 def _push(problem: Problem, point: Point) -> tuple[Point, Array]:
-    """Leave saddle points along the directions of negative curvature, by the rule for ties; tell where it did not help."""
+    """Leave saddle points along negative curvature, by the rule for ties; tell where it did not help."""
     xp = array_namespace(point.x)
     eps = float(xp.finfo(point.x.dtype).eps)
     step = Hessian.at(problem, point).way_down()
-    step *= (problem.reach(point.x) / xp.max(xp.abs(step), axis=1))[:, None]
+    longest = xp.max(xp.abs(step), axis=1)  # 0 if the last step has left the negative curvature behind
+    step *= (problem.reach(point.x) / xp.where(longest > 0, longest, xp.ones_like(longest)))[:, None]
     moved = xp.zeros_like(point.value) > 1
     for _ in range(PUSHES):
         ahead, back = (problem.at(problem.move(point.x, sign * step)) for sign in (1, -1))
@@ -240,8 +249,8 @@ def _otherwise(problem: Problem, point: Point) -> tuple[Point, Array, Array]:
 def _is_better(problem: Problem, new: Point, old: Point) -> Array:
     """Tell where a step went downhill.
 
-    Near the optimum a true decrease drowns in rounding: allow for that much. What a variable of small scale gains drowns
-    even so: a short step that halves the residual, in which scales do not matter, is good too.
+    Near the optimum a true decrease drowns in rounding: allow for that much. What a variable of small scale gains
+    drowns even so: a short step that halves the residual, in which scales do not matter, is good too.
     """
     xp = array_namespace(new.x)
     rounding = float(xp.finfo(new.x.dtype).eps) * (problem.rounding + xp.abs(old.value))
@@ -309,7 +318,7 @@ class Hessian:
         return xp.ones_like(self.unit[:, 0])
 
     def way_down(self) -> Array:
-        """Return the part of the rule for ties, 1, 1 / sqrt 2, 1 / sqrt 3, ..., along negative curvature, weighted by it.
+        """Return the part of the rule for ties along negative curvature, weighted by it.
 
         A function of the matrix and not of its single eigenvectors, which are arbitrary where eigenvalues tie.
         """
