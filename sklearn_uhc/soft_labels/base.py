@@ -34,17 +34,20 @@ class Merged(NamedTuple):
     n_iter: int = 1
     max_residual: float = 0.0
     n_not_converged: int = 0
+    n_ill_conditioned: int = 0
 
     @classmethod
     def of(cls, Q: Array, solved: Solution) -> Merged:
         """Take the diagnostics of a solver's answer."""
         n_iter, residual = int(solved.n_iter.max()), float(solved.residual.max())
-        return cls(Q, max(n_iter, 1), residual, int((~solved.converged).sum()))
+        poor = int((solved.converged & ~solved.well_conditioned).sum())
+        return cls(Q, max(n_iter, 1), residual, int((~solved.converged).sum()), poor)
 
     def then(self, other: Merged) -> Merged:
         """Keep these soft labels; the diagnostics are those of both chunks together."""
         worst = max(self.n_iter, other.n_iter), max(self.max_residual, other.max_residual)
-        return Merged(self.Q, *worst, self.n_not_converged + other.n_not_converged)
+        sums = self.n_not_converged + other.n_not_converged, self.n_ill_conditioned + other.n_ill_conditioned
+        return Merged(self.Q, *worst, *sums)
 
 
 class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
@@ -318,6 +321,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         self.n_iter_ = merged.n_iter
         self.max_residual_ = merged.max_residual
         self.n_not_converged_ = merged.n_not_converged
+        self.n_ill_conditioned_ = merged.n_ill_conditioned
         return merged.Q
 
     def _solve_all(self, answers: Answers, keep: bool) -> Merged:
