@@ -3,7 +3,7 @@
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
-from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.label_space import OTHER, LabelSpace
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
 from sklearn_uhc.plots import (
     ClassOverlapDisplay,
@@ -24,6 +24,7 @@ from sklearn_uhc.teachers import TeacherOutputs, TorchTeacher
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "OTHER",
     "ClassOverlapDisplay",
     "CrossEntropyUnifier",
     "DistillationCurveDisplay",

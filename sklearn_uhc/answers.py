@@ -81,8 +81,7 @@ def space_of_answers(X: Any, class_lists: Sequence[Any] | None, names: Any) -> L
 def _compare_names(names: Any, space: LabelSpace) -> None:
     """Refuse columns named `teacher<i>__<class>` whose classes are not those of the class lists, in their order."""
     found = [re.match(r"teacher\d+__(.*)", str(name), re.DOTALL) for name in names]
-    listed = [str(label) for labels in space.class_lists for label in labels]
-    for name, match, label in zip(names, found, listed, strict=False):
+    for name, match, label in zip(names, found, space.column_names, strict=False):
         if all(found) and match is not None and match[1] != label:
             raise ValueError(
                 f"The column {name!r} stands where the class lists name {label!r}: give the lists in the order of the "
@@ -242,7 +241,7 @@ def patterns(silent: NDArray[np.bool_], space: LabelSpace) -> Iterator[Pattern]:
     for k, example in enumerate(np.unique(kind_of, return_index=True)[1]):
         if not silent[example].all():
             teachers = np.flatnonzero(~silent[example])
-            part = LabelSpace([space.class_lists[i] for i in teachers])
+            part = space.restrict(teachers)
             columns = np.concatenate([np.arange(space.n_outputs)[space.blocks[i]] for i in teachers])
             rows = np.flatnonzero(kind_of == k)
             yield Pattern(rows, teachers, part, columns, np.flatnonzero(space.mask[teachers].any(axis=0)))

@@ -15,6 +15,8 @@ import sklearn_uhc
 #: Files and folders of the package, from the innermost ring outwards.
 RINGS = [
     [
+        "class_sets",
+        "identification",
         "label_space",
         "solvers",
         "answers",
