@@ -60,13 +60,11 @@ def normalize_sets(values: Sequence[Any], flat: NDArray[Any]) -> NDArray[Any]:
     Without any set it is `flat` itself.
     """
     labels = iter(flat.tolist())
-    entries = [value if value is OTHER else tuple(next(labels) for _ in _members(value)) for value in values]
-    if all(entry is not OTHER and len(entry) == 1 for entry in entries):
-        return flat
-    array = np.empty(len(entries), dtype=object)
-    for j, entry in enumerate(entries):
-        array[j] = entry[0] if entry is not OTHER and len(entry) == 1 else entry
-    return array
+    array = np.empty(len(values), dtype=object)
+    for j, value in enumerate(values):
+        members = () if value is OTHER else tuple(next(labels) for _ in _members(value))
+        array[j] = members[0] if len(members) == 1 else members or OTHER
+    return array if holds_sets(array) else flat
 
 
 def members_of(labels: NDArray[Any], named: NDArray[np.int_], n_classes: int) -> list[NDArray[np.int_]]:

@@ -6,8 +6,8 @@ u = log q, with r_kl = q_l / q(S_k) for l in S_k, the same rows are
 
     J_k = r_k - mean of r over the columns of the teacher
 
-the derivative of the teachers' centred log-probabilities. The null space of J holds the indicators of the groups that no
-teacher links; whatever else is in it, sets leave open.
+the derivative of the teachers' centred log-probabilities. The null space of J holds the indicators of the groups that
+no teacher links; whatever else is in it, sets leave open.
 """
 
 from __future__ import annotations
@@ -62,14 +62,16 @@ class Identification:
 
     @cached_property
     def touched(self) -> NDArray[np.int_]:
-        """Classes on which the null space has more than the groups' common shifts."""
+        """Classes that the null space moves against most others of their group."""
         if not self._has_sets:
             return np.zeros(0, dtype=int)
-        null = self._generic[1].copy()
-        for group in np.unique(self.components):
-            own = self.components == group
-            null[own] -= null[own].mean(axis=0)
-        return np.flatnonzero(np.linalg.norm(null, axis=1) > 1e-6)
+        null = self._generic[1]
+        # Classes whose odds are determined have the same entry in every vector of the null space.
+        entry = null @ np.random.default_rng(0).normal(size=null.shape[1])
+        touched = [
+            _all_but_most_common(entry, np.flatnonzero(self.components == g)) for g in np.unique(self.components)
+        ]
+        return np.sort(np.concatenate(touched))
 
     @cached_property
     def never_apart(self) -> list[NDArray[np.int_]]:
@@ -93,6 +95,14 @@ class Identification:
         values = _svd(self.jacobian(q))[0]
         smallest = values[self.rank - 1]
         return float(values[0] / smallest) if smallest > 1e-14 * values[0] else float("inf")
+
+
+def _all_but_most_common(entry: NDArray[np.float64], group: NDArray[np.int_]) -> NDArray[np.int_]:
+    """Return the classes of a group whose entry is not the most common one; all of them if no two are alike."""
+    order = group[np.argsort(entry[group])]
+    value = np.cumsum(np.diff(entry[order], prepend=entry[order[0]]) > 1e-8)
+    counts = np.bincount(value)
+    return order if counts.max() == 1 < len(group) else order[value != counts.argmax()]
 
 
 def _svd(J: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

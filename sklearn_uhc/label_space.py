@@ -95,7 +95,10 @@ class LabelSpace:
     """
 
     def __init__(
-        self, class_lists: Iterable[Sequence[Any] | NDArray[Any]], *, universe: Sequence[Any] | NDArray[Any] | None = None
+        self,
+        class_lists: Iterable[Sequence[Any] | NDArray[Any]],
+        *,
+        universe: Sequence[Any] | NDArray[Any] | None = None,
     ) -> None:
         self.class_lists, flat = _check_class_lists(class_lists)
         n = len(flat)
@@ -111,8 +114,8 @@ class LabelSpace:
         """Set what the columns mean, from the classes that each list names."""
         N, L = len(self.class_lists), len(self.classes)
         sets = [members_of(labels, own, L) for labels, own in zip(self.class_lists, named, strict=True)]
-        for i, own in enumerate(sets):
-            if not all(map(len, own)):
+        for i, columns in enumerate(sets):
+            if not all(map(len, columns)):
                 raise ValueError(
                     f"Class list {i} names all {L} classes that there are, so that its OTHER stands for none. Leave "
                     "that column out of the teacher's answers, or give OTHER a class of its own: a tuple with its name."
@@ -143,6 +146,22 @@ class LabelSpace:
             Its classes are those that stand in a column of one of these teachers.
         """
         return LabelSpace([self.class_lists[i] for i in teachers], universe=self.classes)
+
+    def complete(self) -> tuple[LabelSpace, NDArray[np.int_]]:
+        """Return the label space in which every teacher has one more column for each class that it leaves out.
+
+        Returns
+        -------
+        space : LabelSpace
+        columns : ndarray of int
+            For every column of it the column here, or K for those that are new.
+        """
+        missing = [self.classes[~own].tolist() for own in self.mask]
+        lists = [[*own.tolist(), *more] for own, more in zip(self.class_lists, missing, strict=True)]
+        new = [np.full(len(more), self.n_outputs) for more in missing]
+        parts = zip(self.blocks, new, strict=True)
+        columns = np.concatenate([np.append(np.arange(block.start, block.stop), more) for block, more in parts])
+        return LabelSpace(lists, universe=self.classes), columns.astype(int)
 
     @property
     def n_teachers(self) -> int:
@@ -222,11 +241,11 @@ class LabelSpace:
         return self.rank == self.n_classes - 1
 
     def undetermined(self) -> NDArray[Any]:
-        """Classes whose share of their group is not determined: sets do not tell them apart from others of it."""
+        """Return the classes whose odds are not determined: sets do not tell them apart from others of their group."""
         return self.classes[self.identification.touched]
 
     def never_apart(self) -> list[NDArray[Any]]:
-        """Groups of classes that stand in the same columns everywhere: each gets an equal share of its group."""
+        """Return groups of classes that stand in the same columns everywhere, and get equal shares therefore."""
         return [self.classes[group] for group in self.identification.never_apart]
 
     def condition(self, q: Any = None) -> float:
@@ -278,7 +297,7 @@ class LabelSpace:
         """Say in one line what the lists determine and what they do not."""
         size = f"{_count(self.n_teachers, 'teacher')}, {_count(self.n_classes, 'class', 'classes')}"
         if self.has_sets:
-            size += f", {_count(int((self.set_sizes > 1).sum()), 'column means a set', 'columns mean sets')} of them"
+            size += f", {int((self.set_sizes > 1).sum())} of {self.n_outputs} columns mean sets of classes"
         if self.is_connected:
             lists = "one list shared by all" if self.is_shared else "all linked by shared classes"
             return f"{size}, {lists}{self._describe_sets()}"

@@ -12,6 +12,9 @@ from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
 from sklearn_uhc.solvers.mf_p import solve_mf_p
+from sklearn_uhc.solvers.set_fit import solve_set_mf_lf, solve_set_mf_p
+from sklearn_uhc.solvers.set_mf_lu import solve_set_mf_lu
+from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["LogitFactorization", "ProbabilityFactorization"]
 
@@ -86,6 +89,10 @@ class ProbabilityFactorization(SoftLabelMethod):
 
     def _merge(self, Z: Array, blocks: Blocks) -> Merged:
         tol = self._tolerance(self.tol, Z)
+        if isinstance(blocks, SetBlocks):
+            w, T, most = self._weights(Z), self.temperature, int(self.max_iter)
+            solved = solve_set_mf_p(Z, blocks, temperature=T, tol=tol, max_iter=most, weight=w)
+            return Merged.of(softmax(solved.u), solved)
         # The weighted problem is the plain one for rows multiplied by sqrt(weight): v takes the factor, u does not.
         P, root = self._tempered(Z, blocks), self._root_weights(Z)
         solved = solve_mf_p(P * blocks.by_teacher(root), blocks, tol=tol, max_iter=int(self.max_iter))
@@ -188,7 +195,7 @@ class LogitFactorization(SoftLabelMethod):
                 raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
 
     def _problem(self, blocks: Blocks) -> Callable[[Array], Merged]:
-        if self.scale == "free":
+        if self.scale == "free" or isinstance(blocks, SetBlocks):
             return super()._problem(blocks)
         equations = LogitAverage.of(blocks, self._weights(blocks.M))
 
@@ -200,11 +207,23 @@ class LogitFactorization(SoftLabelMethod):
 
     def _merge(self, Z: Array, blocks: Blocks) -> Merged:
         tol = self._tolerance(self.tol, Z)
+        if isinstance(blocks, SetBlocks):
+            return self._merge_sets(Z, blocks, tol)
         root = self._root_weights(Z)  # see ProbabilityFactorization
         scaled = blocks.by_teacher(root) * Z / self.temperature
         solved = solve_mf_lu(scaled, blocks, lam=self.lam, tol=tol, max_iter=int(self.max_iter))
         xp = array_namespace(Z)
         scale = xp.mean(solved.v / root, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
+        return Merged.of(softmax(solved.u * scale), solved)
+
+    def _merge_sets(self, Z: Array, blocks: SetBlocks, tol: float) -> Merged:
+        """Merge rows where columns mean sets: both need iterations then."""
+        w, T, most = self._weights(Z), self.temperature, int(self.max_iter)
+        if self.scale == "fixed":
+            solved = solve_set_mf_lf(Z, blocks, weight=w, tol=tol, max_iter=most)
+            return Merged.of(softmax(solved.u / T), solved)
+        solved = solve_set_mf_lu(Z, blocks, temperature=T, lam=self.lam, weight=w, tol=tol, max_iter=most)
+        scale = array_namespace(Z).mean(solved.v, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 
     def _floats_per_row(self) -> int:

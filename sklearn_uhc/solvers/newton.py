@@ -148,9 +148,16 @@ def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
         for old, new in zip(trial, stuck, strict=True):
             old[rows, ...] = new
     mu = xp.where(better, _damp(xp, trial.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
-    short = xp.max(xp.abs(step), axis=1) <= tol**0.5  # the next Newton step would be about the square of the last
+    length = getattr(problem, "length", _largest)(point, step)
+    short = length <= tol**0.5  # the next Newton step would be about the square of the last
     settled = ~better | short | (trial.residual <= 4 * eps)
     return Batch(batch.rows, batch.age + 1, mu, settled, trial)
+
+
+def _largest(point: Point, step: Array) -> Array:
+    """How long steps are, unless a problem has a measure of its own."""
+    xp = array_namespace(step)
+    return xp.max(xp.abs(step), axis=1)
 
 
 def _is_better(xp: Any, new: Point, old: Point, eps: float) -> Array:
