@@ -47,27 +47,36 @@ def stretch(U: Array, V: Array, T: float, blocks: SetBlocks) -> Stretched:
     return Stretched(phi * xp.where(blocks.set_sizes > 1, xp.ones_like(vk), vk), b, r)
 
 
-def best_v(Z: Array, U: Array, T: float, lam: float, blocks: SetBlocks, steps: int = 50) -> Array:
-    """Return v given u, c at its best: damped Gauss-Newton from v = 1, each teacher by itself."""
+def best_v(Z: Array, U: Array, T: float, lam: float, blocks: SetBlocks, steps: int = 20) -> Array:
+    """Return v given u, c at its best, for centred Z: damped Newton from v = 1, each teacher by itself."""
     xp = array_namespace(Z)
     V = xp.ones_like(Z @ blocks.to_teacher)
-    damping = 0 * V
-
-    def terms(V: Array) -> tuple[Array, Array, Array]:
-        at = stretch(U, V, T, blocks)
-        error, b = blocks.center(Z - at.phi), blocks.center(at.b)
-        value = (error**2) @ blocks.to_teacher + lam * V**2
-        return value, lam * V - (error * b) @ blocks.to_teacher, lam + (b**2) @ blocks.to_teacher
-
-    value, slope, bend = terms(V)
+    damping = xp.zeros_like(V)
+    value, slope, bend = _by_v(Z, U, V, T, lam, blocks)
     for _ in range(steps):
         trial = xp.clip(V - slope / (bend * (1 + damping)), 0.0, None)
-        new = terms(trial)
+        new = _by_v(Z, U, trial, T, lam, blocks)
         better = new[0] <= value
         V = xp.where(better, trial, V)
         value, slope, bend = (xp.where(better, a, b) for a, b in zip(new, (value, slope, bend), strict=True))
-        damping = xp.where(better, damping / 4, 4 * damping + 1)
+        damping = xp.where(better, damping / 8, 4 * damping + 1)
     return V
+
+
+def _by_v(Z: Array, U: Array, V: Array, T: float, lam: float, blocks: SetBlocks) -> tuple[Array, Array, Array]:
+    """Objective of each teacher, (n, N), half its derivative by v and, positive, half its second derivative."""
+    xp, at = array_namespace(Z), stretch(U, V, T, blocks)
+    error, b = blocks.center(Z - at.phi), blocks.center(at.b)
+    linear = lam + (b**2) @ blocks.to_teacher
+    bent = (error @ blocks.to_set) * _variance(U, at, T, blocks)
+    whole = linear - bent @ (blocks.to_set.T @ blocks.to_teacher)
+    bend = xp.where(whole > 0.1 * linear, whole, linear)
+    return (error**2) @ blocks.to_teacher + lam * V**2, lam * V - (error * b) @ blocks.to_teacher, bend
+
+
+def _variance(U: Array, at: Stretched, T: float, blocks: SetBlocks) -> Array:
+    """(n, S): second derivative of phi by v, T times the variance of u within the set."""
+    return T * (array_namespace(U).sum(at.r * (U**2)[:, None, :], axis=2) - (at.b @ blocks.to_set) ** 2)
 
 
 @dataclass(frozen=True)
@@ -120,7 +129,7 @@ class SetLogitFit:
         spread = wk * at.b**2
         vv = self.lam * self.w + spread @ blocks.to_teacher
         vv = vv - (self.w / blocks.sizes) * (at.b @ blocks.to_teacher) ** 2
-        bent = self.T * (xp.sum(at.r * (U**2)[:, None, :], axis=2) - (at.b @ blocks.to_set) ** 2)
+        bent = _variance(U, at, self.T, blocks)
         scale = xp.concat([self._scale_of_u(at, wk, vk), xp.maximum(vv, self.lam * self.w + 0 * vv)], axis=1)
         dv = vv - ((we @ blocks.to_set) * bent) @ (blocks.to_set.T @ blocks.to_teacher)
         # A v_i that its own slope takes to 0 goes there by itself.
