@@ -51,12 +51,12 @@ def best_v(Z: Array, U: Array, T: float, lam: float, blocks: SetBlocks, steps: i
     """Return v given u, c at its best, for centred Z: damped Newton from v = 1, each teacher by itself."""
     xp = array_namespace(Z)
     V = xp.ones_like(Z @ blocks.to_teacher)
-    damping = xp.zeros_like(V)
+    damping, rounding = xp.zeros_like(V), 8 * float(xp.finfo(Z.dtype).eps)
     value, slope, bend = _by_v(Z, U, V, T, lam, blocks)
     for _ in range(steps):
         trial = xp.clip(V - slope / (bend * (1 + damping)), 0.0, None)
         new = _by_v(Z, U, trial, T, lam, blocks)
-        better = new[0] <= value
+        better = new[0] <= value + rounding * (1 + value)
         V = xp.where(better, trial, V)
         value, slope, bend = (xp.where(better, a, b) for a, b in zip(new, (value, slope, bend), strict=True))
         damping = xp.where(better, damping / 8, 4 * damping + 1)
