@@ -22,12 +22,14 @@ from sklearn_uhc.solvers import set_terms
 from sklearn_uhc.solvers.blocks import Array, Solution, softmax
 from sklearn_uhc.solvers.newton import Point, minimize
 from sklearn_uhc.solvers.set_terms import Bend
-from sklearn_uhc.solvers.sets import Columns, SetBlocks, level
+from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
 
 #: Longest step in T u.
 MAX_STEP = 4.0
 #: Least curvature, relative to a variable's own scale: without it rounding would choose where the answers do not.
 FLOOR = 1e-11
+#: A class of a smaller share in all its sets, and of no use to them, is taken to vanish.
+SMALL_SHARE = 1e-6
 #: How far CE is solved to be MF-P's start.
 START_TOL, START_ITER = 1e-3, 20
 #: How far SD is solved, which has no such parameters.
@@ -59,6 +61,7 @@ class SetFit:
     w: Array  #: (N,)
     T: float
     blocks: SetBlocks
+    small: float = 1e-11  #: slopes below are none where a class vanishes
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -81,9 +84,21 @@ class SetFit:
 
     def _settle(self, gradient: Array) -> Array:
         """Take a slope of next to nothing for zero where a class vanishes: that far is far enough."""
-        xp, small = array_namespace(gradient), 1e-13 * self.size[:, None]
+        xp, small = array_namespace(gradient), self.small * self.size[:, None]
         tiny = self._may_vanish() & (xp.abs(gradient) <= small)
         return xp.where(tiny, xp.zeros_like(gradient), gradient)
+
+    def vanished(self, U: Array) -> Array:
+        """(n, L), classes that are best at q = 0, at an optimum otherwise: all their sets want less, or have enough.
+
+        Tempered, what is left of them after a finite number of steps would still count.
+        """
+        xp, blocks = array_namespace(U), self.blocks
+        at = blocks.columns(U, self.T)
+        G = self.objective.slope(at.phi, self.X, self.w, blocks)[1]
+        shares = at.q * ((1 / at.qS) @ blocks.in_set)
+        small = (shares < SMALL_SHARE) & (softmax(U) < (SMALL_SHARE**0.5 if self.objective.vanish else 1.0))
+        return self._may_vanish() & small & (blocks.pull(G, at) > 0.1 * blocks.pull(xp.abs(G), at))
 
     def length(self, point: Point, step: Array) -> Array:
         """How far a step goes, in u; the next one would be about its square. MF-P does not see small u: there in q."""
@@ -160,8 +175,15 @@ def solve_sets(
     xp = array_namespace(X)
     w = xp.ones_like(blocks.sizes) if weight is None else weight
     size = xp.ones_like(X[:, 0]) if size is None else size
-    problem = SetFit(X, first, size, objective, w, float(temperature), blocks)
+    problem = SetFit(X, first, size, objective, w, float(temperature), blocks, 1e-2 * tol)
     U, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
+    gone = problem.vanished(U) & (residual <= tol)[:, None]
+    if bool(xp.any(gone)):
+        rows = xp.nonzero(xp.any(gone, axis=1))[0]
+        bottom = xp.max(U, axis=1, keepdims=True) + lowest(U) / float(temperature)
+        rest = replace(problem, first=xp.where(gone, bottom, U)).keep(rows)
+        U[rows, :], more, residual[rows] = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
+        n_iter[rows] = n_iter[rows] + more
     return Solution(U, U[:, :0], n_iter, residual, residual <= tol)
 
 
