@@ -147,7 +147,8 @@ def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
         stuck = _choose(xp, _is_better(xp, safe, stuck, eps), safe, stuck)
         for old, new in zip(trial, stuck, strict=True):
             old[rows, ...] = new
-    mu = xp.where(better, _damp(xp, trial.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
+    trusted = better & _has_gained(xp, trial, point, eps) if getattr(problem, "careful", False) else better
+    mu = xp.where(trusted, _damp(xp, trial.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
     length = getattr(problem, "length", _largest)(point, step)
     short = length <= tol**0.5  # the next Newton step would be about the square of the last
     settled = ~better | short | (trial.residual <= 4 * eps)
@@ -164,6 +165,12 @@ def _is_better(xp: Any, new: Point, old: Point, eps: float) -> Array:
     """Tell where a step went downhill; near the optimum a true decrease drowns in rounding: allow for that much."""
     downhill = xp.sum(old.gradient * (new.x - old.x), axis=1) < 0
     return downhill & (new.value <= old.value + 8 * eps * (1 + xp.abs(old.value)))
+
+
+def _has_gained(xp: Any, new: Point, old: Point, eps: float) -> Array:
+    """Tell where a step brought a fair share of what it promised; the others overshoot, and may go round in circles."""
+    promised = -0.5 * xp.sum(old.gradient * (new.x - old.x), axis=1)
+    return old.value - new.value + 8 * eps * (1 + xp.abs(old.value)) >= 0.1 * promised
 
 
 def _damp(xp: Any, residual: Array, most: Any, eps: float) -> Array:

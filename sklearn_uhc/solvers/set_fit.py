@@ -62,6 +62,7 @@ class SetFit:
     T: float
     blocks: SetBlocks
     small: float = 1e-11  #: slopes below are none where a class vanishes
+    careful: bool = True
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -74,7 +75,7 @@ class SetFit:
         """Objective, gradient and its largest entry; keeps phi."""
         xp, at = array_namespace(U), self.blocks.columns(U, self.T)
         value, G = self.objective.slope(at.phi, self.X, self.w, self.blocks)
-        gradient = self._settle(self.blocks.pull(G, at))
+        gradient = self._settle(self.blocks.pull(G, at), U, at)
         return Point(U, at.phi, value, gradient, xp.max(xp.abs(gradient), axis=1) / self.size)
 
     def _may_vanish(self) -> Array:
@@ -82,11 +83,21 @@ class SetFit:
         xp = array_namespace(self.X)
         return self.objective.vanish | ~xp.any(self.blocks.alone > 0, axis=0)
 
-    def _settle(self, gradient: Array) -> Array:
+    def _is_small(self, U: Array, at: Columns) -> Array:
+        """(n, L), classes that may vanish and have next to nothing of their sets, or of all, left."""
+        shares = at.q * ((1 / at.qS) @ self.blocks.in_set)
+        small = self._may_vanish() & (shares < SMALL_SHARE)
+        return small & (softmax(U) < SMALL_SHARE) if self.objective.vanish else small
+
+    def _settle(self, gradient: Array, U: Array, at: Columns) -> Array:
         """Take a slope of next to nothing for zero where a class vanishes: that far is far enough."""
         xp, small = array_namespace(gradient), self.small * self.size[:, None]
-        tiny = self._may_vanish() & (xp.abs(gradient) <= small)
+        tiny = (xp.abs(gradient) <= small) & self._is_small(U, at)
         return xp.where(tiny, xp.zeros_like(gradient), gradient)
+
+    def _settled(self, point: Point) -> Array:
+        """(n, L), classes that vanish, far enough down."""
+        return self._may_vanish() & (point.gradient == 0)
 
     def vanished(self, U: Array) -> Array:
         """(n, L), classes that are best at q = 0, at an optimum otherwise: all their sets want less, or have enough.
@@ -96,15 +107,13 @@ class SetFit:
         xp, blocks = array_namespace(U), self.blocks
         at = blocks.columns(U, self.T)
         G = self.objective.slope(at.phi, self.X, self.w, blocks)[1]
-        shares = at.q * ((1 / at.qS) @ blocks.in_set)
-        small = (shares < SMALL_SHARE) & (softmax(U) < (SMALL_SHARE**0.5 if self.objective.vanish else 1.0))
-        return self._may_vanish() & small & (blocks.pull(G, at) > 0.1 * blocks.pull(xp.abs(G), at))
+        return self._is_small(U, at) & (blocks.pull(G, at) > 1e-3 * blocks.pull(xp.abs(G), at))
 
     def length(self, point: Point, step: Array) -> Array:
         """How far a step goes, in u; the next one would be about its square. MF-P does not see small u: there in q."""
         xp = array_namespace(step)
         size = xp.abs(step) * xp.sqrt(softmax(point.x)) if self.objective.vanish else xp.abs(step)
-        return xp.max(size, axis=1)
+        return xp.max(xp.where(self._settled(point), xp.zeros_like(size), size), axis=1)
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
         """Hessian as a matrix plus a diagonal, and the mass of every class as the scale.
@@ -121,6 +130,7 @@ class SetFit:
         B = self._matrix(bend, sets, at)
         diagonal = bend.h @ blocks.to_single + at.q * ((sets / at.qS) @ blocks.in_set)
         diagonal = self._hasten(diagonal, B, point.gradient) + FLOOR * scale
+        diagonal = xp.where(self._settled(point), scale, diagonal)  # which stay where they are
         # The gradient has no part along the common shift of a group: filling that null space in keeps it out of the
         # step as well.
         root = xp.sqrt(scale)
@@ -175,7 +185,7 @@ def solve_sets(
     xp = array_namespace(X)
     w = xp.ones_like(blocks.sizes) if weight is None else weight
     size = xp.ones_like(X[:, 0]) if size is None else size
-    problem = SetFit(X, first, size, objective, w, float(temperature), blocks, 1e-2 * tol)
+    problem = SetFit(X, first, size, objective, w, float(temperature), blocks, 1e-3 * tol)
     U, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
     gone = problem.vanished(U) & (residual <= tol)[:, None]
     if bool(xp.any(gone)):

@@ -91,6 +91,7 @@ class SetLogitFit:
     lam: float
     blocks: SetBlocks
     near: float = NEAR
+    careful: bool = True
 
     def __len__(self) -> int:
         return int(self.Z.shape[0])
