@@ -11,8 +11,9 @@ For each method and size: time per sample and certificate of ours (numpy and tor
 (b) for CE, what a user would write: `scipy.optimize.minimize` per sample with the gradient, and CVXPY if installed;
 (c) the least there is to do: one pass over the data and the matrix products that no method can avoid.
 
-Then how much longer columns that mean sets take at the paper's sizes, growth with n and memory, and the share of the soft-label step in a whole `HeterogeneousDistiller.fit`. Times are
-the best of a few runs; only ratios within one run of this script mean anything. Writes a JSON file and a figure.
+Then how much longer columns that mean sets take at the paper's sizes, growth with n and memory, and the share of the
+soft-label step in a whole `HeterogeneousDistiller.fit`. Times are the best of a few runs; only ratios within one run of
+this script mean anything. Writes a JSON file and a figure.
 """
 
 from __future__ import annotations
