@@ -4,7 +4,8 @@
 
 BEFORE and AFTER are folders that hold `sklearn_uhc`, such as two git worktrees. Each round starts a process for either,
 one after the other, on the simulated answers of `benchmarks.solvers` at the two sizes of the paper, and takes the best
-of three processor times per method. Written are the medians over the rounds, and of the ratio after / before within a round.
+of three processor times per method. Written are the medians over the rounds, and of the ratio after / before within a
+round.
 """
 
 from __future__ import annotations

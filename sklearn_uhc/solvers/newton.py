@@ -308,7 +308,7 @@ class Hessian:
         return -self.unit * xp.matmul(vectors, along[:, :, None])[:, :, 0]
 
     def lowest(self) -> Array:
-        """Return the smallest eigenvalues, (n,); one where all are well conditioned, which is quick to see. Spoils H."""
+        """Return the smallest eigenvalues, (n,); 1 where all are well conditioned, which is quick to see. Spoils H."""
         xp = array_namespace(self.H)
         add_diagonal(self.H, 0 * self.unit - WELL_CONDITIONED)
         try:
