@@ -26,7 +26,8 @@ class ProbabilityFactorization(SoftLabelMethod):
     .. math:: \min_{u, v} \lVert M \odot (P - u v^\top) \rVert_F^2
               \quad u^\top 1 = 1,\; u \ge 0,\; v \ge 0
 
-    q is u; v_i is the inverse of the mass that q gives to the classes of teacher i.
+    q is u; v_i is the inverse of the mass that q gives to the classes of teacher i. Where two optima tie, earlier
+    teachers count more.
 
     Parameters
     ----------
@@ -35,7 +36,8 @@ class ProbabilityFactorization(SoftLabelMethod):
     temperature : float, default=3.0
         Divides the logits of every teacher first.
     tol : float, default=1e-8
-        A sample is solved when no entry of the gradient by log v, relative to the squared norm of P, exceeds it.
+        A sample is solved when no entry of the gradient by log v exceeds it, each relative to its teacher's part in the
+        fit, and the curvature is nowhere negative.
     max_iter : int, default=1000
         Most steps. Newton's take the place of the paper's alternating sweeps: 10 to 40 instead of thousands.
     teacher_weight : array-like of N positive numbers, default=None
@@ -121,6 +123,7 @@ class LogitFactorization(SoftLabelMethod):
     With `scale="fixed"` (MF-LF) v = 1 and no ridge: a linear least-squares problem with the same matrix for all
     samples, so the whole data set is one matrix product. With `scale="free"` (MF-LU) every teacher has a scale of its
     own per sample; the answer is a local optimum, in nearly all cases the one that the paper's algorithm creeps to.
+    Where two optima tie, earlier teachers count more.
 
     Parameters
     ----------
@@ -137,7 +140,8 @@ class LogitFactorization(SoftLabelMethod):
         MF-LU determines u only up to a scale, which the ridge sets by accident. "mean" takes u times the mean of v as
         the logits, "paper" the raw u.
     tol : float, default=1e-8
-        MF-LU: a sample is solved when no entry of the projected gradient by v, relative to ||Z||^2 + lam, exceeds it.
+        MF-LU: a sample is solved when no entry of the projected gradient by v, relative to ||Z||^2 + lam, exceeds it,
+        and the curvature is nowhere negative.
     max_iter : int, default=1000
         MF-LU: most steps. After 35 sweeps like the paper's, Newton steps need a few more; alternation needs thousands.
     teacher_weight : array-like of N positive numbers, default=None

@@ -308,13 +308,13 @@ class Hessian:
         return -self.unit * xp.matmul(vectors, along[:, :, None])[:, :, 0]
 
     def lowest(self) -> Array:
-        """Return the smallest eigenvalues, (n,); one where all are well conditioned, which is quick to see."""
-        xp, H = array_namespace(self.H), self.H + 0
-        add_diagonal(H, 0 * self.unit - WELL_CONDITIONED)
+        """Return the smallest eigenvalues, (n,); 1 where all are well conditioned, which is quick to see. Spoils H."""
+        xp = array_namespace(self.H)
+        add_diagonal(self.H, 0 * self.unit - WELL_CONDITIONED)
         try:
-            xp.linalg.cholesky(H)
+            xp.linalg.cholesky(self.H)
         except Exception:  # the name of a matrix that is not positive differs from library to library
-            return xp.linalg.eigvalsh(self.H)[:, 0]
+            return xp.linalg.eigvalsh(self.H)[:, 0] + WELL_CONDITIONED
         return xp.ones_like(self.unit[:, 0])
 
     def way_down(self) -> Array:
