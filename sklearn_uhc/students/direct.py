@@ -30,6 +30,10 @@ MODULES = {
     ("xgboost", "XGBRFClassifier"): "xgboost",
     ("catboost", "CatBoostClassifier"): "catboost",
     ("sklearn", "LogisticRegression"): "logistic",
+    ("sklearn", "SGDClassifier"): "one_vs_rest",
+    ("sklearn", "Perceptron"): "one_vs_rest",
+    ("sklearn", "LinearSVC"): "one_vs_rest",
+    ("sklearn", "MLPClassifier"): "perceptron",
     ("skorch", "NeuralNet"): "skorch",
 }
 #: What to install for a package that is missing.
@@ -59,8 +63,10 @@ class DirectStrategy:
 
     @staticmethod
     def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-        """Log-probabilities as the estimator gives them."""
+        """Log-probabilities, or scores, as the estimator gives them."""
         module = _module_of(fitted)
+        if hasattr(module, "log_answers"):
+            return np.asarray(module.log_answers(fitted, X, classes, prior))
         own = module.predict_proba(fitted, X) if hasattr(module, "predict_proba") else fitted.predict_proba(X)
         return log_on_simplex(np.asarray(own, dtype=float), prior)
 

@@ -19,7 +19,14 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from sklearn_uhc.students.direct import DirectStrategy, as_estimator, fresh, is_net, with_tags
-from sklearn_uhc.students.soft_data import EvalRows, SoftData, check_soft_labels, column_classes, columns_like
+from sklearn_uhc.students.soft_data import (
+    EvalRows,
+    SoftData,
+    check_copies,
+    check_soft_labels,
+    column_classes,
+    columns_like,
+)
 from sklearn_uhc.students.strategies import STRATEGIES, resolve_strategy, train
 from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.response import log_proba
@@ -127,6 +134,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         strategy: str = "auto",
         temperature: float = 1.0,
         classes: Sequence[Any] | NDArray[Any] | None = None,
+        copies: int | str = "auto",
         validation_fraction: float = 0.1,
         random_state: Any = None,
     ) -> None:
@@ -134,6 +142,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.strategy = strategy
         self.temperature = temperature
         self.classes = classes
+        self.copies = copies
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
@@ -163,6 +172,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         number = isinstance(self.temperature, Real) and not isinstance(self.temperature, bool)
         if not (number and 0 < float(self.temperature) < np.inf):
             raise ValueError(f"temperature must be a positive number, got {self.temperature!r}.")
+        check_copies(self.copies)
         check_student(self.estimator)
         check_readable(self.estimator, X)
         params = self._route(fit_params)
@@ -327,7 +337,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return data
 
     def _make_data(self, X: Any, Q: NDArray[Any], sample_weight: Any, sets: tuple[EvalRows, ...] = ()) -> SoftData:
-        own = self.validation_fraction, self.random_state, float(self.temperature)
+        own = self.validation_fraction, self.random_state, float(self.temperature), self.copies
         return SoftData(X, Q, sample_weight, self.classes_, sets, *own)
 
     def _fit_soft(self, data: SoftData, params: dict[str, Any]) -> None:
@@ -352,7 +362,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _take_apart(self) -> tuple[Pipeline, SoftLabelClassifier]:
         """Return the transformers of a Pipeline and its last step as a student with the settings of this one."""
         last = self.estimator.steps[-1][1]
-        own: dict[str, Any] = {"strategy": self.strategy, "validation_fraction": self.validation_fraction}
+        own = {name: getattr(self, name) for name in ("strategy", "copies", "validation_fraction")}
         student = clone(last) if isinstance(last, SoftLabelClassifier) else SoftLabelClassifier(last, **own)
         if student.random_state is None:
             student.set_params(random_state=self.random_state)
