@@ -1,4 +1,4 @@
-"""Estimators that are trained on the soft cross-entropy itself, without copies of rows.
+"""Estimators that are trained on the soft cross-entropy, or their own loss over soft labels, without copies of rows.
 
     loss = - sum_i w_i sum_l q_il log s_il,      s_i = softmax of the scores of row i
 
@@ -30,10 +30,14 @@ MODULES = {
     ("xgboost", "XGBRFClassifier"): "xgboost",
     ("catboost", "CatBoostClassifier"): "catboost",
     ("sklearn", "LogisticRegression"): "logistic",
-    ("sklearn", "SGDClassifier"): "one_vs_rest",
-    ("sklearn", "Perceptron"): "one_vs_rest",
-    ("sklearn", "LinearSVC"): "one_vs_rest",
+    ("sklearn", "LinearSVC"): "linear_svc",
+    ("sklearn", "RidgeClassifier"): "ridge",
     ("sklearn", "MLPClassifier"): "perceptron",
+    ("sklearn", "HistGradientBoostingClassifier"): "hist_boosting",
+    ("sklearn", "GaussianNB"): "naive_bayes",
+    ("sklearn", "MultinomialNB"): "naive_bayes",
+    ("sklearn", "ComplementNB"): "naive_bayes",
+    ("sklearn", "BernoulliNB"): "naive_bayes",
     ("skorch", "NeuralNet"): "skorch",
 }
 #: What to install for a package that is missing.
@@ -44,7 +48,10 @@ class DirectStrategy:
     """Train a booster, a logistic regression or a network on the soft cross-entropy."""
 
     name = "direct"
-    students = "LGBMClassifier, XGBClassifier, CatBoostClassifier, LogisticRegression, skorch nets, torch modules"
+    students = (
+        "LGBMClassifier, XGBClassifier, CatBoostClassifier, HistGradientBoostingClassifier, LogisticRegression, "
+        "LinearSVC, RidgeClassifier, MLPClassifier, naive Bayes, skorch nets, torch modules"
+    )
 
     @staticmethod
     def accepts(estimator: Any) -> bool:

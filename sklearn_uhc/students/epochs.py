@@ -5,8 +5,8 @@ loss the learner has. Row i takes the class in which u_i + e * (golden ratio) fa
 u_i: in every epoch each class has its probability, and over the epochs it is met as evenly as possible.
 
 `partial_fit` has no stopping rule. Here it is scikit-learn's: at most `max_iter` epochs, fewer if the loss has not
-fallen by `tol` in `n_iter_no_change` of them. The loss is the expected one, over the soft labels, so that draws do not disturb
-it, on some of the training rows; with `early_stopping=True` on rows that are set aside, and the best epoch is kept.
+fallen by `tol` in `n_iter_no_change` of them. The loss is the expected one, over the soft labels, so that draws do not
+disturb it, on some of the training rows; with `early_stopping=True` on rows set aside, and the best epoch is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sklearn_uhc.utils.rows import some_rows, take_rows
 
 GOLDEN = (np.sqrt(5) - 1) / 2
 #: Training rows by which the end is found.
-JUDGED_ROWS = 2000
+JUDGED_ROWS = 1000
 
 #: Losses of one class against the others, as functions of the margin: scores for the class, their negative against it.
 MARGIN_LOSSES: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {

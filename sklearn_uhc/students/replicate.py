@@ -2,7 +2,8 @@
 
 For a learner that minimises a weighted sum of losses all copies are the soft cross-entropy itself, up to entries below
 `DROPPED` / L, together at most `DROPPED` of a row's mass, which the others of the row take over. They cost up to L
-times the training on hard labels. A few copies a row, drawn at random (`students/copies.py`), have the same expected loss.
+times the training on hard labels. A few copies a row, drawn at random (`students/copies.py`), have the same expected
+loss.
 """
 
 from __future__ import annotations
