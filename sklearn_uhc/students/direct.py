@@ -20,6 +20,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 
+from sklearn_uhc.students.replicate import answers_of
 from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.students.temperature import log_on_simplex
 
@@ -72,8 +73,8 @@ class DirectStrategy:
     def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
         """Log-probabilities, or scores, as the estimator gives them."""
         module = _module_of(fitted)
-        if hasattr(module, "log_answers"):
-            return np.asarray(module.log_answers(fitted, X, classes, prior))
+        if type(fitted).__module__.startswith("sklearn."):  # a class that is nowhere probable may be unknown to it
+            return answers_of(fitted, X, classes)
         own = module.predict_proba(fitted, X) if hasattr(module, "predict_proba") else fitted.predict_proba(X)
         return log_on_simplex(np.asarray(own, dtype=float), prior)
 

@@ -25,6 +25,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 
+from sklearn_uhc.students.direct import soft_log_loss
 from sklearn_uhc.students.replicate import answers_of, fit_classifier
 from sklearn_uhc.students.sample import classes_at, draw_rows
 from sklearn_uhc.students.soft_data import EvalRows, SoftData
@@ -146,15 +147,14 @@ class DrawnLabels:
 
 def expected_loss(estimator: Any, rows: EvalRows, classes: NDArray[Any]) -> float:
     """Return the mean of the learner's own loss over soft labels; of the cross-entropy, if that is not known."""
-    own = MARGIN_LOSSES.get(getattr(estimator, "loss", "")) if hasattr(estimator, "decision_function") else None
+    if not hasattr(estimator, "decision_function"):
+        return soft_log_loss(rows.Q, np.maximum(answers_of(estimator, rows.X, classes), -700.0), rows.weight)
+    F = estimator.decision_function(rows.X)
+    own = MARGIN_LOSSES.get(getattr(estimator, "loss", ""))
     if own is None:
-        log_s = np.maximum(answers_of(estimator, rows.X, classes), -700.0)
-        losses = -np.sum(rows.Q * log_s, axis=1)
-    else:
-        F = estimator.decision_function(rows.X)
-        F, Q = (F[:, None], rows.Q[:, 1:]) if F.ndim == 1 else (F, rows.Q)
-        losses = np.mean(Q * own(F) + (1 - Q) * own(-F), axis=1)
-    return float(np.average(losses, weights=rows.weight))
+        return soft_log_loss(rows.Q, F, rows.weight)
+    F, Q = (F[:, None], rows.Q[:, 1:]) if F.ndim == 1 else (F, rows.Q)
+    return float(np.average(np.mean(Q * own(F) + (1 - Q) * own(-F), axis=1), weights=rows.weight))
 
 
 def _setting(estimator: Any, name: str) -> Any:

@@ -6,16 +6,16 @@ tell how many classes there are, and which rows are to stop early by.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn._loss.loss import HalfBinomialLoss, HalfMultinomialLoss
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc.students.direct import soft_log_loss
-from sklearn_uhc.students.replicate import ReplicateStrategy, answers_of
+from sklearn_uhc.students.replicate import ReplicateStrategy
 from sklearn_uhc.students.soft_data import SoftData
 
 
@@ -23,11 +23,6 @@ def accepts(estimator: Any) -> bool:
     """Whether it stops early by its loss and on rows that it is given, if at all."""
     by_loss = estimator.scoring == "loss" and has_fit_parameter(estimator, "X_val")
     return estimator.loss == "log_loss" and (estimator.early_stopping is not True or by_loss)
-
-
-def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-    """Log-probabilities."""
-    return answers_of(fitted, X, classes)
 
 
 class _SoftLoss:
@@ -81,7 +76,7 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
         n = len(data.Q)
         params |= {"X_val": rows.X, "y_val": np.repeat(data.classes[1], len(rows.Q)), "sample_weight_val": rows.weight}
     if n < L:  # labels could not name all classes
-        return ReplicateStrategy.fit(estimator, data, **params)
+        return ReplicateStrategy.fit(estimator, replace(data, copies="all"), **params)
     stopping = estimator.early_stopping
     loss = _SoftBinomialLoss() if L == 2 else _SoftMultinomialLoss(n_classes=L)
     loss.data = data

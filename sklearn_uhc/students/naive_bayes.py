@@ -15,18 +15,13 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.preprocessing import binarize
 from sklearn.utils.validation import validate_data
 
-from sklearn_uhc.students.replicate import answers_of, fit_classifier
+from sklearn_uhc.students.replicate import fit_classifier
 from sklearn_uhc.students.soft_data import SoftData
 
 
 def accepts(estimator: Any) -> bool:
     """Gaussian, multinomial, complement and Bernoulli naive Bayes; CategoricalNB counts values, not sums."""
     return True
-
-
-def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-    """Log-probabilities; a class that is nowhere probable has probability 0."""
-    return answers_of(fitted, X, classes)
 
 
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:

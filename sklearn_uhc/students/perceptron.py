@@ -16,7 +16,6 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.validation import has_fit_parameter, validate_data
 
-from sklearn_uhc.students.replicate import answers_of
 from sklearn_uhc.students.sample import draw_rows
 from sklearn_uhc.students.soft_data import SoftData
 
@@ -25,11 +24,6 @@ def accepts(estimator: Any) -> bool:
     """Whether scikit-learn makes the targets in the step that is replaced here."""
     step = getattr(MLPClassifier, "_validate_input", None)
     return step is not None and list(signature(step).parameters)[1:] == ["X", "y", "incremental", "reset"]
-
-
-def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-    """Log-probabilities."""
-    return answers_of(fitted, X, classes)
 
 
 class _SoftMLP(MLPClassifier):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from sklearn_uhc.students.replicate import answers_of, fit_classifier
+from sklearn_uhc.students.replicate import fit_classifier
 from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.utils.rows import take_rows
 
@@ -16,11 +15,6 @@ from sklearn_uhc.utils.rows import take_rows
 def accepts(estimator: Any) -> bool:
     """Every RidgeClassifier."""
     return True
-
-
-def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-    """Scores; a class that is nowhere probable has probability 0."""
-    return answers_of(fitted, X, classes)
 
 
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
