@@ -7,13 +7,14 @@ u_i: in every epoch each class has its probability, and over the epochs it is me
 `partial_fit` has no stopping rule. Here it is scikit-learn's: at most `max_iter` epochs, fewer if the loss has not
 fallen by `tol` in `n_iter_no_change` of them. The loss is the expected one, over the soft labels, so that draws do not
 disturb it, on some of the training rows; with `early_stopping=True` on rows set aside, and the best epoch is kept.
+Linear models end with the mean of their coefficients over the epochs.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from inspect import signature
 from numbers import Integral
@@ -104,13 +105,17 @@ def _run(estimator: Any, data: SoftData, judged: EvalRows, keep_best: bool) -> A
     plateau = Plateau(_setting(estimator, "tol"), int(_setting(estimator, "n_iter_no_change") or 5))
     most, best = int(_setting(estimator, "max_iter")), None
     labels = DrawnLabels(data, data.rng(estimator), "sample_weight" in signature(estimator.partial_fit).parameters)
+    mean = MeanCoefficients(estimator)
     with _one_training(estimator):
         for epoch in range(most):
             X, y, weights = labels.of(epoch)
             estimator.partial_fit(X, y, classes=data.classes, **weights)
-            loss = expected_loss(estimator, judged, data.classes)
-            if keep_best and not plateau.best <= loss:
-                best = copy.deepcopy(estimator)
+            mean.add(epoch)
+            # The end is found by the coefficients of the epoch, as scikit-learn does: their means settle much later.
+            with mean.in_place() if keep_best else nullcontext():
+                loss = expected_loss(estimator, judged, data.classes)
+                if keep_best and not plateau.best <= loss:
+                    best = copy.deepcopy(estimator)
             if plateau.reached(loss):
                 break
         else:
@@ -119,10 +124,41 @@ def _run(estimator: Any, data: SoftData, judged: EvalRows, keep_best: bool) -> A
                     f"{type(estimator).__name__} has not converged in max_iter={most} epochs: its loss still falls.",
                     ConvergenceWarning,
                 )
+    mean.keep()
     fitted = estimator if best is None else best.set_params(**estimator.get_params())
     if hasattr(fitted, "n_iter_"):
         fitted.n_iter_ = epoch + 1
     return fitted
+
+
+class MeanCoefficients:
+    """The mean of a linear model's coefficients over the epochs, the later the heavier: without the noise of draws."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+        self.mean: dict[str, Any] = {}
+
+    def add(self, epoch: int) -> None:
+        """Take those of one more epoch, with a weight that grows with its number."""
+        names = [] if getattr(self.estimator, "average", False) else ["coef_", "intercept_"]
+        for name in names if hasattr(self.estimator, "coef_") else []:
+            now = getattr(self.estimator, name)
+            before = self.mean.get(name, 0.0)
+            self.mean[name] = before + (now - before) * 2 / (epoch + 2)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Let the model answer with the means for a while."""
+        own = {name: getattr(self.estimator, name) for name in self.mean}
+        self.keep()
+        try:
+            yield
+        finally:
+            vars(self.estimator).update(own)
+
+    def keep(self) -> None:
+        """Give the model the means."""
+        vars(self.estimator).update(self.mean)
 
 
 class DrawnLabels:
