@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.datasets import load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import PassiveAggressiveClassifier, Perceptron, RidgeClassifier, SGDClassifier
@@ -16,7 +17,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc import SoftLabelClassifier
-from sklearn_uhc.students.epochs import DrawnLabels, Plateau, expected_loss
+from sklearn_uhc.students.epochs import DrawnLabels, MeanCoefficients, Plateau, expected_loss
 from sklearn_uhc.students.soft_data import EvalRows, SoftData
 
 LINEAR_IN_LABELS = [
@@ -211,3 +212,33 @@ def test_classes_that_are_nowhere_probable_have_probability_zero(data, model):
 def test_histogram_boosting_on_fewer_rows_than_classes():
     clf = SoftLabelClassifier(HistGradientBoostingClassifier(max_iter=2)).fit(np.eye(3), np.full((3, 5), 0.2))
     np.testing.assert_allclose(clf.predict_proba(np.eye(3)), 0.2, atol=0.01)
+
+
+def test_linear_models_end_with_the_mean_of_their_epochs(data, soft):
+    """The later an epoch the heavier, and an averaged SGDClassifier is left alone."""
+    X, _ = data
+    model = SGDClassifier(random_state=0).fit(X, soft.argmax(axis=1))
+    mean = MeanCoefficients(model)
+    last = model.coef_
+    for epoch in range(3):
+        model.coef_ = np.full((4, 4), float(epoch + 1))
+        mean.add(epoch)
+    np.testing.assert_allclose(mean.mean["coef_"], (1 * 1 + 2 * 2 + 3 * 3) / 6)
+    model.coef_ = last
+    with mean.in_place():
+        assert model.coef_ is mean.mean["coef_"]
+    assert model.coef_ is last
+    mean.keep()
+    assert model.coef_ is mean.mean["coef_"]
+    averaged = MeanCoefficients(SGDClassifier(average=True, random_state=0).fit(X, soft.argmax(axis=1)))
+    averaged.add(0)
+    assert averaged.mean == {}
+
+
+def test_flat_labels_do_not_spoil_linear_models_by_epochs():
+    X, y = load_digits(return_X_y=True)
+    X = X / 16
+    Q = 0.3 * np.eye(10)[y] + 0.07
+    student = SGDClassifier(loss="log_loss", random_state=0)
+    clf = SoftLabelClassifier(student, random_state=0).fit(X[:400], Q[:400])
+    assert clf.score(X[1000:], y[1000:]) > 0.75
