@@ -398,6 +398,30 @@ def test_operators_of_others_are_refused(package, tmp_path):
         load_teacher(write(tmp_path / "t", members | {"model.onnx": model.SerializeToString()}))
 
 
+def test_a_loop_that_need_not_end_is_refused(package, tmp_path):
+    members = members_of(package)
+    model = onnx.load_from_string(members["model.onnx"])
+    body = helper.make_graph([], "body", [], [])
+    model.graph.node.append(helper.make_node("Loop", ["", ""], [], body=body))
+    with pytest.raises(ValueError, match="loop"):
+        load_teacher(write(tmp_path / "t", members | {"model.onnx": model.SerializeToString()}))
+
+
+def test_a_model_that_wants_a_petabyte_is_an_error(package, tmp_path):
+    members = members_of(package)
+    model = onnx.load_from_string(members["model.onnx"])
+    (last,) = [node for node in model.graph.node if "probabilities" in node.output]
+    last.output[0] = "small"
+    shape = helper.make_tensor("shape", TensorProto.INT64, [2], [2**24, 2**24])
+    model.graph.initializer.append(shape)
+    model.graph.node.append(helper.make_node("ConstantOfShape", ["shape"], ["large"]))
+    model.graph.node.append(helper.make_node("ReduceMax", ["large"], ["top"], keepdims=0))
+    model.graph.node.append(helper.make_node("Cast", ["top"], ["double"], to=TensorProto.DOUBLE))
+    model.graph.node.append(helper.make_node("Add", ["small", "double"], ["probabilities"]))
+    with pytest.raises(ValueError, match=r"fails on its own example rows|cannot be loaded"):
+        load_teacher(write(tmp_path / "t", members | {"model.onnx": model.SerializeToString()}))
+
+
 @pytest.mark.parametrize(
     "change",
     [
