@@ -24,7 +24,7 @@ from sklearn_uhc.soft_labels import (
     StandardDistillation,
 )
 from sklearn_uhc.students import SoftLabelClassifier
-from sklearn_uhc.teachers import OnnxTeacher, TeacherOutputs, TorchTeacher
+from sklearn_uhc.teachers import FunctionTeacher, OnnxTeacher, RemoteTeacher, TeacherOutputs, TorchTeacher, read_answers
 
 __version__ = "0.1.0.dev0"
 
@@ -35,11 +35,13 @@ __all__ = [
     "CrossEntropyUnifier",
     "DistillationCurveDisplay",
     "ExportReport",
+    "FunctionTeacher",
     "HeterogeneousDistiller",
     "LabelSpace",
     "LogitFactorization",
     "OnnxTeacher",
     "ProbabilityFactorization",
+    "RemoteTeacher",
     "SoftLabelClassifier",
     "SoftLabelDisplay",
     "SoftLabelMethod",
@@ -56,6 +58,7 @@ __all__ = [
     "load_teacher",
     "pack_teacher",
     "pairwise_agreement",
+    "read_answers",
     "teacher_agreement",
     "teacher_agreement_scorer",
     "teacher_report",

@@ -47,7 +47,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     student : estimator
         What is trained: a tree, a forest, nearest neighbours, LightGBM, XGBoost, CatBoost, any classifier whose `fit`
         takes `sample_weight`, a skorch net, a torch module, or a Pipeline that ends in one of these. A
-        `SoftLabelClassifier` is taken with its own `strategy`; its temperature and classes are set here.
+        `SoftLabelClassifier` is taken with its own `strategy`; its classes and temperature are those of the merge.
     method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
         How the teachers' answers are merged. "mf_lv" is another name of "mf_lu".
     balance : bool or "auto", default="auto"
@@ -263,6 +263,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         if answers.trust is not None or answers.silent is not None:
             raise ValueError(NO_BACKPROP)
         loss = merger.method_.make_loss(answers.space.class_lists)
+        merger.method_.warn_about(answers)
         self._tell(f"by backpropagation, {len(merger.classes_)} classes")
         student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
         student.fit_to_teachers(X, to_numpy(answers.log_p), loss)
@@ -293,12 +294,11 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     def _make_student(self) -> SoftLabelClassifier:
         if not isinstance(self.student, SoftLabelClassifier):
             return SoftLabelClassifier(self.student)
-        for name, default in (("temperature", 1.0), ("classes", None)):
-            if getattr(self.student, name) is not default and getattr(self.student, name) != default:
-                raise ValueError(
-                    f"{name} of a student in a distiller is that of the merge: leave {name} of the SoftLabelClassifier "
-                    f"at {default!r}."
-                )
+        if self.student.temperature != 1:
+            raise ValueError(
+                "A student in a distiller has the temperature of the merge: leave temperature of the "
+                f"SoftLabelClassifier at 1, got {self.student.temperature!r}, and set that of the distiller."
+            )
         student: SoftLabelClassifier = clone(self.student)
         return student
 

@@ -299,7 +299,7 @@ def test_distiller_and_ensemble_tell_of_a_mute_teacher(calibrate):
         HeterogeneousDistiller(teachers, KNeighborsClassifier(3), **params),
         UnifiedEnsemble(teachers, **params),
     ):
-        with pytest.warns(UserWarning, match=r"teachers 2, 3: .* Nobody answers for \[4\]") as told:
+        with pytest.warns(UserWarning, match=r"teacher 2, teacher 3: .* Nobody answers for \[4\]") as told:
             clf.fit(X)
         assert [warning.filename for warning in told] == [__file__]
     report = teacher_report(teachers, X)

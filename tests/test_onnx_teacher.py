@@ -34,6 +34,7 @@ from sklearn.svm import LinearSVC
 
 from sklearn_uhc import HeterogeneousDistiller, OnnxTeacher, TeacherOutputs, UnifiedEnsemble
 from sklearn_uhc.teachers.fingerprint import fingerprint
+from sklearn_uhc.teachers.onnx_file import NotOnnxError, read_onnx
 
 X, y = load_iris(return_X_y=True)
 X = X.astype(np.float32)
@@ -166,6 +167,17 @@ def test_one_output_speaks_for_the_second_of_two_classes(tail, kind):
     expected = 1 / (1 + np.exp(-scores[:, 0]))
     assert teacher.classes_.tolist() == ["no", "yes"]
     assert_allclose(teacher.predict_proba(X), np.column_stack([1 - expected, expected]), atol=1e-5)
+
+
+@pytest.mark.parametrize("raw", [True, False])
+@pytest.mark.parametrize("estimator", [LinearSVC(), LogisticRegression()], ids=lambda e: type(e).__name__)
+def test_the_score_of_two_classes_counts_once(estimator, raw):
+    fitted = clone(estimator).fit(X[y > 0], NAMES[y > 0])
+    options = {"raw_scores": raw} if isinstance(estimator, LinearSVC) else {"raw_scores": True, "zipmap": raw}
+    model = to_onnx(fitted, X[:1], options=options).SerializeToString()
+    score = fitted.decision_function(X)
+    answer = OnnxTeacher(model, fitted.classes_, output_kind="logits").predict_log_proba(X)
+    assert_allclose(answer, log_softmax(np.column_stack([0 * score, score]), axis=1), atol=1e-4)
 
 
 FRAME = pd.DataFrame(
@@ -321,6 +333,28 @@ def test_what_is_not_onnx(tmp_path):
         OnnxTeacher(tmp_path / "nothing.onnx").predict(X)
     with pytest.raises(TypeError, match=r"got ModelProto.*model.SerializeToString\(\)"):
         OnnxTeacher(onnx.load_from_string(good)).predict(X)
+
+
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer", "ignore:.*deprecated:DeprecationWarning")
+def test_damaged_files_are_an_error_or_a_model():
+    """Bytes changed, taken out and put in; what is read from the file itself never fails in another way."""
+    rng = np.random.default_rng(0)
+    zipped = to_onnx(MLPClassifier((3,), max_iter=2).fit(X, NUMBERS), X[:1], options={"zipmap": False})
+    for good in (zipped.SerializeToString(), to_onnx(GaussianNB().fit(X, NAMES), X[:1]).SerializeToString()):
+        outcomes = set()
+        for _ in range(1000):
+            bad = bytearray(good)
+            for place in rng.integers(0, len(bad), rng.integers(1, 6)):
+                kind = rng.integers(3)
+                bad[place : place + (kind != 1)] = b"" if kind == 2 else bytes([rng.integers(256)])
+            try:
+                file = read_onnx(bytes(bad))
+                file.external_files()
+                facts = [(file.source(name), file.classes_of(name, None)) for name in file.outputs]
+                outcomes.add(len(facts) > 0)
+            except NotOnnxError:
+                outcomes.add("refused")
+        assert {True, "refused"} <= outcomes
 
 
 def test_providers_and_threads():

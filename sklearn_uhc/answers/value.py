@@ -118,7 +118,7 @@ class Answers:
         return Answers(xp.take(self.log_p[here], columns, axis=1), pattern.space, None, trust)
 
 
-class AnswerArray(np.ndarray):  # type: ignore[type-arg]
+class AnswerArray(np.ndarray):
     """An array of answers that remembers what its columns mean, from one step of a Pipeline to the next."""
 
     label_space: LabelSpace | None

@@ -34,17 +34,20 @@ class Merged(NamedTuple):
     n_iter: int = 1
     max_residual: float = 0.0
     n_not_converged: int = 0
+    n_ill_conditioned: int = 0
 
     @classmethod
     def of(cls, Q: Array, solved: Solution) -> Merged:
         """Take the diagnostics of a solver's answer."""
         n_iter, residual = int(solved.n_iter.max()), float(solved.residual.max())
-        return cls(Q, max(n_iter, 1), residual, int((~solved.converged).sum()))
+        poor = int((solved.converged & ~solved.well_conditioned).sum())
+        return cls(Q, max(n_iter, 1), residual, int((~solved.converged).sum()), poor)
 
     def then(self, other: Merged) -> Merged:
         """Keep these soft labels; the diagnostics are those of both chunks together."""
         worst = max(self.n_iter, other.n_iter), max(self.max_residual, other.max_residual)
-        return Merged(self.Q, *worst, self.n_not_converged + other.n_not_converged)
+        sums = self.n_not_converged + other.n_not_converged, self.n_ill_conditioned + other.n_ill_conditioned
+        return Merged(self.Q, *worst, *sums)
 
 
 class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
@@ -279,6 +282,22 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         if self.teacher_weight is not None:
             check_weights(self.teacher_weight)
 
+    def warn_about(self, answers: Answers) -> None:
+        """Say what is odd about the class lists and about who answers.
+
+        Parameters
+        ----------
+        answers : Answers
+            Of all teachers.
+        """
+        if self._levels_groups:
+            warn_if_disconnected(answers.space)
+        if alike := about_look_alikes(look_alikes(answers.space)):
+            warn_user(alike)
+        warn_if_mute(answers)
+        if not answers.heard.all():
+            warn_of_unheard(answers)
+
     def floats_per_row(self, blocks: Blocks) -> int:
         """Return how many numbers a solver holds per row at most, roughly; chunks are made accordingly.
 
@@ -296,19 +315,13 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
 
     def _fit(self, answers: Answers, keep: bool) -> Any:
         """Solve, say what is odd about the answers, and keep the diagnostics."""
-        space = answers.space
-        if self._levels_groups:
-            warn_if_disconnected(space)
-        if alike := about_look_alikes(look_alikes(space)):
-            warn_user(alike)
-        warn_if_mute(answers)
-        if not answers.heard.all():
-            warn_of_unheard(answers)
-        merged = self._solve_all(answers, keep)
+        self.warn_about(answers)
+        merged, space = self._solve_all(answers, keep), answers.space
         self.label_space_, self.classes_ = space, space.classes
         self.n_iter_ = merged.n_iter
         self.max_residual_ = merged.max_residual
         self.n_not_converged_ = merged.n_not_converged
+        self.n_ill_conditioned_ = merged.n_ill_conditioned
         return merged.Q
 
     def _solve_all(self, answers: Answers, keep: bool) -> Merged:

@@ -47,7 +47,9 @@ class CrossEntropyUnifier(SoftLabelMethod):
     max_residual_ : float
         Largest entry of the dual gradient over the samples given to `fit`: the optimality certificate.
     n_not_converged_ : int
-        Samples given to `fit` that stopped at `max_iter`.
+        Samples given to `fit` that stopped at `max_iter`, away from the optimum as far as can be told.
+    n_ill_conditioned_ : int
+        Always 0: the answer is determined to 1e-8, however weakly teachers are linked.
 
     Examples
     --------

@@ -53,7 +53,10 @@ class ProbabilityFactorization(SoftLabelMethod):
     max_residual_ : float
         Largest relative gradient over the samples given to `fit`: the optimality certificate.
     n_not_converged_ : int
-        Samples given to `fit` that stopped at `max_iter`.
+        Samples given to `fit` that stopped at `max_iter`, away from a local optimum as far as can be told.
+    n_ill_conditioned_ : int
+        Samples given to `fit` whose optimum is so flat (smallest eigenvalue of the Hessian, each variable in its own
+        scale, below 1e-6) that rounding, and so the batch and the library, may change the answer by more than 1e-8.
 
     Examples
     --------
@@ -150,7 +153,10 @@ class LogitFactorization(SoftLabelMethod):
         Over the samples given to `fit`, the largest entry of the normal equations' error (MF-LF) or of the relative
         projected gradient (MF-LU): the optimality certificate.
     n_not_converged_ : int
-        Samples given to `fit` that stopped at `max_iter`.
+        Samples given to `fit` that stopped at `max_iter`, away from a local optimum as far as can be told.
+    n_ill_conditioned_ : int
+        Samples given to `fit` whose optimum is so flat (smallest eigenvalue of the Hessian, each variable in its own
+        scale, below 1e-6) that rounding, and so the batch and the library, may change the answer by more than 1e-8.
 
     Examples
     --------

@@ -44,7 +44,7 @@ class StandardDistillation(SoftLabelMethod):
         Always 1.
     max_residual_ : float
         Always 0.
-    n_not_converged_ : int
+    n_not_converged_, n_ill_conditioned_ : int
         Always 0.
 
     Examples

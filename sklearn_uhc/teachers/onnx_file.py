@@ -56,7 +56,7 @@ class Node:
 class OnnxFile:
     """The facts about a model, and its bytes without ZipMap."""
 
-    content: bytes
+    content: bytes = field(repr=False)
     outputs: list[str]
     made_by: dict[str, Node] = field(repr=False)  # by the name of a value
     constants: dict[str, memoryview] = field(repr=False)  # initializers, not decoded
@@ -66,7 +66,9 @@ class OnnxFile:
     def source(self, value: str) -> Node | None:
         """Return the operator that a value comes from, behind those that only hand it on; None for an input."""
         node = self.made_by.get(value)
-        while node is not None and node.op in TRANSPARENT:
+        for _ in range(len(self.made_by)):  # a broken file may have a cycle
+            if node is None or node.op not in TRANSPARENT or not node.inputs:
+                break
             node = self.made_by.get(node.inputs[0])
         return node
 
@@ -101,15 +103,13 @@ class OnnxFile:
 
 def read_onnx(content: bytes) -> OnnxFile:
     """Read what a model says about itself."""
-    try:
-        graphs = [value for number, _, value in _fields(memoryview(content)) if number == MODEL_GRAPH]
-        pairs = [_pair(value) for number, _, value in _fields(memoryview(content)) if number == MODEL_METADATA]
-        if not graphs:
-            raise NotOnnxError("it holds no graph")
-        graph = b"".join(graphs) if len(graphs) > 1 else graphs[0]
-        return _read_graph(content, memoryview(graph), dict(pairs))
-    except (IndexError, TypeError, UnicodeDecodeError, AttributeError) as error:
-        raise NotOnnxError("it cannot be decoded") from error
+    fields = list(_fields(memoryview(content)))
+    graphs = [value for number, wire, value in fields if number == MODEL_GRAPH and wire == BYTES]
+    if not graphs:
+        raise NotOnnxError("it holds no graph")
+    metadata = dict(_pair(value) for number, _, value in fields if number == MODEL_METADATA)
+    graph = memoryview(b"".join(graphs)) if len(graphs) > 1 else graphs[0]
+    return _read_graph(content, graph, metadata)
 
 
 def _read_graph(content: bytes, graph: memoryview, metadata: dict[str, str]) -> OnnxFile:
@@ -121,7 +121,7 @@ def _read_graph(content: bytes, graph: memoryview, metadata: dict[str, str]) -> 
             constants[_text(_first(value, TENSOR_NAME))] = value
         elif number == GRAPH_OUTPUT:
             outputs.append(_text(_first(value, 1)))
-    zips = {node.outputs[0]: node for node in nodes if node.op == "ZipMap" and node.outputs[0] in outputs}
+    zips = {n.outputs[0]: n for n in nodes if n.op == "ZipMap" and n.inputs and n.outputs and n.outputs[0] in outputs}
     made_by = {name: node for node in nodes for name in node.outputs}
     if zips:
         content = _without(content, graph, zips)
@@ -157,7 +157,9 @@ def _list_of_labels(tensor: memoryview) -> list[Any] | None:
     if kind is None or len(_integers(tensor, TENSOR_DIMS)) != 1:
         return None
     raw = _first(tensor, TENSOR_RAW)
-    return _integers(tensor, kind[0]) if raw is None else np.frombuffer(raw, kind[1]).tolist()
+    if raw is None:
+        return _integers(tensor, kind[0])
+    return np.frombuffer(raw, kind[1]).tolist() if len(_bytes(raw)) % np.dtype(kind[1]).itemsize == 0 else None
 
 
 def _external(tensor: memoryview) -> Any:
@@ -209,7 +211,13 @@ def _first(message: memoryview, wanted: int) -> Any:
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else str(value, "utf-8")
+    return "" if value is None else str(_bytes(value), "utf-8", "replace")
+
+
+def _bytes(value: Any) -> memoryview:
+    if not isinstance(value, memoryview):
+        raise NotOnnxError("it has a number where a text or a part should be")
+    return value
 
 
 def _integers(message: memoryview, wanted: int) -> list[int]:
@@ -233,7 +241,7 @@ def _signed(value: int) -> int:
 def _fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
     """Yield field number, wire type and value of a message: an integer, or a slice of its memory."""
     place = 0
-    while place < len(message):
+    while place < len(_bytes(message)):
         key, place = _varint(message, place)
         number, wire = key >> 3, key & 7
         if wire == VARINT:
@@ -255,7 +263,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
 def _varint(message: memoryview, place: int) -> tuple[int, int]:
     """Decode an integer of variable length, and return it with the place after it."""
     value = 0
-    for shift in range(0, 70, 7):
+    for shift in range(0, min(70, 7 * (len(message) - place)), 7):
         byte = message[place]
         place += 1
         value |= (byte & 127) << shift

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from sklearn_uhc.utils.missing import is_missing
 from sklearn_uhc.utils.rows import column_names
 
 #: NumPy's types by onnxruntime's names.
@@ -138,7 +138,7 @@ def _converted(array: NDArray[Any], given: Input) -> NDArray[Any]:
 
 
 def _strings(array: NDArray[Any], given: Input) -> NDArray[Any]:
-    missing = _is_missing(array)
+    missing = is_missing(array)
     if missing.any():
         row = int(np.argmax(missing.reshape(len(array), -1).any(axis=1)))
         raise ValueError(
@@ -146,10 +146,3 @@ def _strings(array: NDArray[Any], given: Input) -> NDArray[Any]:
             "the batch. ONNX has no missing strings: fill them as the model was trained to see them, such as with ''."
         )
     return array.astype(str).astype(object)
-
-
-def _is_missing(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """Find NaN and None, and NA of pandas where that is in use."""
-    pandas = sys.modules.get("pandas")
-    missing = pandas.isna(array) if pandas is not None else (array != array) | (array == np.array(None))
-    return np.asarray(missing, dtype=bool)

@@ -15,6 +15,8 @@ from sklearn_uhc.teachers.onnx_inputs import Input, read_inputs
 
 #: Operators that end a network which gives logits.
 LINEAR = frozenset({"Gemm", "MatMul", "Add", "Conv"})
+#: Operators that give two classes the scores -s and s.
+MIRRORING = frozenset({"LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"})
 FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
 #: Where onnxruntime looks for weights in other files, for a model that it gets as bytes.
 FOLDER_OPTION = "session.model_external_initializers_file_folder_path"
@@ -30,6 +32,7 @@ class OnnxModel:
     inputs: list[Input]
     output: str
     output_kind: str  # as far as the last operator tells: "logits", "log_proba", else "proba"
+    mirrored: bool  # whether scores of two classes are -s and s of one score
     n_columns: int | None  # of the output; None if only a run tells
     classes: list[Any] | None
     feature_names: list[str] | None
@@ -43,10 +46,16 @@ def load_model(
     where, folder = name_of(model), None if isinstance(model, bytes) else Path(model).parent
     content = model if isinstance(model, bytes) else Path(model).read_bytes()
     try:
-        file = read_onnx(content)
-        weights = file.external_files()
+        return _load(content, where, folder, output, n_threads, providers)
     except NotOnnxError as error:
         raise ValueError(f"{where} is not an ONNX model: {error}.") from error
+
+
+def _load(
+    content: bytes, where: str, folder: Path | None, output: str | None, n_threads: int | None, providers: Any
+) -> OnnxModel:
+    file = read_onnx(content)
+    weights = file.external_files()
     if weights and folder is None:
         raise ValueError(f"The model keeps weights in other files, {weights[:3]}: give its path instead of its bytes.")
     session = _open_session(file, where, folder if weights else None, n_threads, providers)
@@ -57,11 +66,19 @@ def load_model(
         read_inputs(session),
         chosen.name,
         _kind_of(file, chosen.name),
+        getattr(file.source(chosen.name), "op", None) in MIRRORING,
         n_columns,
         file.classes_of(chosen.name, 2 if n_columns == 1 else n_columns),
         _feature_names(session, file),
         _digest(content, [folder / name for name in weights] if folder else []),
     )
+
+
+class ModelBytes(bytes):
+    """The bytes of a model that do not show themselves: a repr of a large one would fill the memory."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} bytes>"
 
 
 def name_of(model: Any) -> str:

@@ -16,7 +16,7 @@ from sklearn_uhc.label_space import shorten
 from sklearn_uhc.teachers.answering import AnsweringTeacher, Floats, check_kind, look_like_probabilities, to_log_proba
 from sklearn_uhc.teachers.features import own_columns
 from sklearn_uhc.teachers.onnx_inputs import make_feed, padded
-from sklearn_uhc.teachers.onnx_model import OnnxModel, load_model, name_of
+from sklearn_uhc.teachers.onnx_model import ModelBytes, OnnxModel, load_model, name_of
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_positive
 from sklearn_uhc.utils.rows import count_rows, take_columns, take_rows
@@ -168,6 +168,8 @@ class OnnxTeacher(AnsweringTeacher):
                 'rows sum to 1: say what they are, output_kind="proba" or output_kind="logits".'
             )
         n_classes = self._n_classes(loaded, values)
+        if kind == "logits" and loaded.mirrored and n_classes == 2 and (values[:, 0] == -values[:, 1]).all():
+            values = values[:, 1]  # one score, whose softmax with its mirror image would count it twice
         return to_log_proba(values, kind, n, n_classes, f"Output {loaded.output!r} of {name_of(self.model)}", REMEDY)
 
     def _n_classes(self, loaded: OnnxModel, values: Any) -> int:
@@ -214,8 +216,8 @@ class OnnxTeacher(AnsweringTeacher):
         return {key: value for key, value in state.items() if key not in ("_loaded", "_loaded_for")}
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        if not isinstance(self.model, bytes):
+        if type(self.model) is not bytes:
             return str(super().__repr__(N_CHAR_MAX))
         shown = copy.copy(self)
-        shown.model = f"<{len(self.model)} bytes>"
+        shown.model = ModelBytes(self.model)
         return repr(shown)
