@@ -18,6 +18,7 @@ import pytest
 from onnx import TensorProto, helper
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -28,13 +29,14 @@ from sklearn.ensemble import (
     VotingClassifier,
 )
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -206,6 +208,24 @@ def test_missing_values_in_example_rows(data, tmp_path):
     model = HistGradientBoostingClassifier(max_iter=5).fit(holes, y)
     teacher = load_teacher(pack_teacher(model, tmp_path / "t", holes))
     np.testing.assert_allclose(teacher.predict_proba(holes), model.predict_proba(holes), atol=1e-5)
+
+
+def test_imputers_and_columns_of_all_kinds(tmp_path):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(20, 90, 300), "bmi": rng.normal(25, 4, 300)})
+    frame = frame.assign(ward=rng.choice(["A", "B", "C"], 300), smoker=rng.random(300) < 0.3)
+    frame["bmi"] = frame["bmi"].where(rng.random(300) > 0.1)
+    y = rng.choice(["flu", "cold", "covid"], 300)
+    columns = make_column_transformer(
+        (make_pipeline(SimpleImputer(), StandardScaler()), ["age", "bmi"]),
+        (OneHotEncoder(handle_unknown="ignore"), ["ward"]),
+        remainder="passthrough",
+    )
+    for last in (LogisticRegression(), HistGradientBoostingClassifier(max_iter=10), RandomForestClassifier(5)):
+        model = make_pipeline(clone(columns), last).fit(frame, y)
+        teacher = load_teacher(pack_teacher(model, tmp_path / "t", frame))
+        np.testing.assert_allclose(teacher.predict_proba(frame), model.predict_proba(frame), atol=1e-5)
 
 
 def test_what_cannot_be_packed_is_refused_before_anything_is_written(data, tmp_path):
