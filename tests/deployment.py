@@ -5,10 +5,39 @@ the result: `python deployment.py receive folder`. Somebody with numpy and onnxr
 deployment.py deploy folder`.
 """
 
+import os
+import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import numpy as np
+
+
+def merge(folder, X, y, side):
+    """Owners pack what they trained on the first half; a receiver, in a process of its own, merges on the second."""
+    half = len(X) // 2
+    pack_all(folder, X[:half], y[:half], side)
+    np.savetxt(folder / "X.csv", X[half:], delimiter=",")
+    np.savetxt(folder / "y.csv", y[half:])
+    run(sys.executable, __file__, "receive", folder, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])})
+
+
+def deploy_alone(folder):
+    """Run the result in a new virtual environment with numpy and onnxruntime; return what it prints."""
+    venv.create(folder / "alone", with_pip=True)
+    python = folder / "alone" / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", "numpy", "onnxruntime")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    assert run(python, "-c", "import importlib.util as u; print(u.find_spec('sklearn'))", env=environment) == "None\n"
+    return run(python, __file__, "deploy", folder, env=environment)
+
+
+def run(*command, **settings):
+    """Run a command and return what it prints."""
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **settings)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 def pack_all(folder, X, y, side):

@@ -18,6 +18,7 @@ import pytest
 from onnx import TensorProto, helper
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -28,13 +29,14 @@ from sklearn.ensemble import (
     VotingClassifier,
 )
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -206,6 +208,24 @@ def test_missing_values_in_example_rows(data, tmp_path):
     model = HistGradientBoostingClassifier(max_iter=5).fit(holes, y)
     teacher = load_teacher(pack_teacher(model, tmp_path / "t", holes))
     np.testing.assert_allclose(teacher.predict_proba(holes), model.predict_proba(holes), atol=1e-5)
+
+
+def test_imputers_and_columns_of_all_kinds(tmp_path):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(20, 90, 300), "bmi": rng.normal(25, 4, 300)})
+    frame = frame.assign(ward=rng.choice(["A", "B", "C"], 300), smoker=rng.random(300) < 0.3)
+    frame["bmi"] = frame["bmi"].where(rng.random(300) > 0.1)
+    y = rng.choice(["flu", "cold", "covid"], 300)
+    columns = make_column_transformer(
+        (make_pipeline(SimpleImputer(), StandardScaler()), ["age", "bmi"]),
+        (OneHotEncoder(handle_unknown="ignore"), ["ward"]),
+        remainder="passthrough",
+    )
+    for last in (LogisticRegression(), HistGradientBoostingClassifier(max_iter=10), RandomForestClassifier(5)):
+        model = make_pipeline(clone(columns), last).fit(frame, y)
+        teacher = load_teacher(pack_teacher(model, tmp_path / "t", frame))
+        np.testing.assert_allclose(teacher.predict_proba(frame), model.predict_proba(frame), atol=1e-5)
 
 
 def test_what_cannot_be_packed_is_refused_before_anything_is_written(data, tmp_path):
@@ -395,6 +415,30 @@ def test_operators_of_others_are_refused(package, tmp_path):
     model = onnx.load_from_string(members["model.onnx"])
     model.graph.node.append(helper.make_node("PyOp", ["X"], ["out"], domain="ai.onnx.contrib"))
     with pytest.raises(ValueError, match=r"operators of 'ai.onnx.contrib'"):
+        load_teacher(write(tmp_path / "t", members | {"model.onnx": model.SerializeToString()}))
+
+
+def test_a_loop_that_need_not_end_is_refused(package, tmp_path):
+    members = members_of(package)
+    model = onnx.load_from_string(members["model.onnx"])
+    body = helper.make_graph([], "body", [], [])
+    model.graph.node.append(helper.make_node("Loop", ["", ""], [], body=body))
+    with pytest.raises(ValueError, match="loop"):
+        load_teacher(write(tmp_path / "t", members | {"model.onnx": model.SerializeToString()}))
+
+
+def test_a_model_that_wants_a_petabyte_is_an_error(package, tmp_path):
+    members = members_of(package)
+    model = onnx.load_from_string(members["model.onnx"])
+    (last,) = [node for node in model.graph.node if "probabilities" in node.output]
+    last.output[0] = "small"
+    shape = helper.make_tensor("shape", TensorProto.INT64, [2], [2**24, 2**24])
+    model.graph.initializer.append(shape)
+    model.graph.node.append(helper.make_node("ConstantOfShape", ["shape"], ["large"]))
+    model.graph.node.append(helper.make_node("ReduceMax", ["large"], ["top"], keepdims=0))
+    model.graph.node.append(helper.make_node("Cast", ["top"], ["double"], to=TensorProto.DOUBLE))
+    model.graph.node.append(helper.make_node("Add", ["small", "double"], ["probabilities"]))
+    with pytest.raises(ValueError, match=r"fails on its own example rows|cannot be loaded"):
         load_teacher(write(tmp_path / "t", members | {"model.onnx": model.SerializeToString()}))
 
 

@@ -34,6 +34,7 @@ from sklearn.ensemble import (
     VotingClassifier,
 )
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 from sklearn.tree import BaseDecisionTree
@@ -176,17 +177,24 @@ def _skl2onnx(graph: Graph, model: Any, features: Features, double: bool) -> lis
         text = part.dtype == "str"
         initial.append((part.name, (types.StringTensorType if text else number)([None, *part.shape])))
         feeds.append(tensor if text else (graph.double if double else graph.single)(tensor))
-    wanted = {"initial_types": initial, "target_opset": {"": OPSET, "ai.onnx.ml": ML_OPSET}}
+    convert_imputer = import_module("sklearn_uhc.export.imputer").convert_imputer
+    wanted = {
+        "initial_types": initial,
+        "target_opset": {"": OPSET, "ai.onnx.ml": ML_OPSET},
+        "custom_conversion_functions": {SimpleImputer: convert_imputer},
+    }
     options = {id(model): {"zipmap": False}} if isinstance(model, BaseEstimator) and is_classifier(model) else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            made = skl2onnx.to_onnx(model, options=options, **wanted)
+            made = skl2onnx.convert_sklearn(model, options=options, **wanted)
         except NameError:  # this one has no such option
-            made = skl2onnx.to_onnx(model, **wanted)
+            made = skl2onnx.convert_sklearn(model, **wanted)
     # It writes underscores for spaces and the like, and leaves inputs out that nobody reads.
     given = {re.sub(r"\W", "_", part.name): tensor for part, tensor in zip(features.inputs.parts, feeds, strict=True)}
-    return graph.embed(made, {read.name: given[re.sub(r"\W", "_", read.name)] for read in made.graph.input})
+    return graph.embed(
+        _at_our_opset(made), {read.name: given[re.sub(r"\W", "_", read.name)] for read in made.graph.input}
+    )
 
 
 def _is_linear(model: Any) -> bool:
@@ -237,9 +245,14 @@ def _by_onnxmltools(converter: str, graph: Graph, model: Any, features: Features
             _with_plain_names(model), initial_types=[(MATRIX, types.FloatTensorType([None, n_features]))],
             target_opset=15, **options,
         )  # fmt: skip
-    for domain in made.opset_import:  # the few operators beside the trees have not changed; the comparison would tell
+    return Answer(graph.double(graph.embed(_at_our_opset(made), {MATRIX: X})[1]), PROBABILITIES)
+
+
+def _at_our_opset(made: Any) -> Any:
+    """Declare our version of the operators: converters declare the oldest that has all that they used."""
+    for domain in made.opset_import:
         domain.version = domain.version if domain.domain else OPSET
-    return Answer(graph.double(graph.embed(made, {MATRIX: X})[1]), PROBABILITIES)
+    return made
 
 
 def _with_plain_names(model: Any) -> Any:

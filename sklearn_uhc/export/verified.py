@@ -47,12 +47,14 @@ def convert_and_verify(
         except ImportError:
             raise
         except Exception as error:  # converters raise errors of all kinds
-            reasons.append(f"in {'double' if double else 'single'} precision: {_first_line(error)}")
+            reasons.append(_first_line(error))
         else:
             return Verified(content, inputs, answers, max_error)
+    tried = [f"In {precision} precision: {why}" for precision, why in zip(("double", "single"), reasons, strict=True)]
+    why = reasons[0] if len(set(reasons)) == 1 else " ".join(tried)
     raise CannotExport(
-        f"{_name(model)} cannot be written as ONNX. " + " ".join(reasons) + " The page 'From owner to deployment' "
-        "lists what can; the rest can answer for itself and send its answers (fit(X, log_p=...))."
+        f"{_name(model)} cannot be written as ONNX. {why} The page 'From owner to deployment' lists what can; the rest "
+        "can answer for itself and send its answers (fit(X, log_p=...))."
     )
 
 

@@ -1,7 +1,8 @@
 """What an ONNX model in a package may ask for, judged before onnxruntime sees it.
 
-Refused are weights in other files, which onnxruntime would read from wherever the model says, and operators that are
-not part of ONNX itself. Graphs may be nested in the attributes of nodes: all of them are looked at.
+Refused are weights in other files, which onnxruntime would read from wherever the model says, operators that are not
+part of ONNX itself, and loops, which need not end. Graphs may be nested in the attributes of nodes: all of them are
+looked at.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ NESTED: dict[str, dict[int, str]] = {
 }
 EXTERNAL_DATA, DATA_LOCATION, NODE_DOMAIN, NODE_OP = 13, 14, 7, 4
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
+ENDLESS = "Loop"
 
 
 def audit_onnx(content: bytes, name: str) -> None:
-    """Raise if a model wants to read files or to use operators of others."""
+    """Raise if a model wants to read files, to use operators of others or to loop."""
     waiting = [("model", memoryview(content))]
     try:
         while waiting:
@@ -42,7 +44,9 @@ def audit_onnx(content: bytes, name: str) -> None:
 def _check_field(kind: str, number: int, value: object, name: str) -> None:
     if kind == "tensor" and (number == EXTERNAL_DATA or (number == DATA_LOCATION and value != 0)):
         raise PackageError(f"{name!r} keeps weights in another file: a package holds all that it needs")
-    if kind == "node" and number == NODE_DOMAIN:
-        domain = bytes(value).decode(errors="replace") if isinstance(value, memoryview) else str(value)
-        if domain not in DOMAINS:
-            raise PackageError(f"{name!r} uses operators of {domain[:80]!r}, which are not part of ONNX")
+    if kind == "node" and number in (NODE_DOMAIN, NODE_OP):
+        text = bytes(value).decode(errors="replace") if isinstance(value, memoryview) else str(value)
+        if number == NODE_OP and text == ENDLESS:
+            raise PackageError(f"{name!r} has a loop, which need not end")
+        if number == NODE_DOMAIN and text not in DOMAINS:
+            raise PackageError(f"{name!r} uses operators of {text[:80]!r}, which are not part of ONNX")
