@@ -274,6 +274,7 @@ def test_texts():
         ({"classes": "3"}, None),
         ({"names": "__import__('os')"}, None),
         ({"names": "[" * 100_000}, None),
+        ({"names": f"['a', 'b', 'c'{' ' * 2**20}]"}, None),
     ],
 )
 def test_classes_in_the_metadata(metadata, classes):
