@@ -4,9 +4,11 @@ from sklearn_uhc.answers import Answers, AnswerTransformer
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
-from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.export import ExportReport, export_booster, export_onnx
+from sklearn_uhc.label_space import OTHER, LabelSpace
 from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
+from sklearn_uhc.packages import load_teacher, pack_teacher
 from sklearn_uhc.plots import (
     ClassOverlapDisplay,
     DistillationCurveDisplay,
@@ -27,11 +29,13 @@ from sklearn_uhc.teachers import FunctionTeacher, OnnxTeacher, RemoteTeacher, Te
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "OTHER",
     "AnswerTransformer",
     "Answers",
     "ClassOverlapDisplay",
     "CrossEntropyUnifier",
     "DistillationCurveDisplay",
+    "ExportReport",
     "FunctionTeacher",
     "HeterogeneousDistiller",
     "LabelSpace",
@@ -50,6 +54,10 @@ __all__ = [
     "TeacherReport",
     "TorchTeacher",
     "UnifiedEnsemble",
+    "export_booster",
+    "export_onnx",
+    "load_teacher",
+    "pack_teacher",
     "pairwise_agreement",
     "read_answers",
     "teacher_agreement",

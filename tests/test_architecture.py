@@ -14,9 +14,9 @@ import sklearn_uhc
 
 #: Files and folders of the package, from the innermost ring outwards.
 RINGS = [
-    ["label_space", "solvers", "answers", "losses", "utils"],
+    ["class_sets", "identification", "label_space", "solvers", "answers", "losses", "utils"],
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels"],
-    ["steps", "merger", "merged_classifier", "distiller", "ensemble", "report", "plots"],
+    ["steps", "merger", "merged_classifier", "distiller", "ensemble", "report", "plots", "export", "packages"],
     ["__init__"],
 ]
 #: Rings whose parts may import each other.
@@ -30,6 +30,7 @@ OPTIONAL = [
     "xgboost",
     "catboost",
     "onnxruntime",
+    "skl2onnx",
     "onnx",
     "httpx",
     "pyarrow",

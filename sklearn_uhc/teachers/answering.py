@@ -11,6 +11,7 @@ from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from sklearn_uhc.utils.response import SUM_TOLERANCE
+from sklearn_uhc.utils.versioned import Versioned
 
 Floats = NDArray[np.floating[Any]]
 
@@ -18,7 +19,7 @@ Floats = NDArray[np.floating[Any]]
 KINDS = ("proba", "log_proba", "logits")
 
 
-class AnsweringTeacher(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class AnsweringTeacher(Versioned, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """A classifier that was trained elsewhere: a subclass defines `classes_` and `predict_log_proba`."""
 
     @abstractmethod
