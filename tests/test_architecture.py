@@ -15,6 +15,7 @@ import sklearn_uhc
 #: Files and folders of the package, from the innermost ring outwards.
 RINGS = [
     [
+        "class_lists",
         "class_sets",
         "identification",
         "label_space",
