@@ -101,6 +101,8 @@ class TeacherCalibrator(AnswerTransformer):
     array([1., 1., 4.])
     """
 
+    uncalibrated_: dict[int, str]
+
     def __init__(
         self,
         class_lists: Sequence[Any] | None = None,
@@ -122,9 +124,14 @@ class TeacherCalibrator(AnswerTransformer):
 
     def learn(self, answers: Answers) -> None:
         """Learn the temperatures. See `AnswerTransformer.learn`."""
-        rows = some_rows(len(answers), self._most_rows(answers.space))
-        some = answers.take(rows)
-        self._learn(some.saying(to_numpy(some.log_p)))
+        some = answers.take(some_rows(len(answers), self._most_rows(answers.space)))
+        singles, whose = some.of_single_classes()
+        if singles is None:
+            self._take_over(answers, whose)
+            return
+        self._learn(singles.saying(to_numpy(singles.log_p)))
+        if len(whose) < answers.space.n_teachers:
+            self._take_over(answers, whose)
 
     def apply(self, answers: Answers) -> Any:
         """Return the log-probabilities at the temperatures learnt. See `AnswerTransformer.apply`."""
@@ -156,6 +163,20 @@ class TeacherCalibrator(AnswerTransformer):
         check_flag("abstain", self.abstain)
         if self.teacher_weight is not None:
             check_weights(self.teacher_weight)
+
+    def _take_over(self, answers: Answers, whose: NDArray[np.int_]) -> None:
+        """Leave teachers as they are whose columns mean sets; the others, `whose`, have been compared."""
+        N, given = answers.space.n_teachers, _relative(answers) * _unit(answers)
+        rests = {"temperatures_": np.ones(N), "standard_errors_": np.full(N, np.inf), "weights_": given}
+        rests["comparable_"] = np.zeros(N, dtype=bool)
+        for name, values in rests.items():
+            if len(whose):
+                values[whose] = getattr(self, name)
+            setattr(self, name, values)
+        learnt = {int(whose[i]): why for i, why in self.uncalibrated_.items()} if len(whose) else {}
+        sets = "fewer than two of its columns mean a single class"
+        others = {i: sets for i in range(N) if i not in whose}
+        self.uncalibrated_ = dict(sorted({**learnt, **others}.items()))
 
     def _most_rows(self, space: LabelSpace) -> int | None:
         """Return how many rows `fit` looks at."""

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["OTHER", "flat_labels", "holds_sets", "members_of", "name_of_entry", "normalize_sets", "same_entry"]
+__all__ = [
+    "OTHER",
+    "flat_labels",
+    "holds_sets",
+    "members_of",
+    "name_of_entry",
+    "normalize_sets",
+    "plain_entries",
+    "same_entry",
+]
 
 #: Members of a set that its name spells out.
 MOST_SPELLED = 6
@@ -84,6 +93,11 @@ def name_of_entry(entry: Any) -> str:
         return str(entry)
     more = [f"and {len(entry) - MOST_SPELLED} more"] if len(entry) > MOST_SPELLED + 1 else []
     return "|".join([*map(str, entry[:MOST_SPELLED] if more else entry), *more])
+
+
+def plain_entries(labels: NDArray[Any]) -> list[Any]:
+    """Return a class list for tables: labels as they are, sets and OTHER by their names."""
+    return [name_of_entry(label) if isinstance(label, tuple) or label is OTHER else label for label in labels.tolist()]
 
 
 def same_entry(a: Any, b: Any) -> bool:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from sklearn_uhc.class_sets import (
-    OTHER,
-    flat_labels,
-    holds_sets,
-    members_of,
-    name_of_entry,
-    normalize_sets,
-    same_entry,
+from sklearn_uhc.class_lists import (
+    check_class_list,
+    check_class_lists,
+    check_families,
+    check_is_list,
+    of_one_type,
+    shorten,
 )
+from sklearn_uhc.class_sets import OTHER, members_of, name_of_entry, same_entry
 from sklearn_uhc.identification import Identification
 
-__all__ = ["OTHER", "LabelSpace"]
+__all__ = ["OTHER", "LabelSpace", "check_class_list", "check_is_list", "shorten"]
 
-_FAMILIES = {"U": "strings", "T": "strings", "S": "bytes", "b": "booleans", "i": "numbers", "u": "numbers"}
+
+class Singles(NamedTuple):
+    """Columns of a teacher that mean one class."""
+
+    columns: NDArray[np.int_]  #: among all K columns
+    classes: NDArray[np.int_]  #: as indices in `classes`
 
 
 class LabelSpace:
@@ -104,14 +108,16 @@ class LabelSpace:
     ) -> None:
         self.is_named = isinstance(class_lists, Mapping)
         lists = list(class_lists.values()) if isinstance(class_lists, Mapping) else class_lists
-        self.class_lists, flat = _check_class_lists(lists)
+        self.class_lists, flat = check_class_lists(lists)
         n = len(flat)
         numbered = [f"teacher{i}" for i in range(n)]
         self.teacher_names = [str(name) for name in class_lists] if isinstance(class_lists, Mapping) else numbered
-        if universe is not None and any(OTHER in labels.tolist() for labels in self.class_lists if _has_sets(labels)):
+        if universe is not None and any(
+            OTHER in labels.tolist() for labels in self.class_lists if labels.dtype == object
+        ):
             flat = [*flat, check_class_list(n, universe)]
-            _check_families(flat)
-        comparable = _of_one_type(flat)
+            check_families(flat)
+        comparable = of_one_type(flat)
         self.classes: NDArray[Any] = np.unique(np.concatenate(comparable))
         named = [np.searchsorted(self.classes, labels) for labels in comparable[:n]]
         self._set_columns(named)
@@ -225,6 +231,12 @@ class LabelSpace:
         if self.has_sets:
             raise ValueError("Columns of this label space mean sets of classes: use members and offsets.")
         return [self.members[block] for block in self.blocks]
+
+    def singles(self, i: int) -> Singles:
+        """Return the columns of teacher i that mean one class, among the K columns, and which class it is."""
+        block = self.blocks[i]
+        columns = np.arange(block.start, block.stop)[self.set_sizes[block] == 1]
+        return Singles(columns, self.members[self.offsets[columns]])
 
     @cached_property
     def components(self) -> NDArray[np.int_]:
@@ -351,121 +363,6 @@ class LabelSpace:
     __hash__ = None  # type: ignore[assignment]  # equal by value, mutable arrays inside
 
 
-def _check_class_lists(
-    class_lists: Iterable[Sequence[Any] | NDArray[Any]],
-) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
-    """Return the class lists as arrays, and the labels of each; of one sort, or say which list is wrong."""
-    check_is_list(class_lists)
-    lists = [check_class_list(i, labels) for i, labels in enumerate(class_lists)]
-    if not lists:
-        raise ValueError("class_lists is empty: give one list of classes per teacher, for at least one teacher.")
-    flat = [_named(i, labels) for i, labels in enumerate(lists)]
-    _check_families(flat)
-    return lists, flat
-
-
-def _check_families(lists: list[NDArray[Any]]) -> None:
-    families = [_family(i, labels) for i, labels in enumerate(lists)]
-    for i, family in enumerate(families):
-        if family != families[0]:
-            raise TypeError(
-                f"Class labels of different types cannot be merged: class list 0 holds {families[0]} "
-                f"({shorten(lists[0])}), class list {i} holds {family} ({shorten(lists[i])}). "
-                "Rename the classes of one side with class_lists."
-            )
-
-
-def _named(i: int, labels: NDArray[Any]) -> NDArray[Any]:
-    """Return the labels of a checked list, those of sets one by one."""
-    return check_class_list(i, flat_labels(i, labels.tolist())) if _has_sets(labels) else labels
-
-
-def check_is_list(class_lists: Any) -> None:
-    """Refuse what has no order, or is no list of lists at all."""
-    if isinstance(class_lists, (str, bytes, set, frozenset, dict)) or not isinstance(class_lists, Iterable):
-        raise TypeError(f"class_lists must be a list with one list of classes per teacher, got {class_lists!r}.")
-    if isinstance(class_lists, Iterator):
-        raise TypeError(f"class_lists can be read only once, got {class_lists!r}: give list(class_lists).")
-
-
-def check_class_list(i: int, labels: Any) -> NDArray[Any]:
-    """Turn one class list into a 1-D array of one sort of label, or say what is wrong with it.
-
-    With sets, an array of labels, tuples and OTHER.
-    """
-    if isinstance(labels, (str, bytes, set, frozenset, dict)) or not isinstance(labels, Iterable):
-        raise TypeError(f"Class list {i} must be an ordered list of classes, one per output column, got {labels!r}.")
-    values = list(labels)
-    if holds_sets(values):
-        return normalize_sets(values, check_class_list(i, flat_labels(i, values)))
-    # Only strings become a string array: np.asarray would also turn ["a", 1] into one.
-    uniform = all(isinstance(value, str) for value in values) or not any(isinstance(v, str) for v in values)
-    array = np.asarray(labels if hasattr(labels, "dtype") else values, dtype=None if uniform else object)
-    if values and array.dtype.kind in "fO" and not hasattr(labels, "dtype") and _are_numbers(values):
-        array = np.asarray(values, dtype=_exact_type(values))
-    if array.ndim != 1:
-        raise ValueError(f"Class list {i} must be one-dimensional, got an array of shape {array.shape}.")
-    if len(array) == 0:
-        raise ValueError(f"Class list {i} is empty: every teacher must know at least one class.")
-    if _family(i, array) == "strings" and array.dtype.kind == "O":
-        array = array.astype(str)
-    unique, counts = np.unique(array, return_counts=True)
-    if len(unique) < len(array):
-        raise ValueError(
-            f"Class list {i} repeats {shorten(unique[counts > 1])}: each class must stand once, alone or in a set. "
-            "If two output columns mean the same class, add their probabilities up in the teacher first."
-        )
-    return array
-
-
-def _of_one_type(lists: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return the lists in a type in which equal labels are equal, and different ones differ."""
-    kinds = {labels.dtype.kind for labels in lists}
-    if not kinds <= set("iuf") or np.result_type(*lists).kind != "f" or kinds == {"f"}:
-        return lists
-    exact = _exact_type([label for labels in lists for label in labels.tolist()])
-    return [labels.astype(exact) for labels in lists]
-
-
-def _are_numbers(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, (Integral, float, np.floating)) for value in values)
-
-
-def _exact_type(values: Sequence[Any]) -> Any:
-    """Return a type that holds numbers as they are: numpy rounds int64 beside uint64, and both beside fractions."""
-    whole = [int(value) for value in values if isinstance(value, Integral)]
-    if len(whole) < len(values):
-        rounded = [value for value in whole if abs(value) >= 2**64 or float(value) != value]
-        if rounded:
-            raise ValueError(
-                f"The classes {shorten(rounded)} are too large to stand beside classes with a decimal point, which "
-                "numpy holds to 53 bits. Rename the classes of one side with class_lists."
-            )
-        return np.float64
-    for kind in (np.int64, np.uint64):
-        if np.iinfo(kind).min <= min(whole) and max(whole) <= np.iinfo(kind).max:
-            return kind
-    raise ValueError(
-        f"No integer type of numpy holds all classes from {min(whole)} to {max(whole)}. Rename the classes of one "
-        "side with class_lists."
-    )
-
-
-def _family(i: int, labels: NDArray[Any]) -> str:
-    """Name the sort of labels in an array; mixed or unordered ones are an error."""
-    kind = labels.dtype.kind
-    if kind == "f" and np.isfinite(labels).all():
-        return "numbers"
-    if kind == "O" and all(isinstance(label, str) for label in labels):
-        return "strings"
-    if kind not in _FAMILIES:
-        raise TypeError(
-            f"Class list {i} must hold strings only or numbers only, got {shorten(labels)}. "
-            "Give such classes one sort of name with class_lists."
-        )
-    return _FAMILIES[kind]
-
-
 def look_alikes(space: LabelSpace) -> list[dict[str, int]]:
     """Return groups of names that differ in case, blanks or underscores only, each with the first teacher that has it.
 
@@ -499,19 +396,8 @@ def spelled(label: Any) -> str:
     return repr(label) if isinstance(label, str) and label != " ".join(label.split()) else str(label)
 
 
-def shorten(labels: Iterable[Any], most: int = 8) -> list[Any]:
-    """Return the first few labels as plain Python values, for messages."""
-    values = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    return values if len(values) <= most else [*values[:most], "..."]
-
-
 def _braces(labels: Iterable[Any]) -> str:
     return "{" + ", ".join(map(spelled, shorten(labels))) + "}"
-
-
-def _has_sets(labels: NDArray[Any]) -> bool:
-    """Say whether a checked class list holds tuples or OTHER."""
-    return labels.dtype == object
 
 
 def _length(block: slice) -> int:

@@ -81,7 +81,7 @@ def agreement_with(answers: Answers, proba: Any, sample_weight: NDArray[Any] | N
         )
     silent = np.isnan(Z)
     P = np.exp(blocks.log_softmax(np.where(silent, 0.0, Z)))
-    log_q = blocks.log_softmax(np.log(np.maximum(Q, MIN_PROBABILITY))[:, blocks.class_of])
+    log_q = blocks.log_softmax(blocks.column_logits(np.log(np.maximum(Q, MIN_PROBABILITY))))
     per_sample = np.where(silent, 0.0, P * log_q).sum(axis=1)
     speaking = answers.speaking.sum(axis=1)
     weights = np.ones(len(Q)) if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float))
@@ -92,6 +92,8 @@ def pairwise_agreement(
     log_p: Any, class_lists: Sequence[Any], *, sample_weight: NDArray[Any] | None = None
 ) -> np.ma.MaskedArray[Any, Any]:
     """Share of rows for which two teachers choose the same of the classes that both know.
+
+    Columns that mean several classes are left out.
 
     A row counts by how much both expect it to be one of those classes: the product of the probabilities that they
     give to them. Rows of classes that one of the two has never seen hardly count therefore; rows that one of the two
@@ -129,11 +131,12 @@ def agreement_of_pairs(answers: Answers, sample_weight: NDArray[Any] | None = No
     # A teacher that gave NaN has not answered: it is sure of nothing, and the row does not count for its pairs.
     P = np.exp(space.matrices.log_softmax(np.nan_to_num(Z, nan=0.0))) * ~np.isnan(Z)
     agreement = np.ma.masked_all((space.n_teachers, space.n_teachers))
+    single = [space.singles(i) for i in range(space.n_teachers)]
     for i in range(space.n_teachers):
         agreement[i, i] = 1.0
         for j in range(i):
-            _, a, b = np.intersect1d(space.columns[i], space.columns[j], return_indices=True)
-            Pi, Pj = P[:, space.blocks[i]][:, a], P[:, space.blocks[j]][:, b]
+            _, a, b = np.intersect1d(single[i].classes, single[j].classes, return_indices=True)
+            Pi, Pj = P[:, single[i].columns[a]], P[:, single[j].columns[b]]
             counts = weights * Pi.sum(axis=1) * Pj.sum(axis=1)
             if len(a) > 1 and counts.sum() > 0:
                 same = Pi.argmax(axis=1) == Pj.argmax(axis=1)

@@ -102,6 +102,29 @@ class Answers:
         """Return the same answers with other weights of the teachers; None: all alike."""
         return replace(self, trust=None if trust is None else np.asarray(trust, dtype=float))
 
+    def of_single_classes(self) -> tuple[Answers | None, NDArray[np.int_]]:
+        """Return the answers in columns that mean one class, and whose they are; None if nobody has two of them.
+
+        A teacher's odds among such classes are those of the merge; sets need to be split first.
+        """
+        space = self.space
+        if not space.has_sets:
+            return self, np.arange(space.n_teachers)
+        single = np.where(space.set_sizes == 1, space.teacher_of, -1)
+        whose = np.flatnonzero(np.bincount(single[single >= 0], minlength=space.n_teachers) > 1)
+        if not len(whose):
+            return None, whose
+        columns = np.flatnonzero(np.isin(single, whose))
+        named = zip(single[columns].tolist(), space.members[space.offsets[columns]].tolist(), strict=True)
+        lists: dict[int, list[Any]] = {i: [] for i in whose.tolist()}
+        for i, member in named:
+            lists[i].append(space.classes[member])
+        silent = None if self.silent is None else self.silent[:, whose]
+        trust = None if self.trust is None else self.trust[whose]
+        xp = array_namespace(self.log_p)
+        log_p = xp.take(self.log_p, xp.asarray(columns, device=device(self.log_p)), axis=1)
+        return Answers(log_p, LabelSpace([np.asarray(labels) for labels in lists.values()]), silent, trust), whose
+
     def patterns(self) -> Iterator[Pattern]:
         """Group rows by their silent teachers; rows without any answer are in no group."""
         silent = ~self.speaking

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.calibration import TeacherCalibrator
+from sklearn_uhc.class_sets import plain_entries
 from sklearn_uhc.label_space import LabelSpace, look_alikes
 from sklearn_uhc.metrics import agreement_of_pairs
 from sklearn_uhc.plots import ClassOverlapDisplay, SoftLabelDisplay, TeacherAgreementDisplay
@@ -276,7 +277,7 @@ def _teachers(
                 "teacher": i,
                 "name": names[i],
                 "n_classes": len(labels),
-                "classes": labels.tolist(),
+                "classes": plain_entries(labels),
                 "coverage": float(1 - silent[:, i].mean()),
                 "confidence": float(confidence.mean()) if len(confidence) else None,
                 "temperature": float(calibrator.temperatures_[i]),
@@ -344,12 +345,12 @@ def _hardest_rows(
 def _against(answer: Floats, q: Floats, apart: Floats, space: LabelSpace) -> list[dict[str, Any]]:
     """Say what the teachers that contradict the merge most say, and the merge among their classes."""
     worst = np.argsort(-np.nan_to_num(apart), kind="stable")[:MOST_AGAINST]
-    out = []
+    in_columns, out = space.membership() @ q, []
     for i in worst[np.nan_to_num(apart[worst]) > ROUNDING]:
-        p, merged = np.exp(answer[space.blocks[i]]), q[space.columns[i]]
+        p, merged = np.exp(answer[space.blocks[i]]), in_columns[space.blocks[i]]
         # Where all of a teacher's classes are next to impossible, the merge may say 0 to each of them.
         merged = merged / merged.sum() if merged.sum() > 0 else np.full(len(p), 1 / len(p))
-        labels = space.class_lists[i].tolist()
+        labels = plain_entries(space.class_lists[i])
         out.append(
             {
                 "teacher": int(i),

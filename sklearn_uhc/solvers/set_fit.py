@@ -72,11 +72,11 @@ class SetFit:
         return level(self.first, self.blocks, self.T)
 
     def at(self, U: Array) -> Point:
-        """Objective, gradient and its largest entry; keeps phi."""
+        """Objective, gradient and its largest entry; keeps the derivative by phi."""
         xp, at = array_namespace(U), self.blocks.columns(U, self.T)
         value, G = self.objective.slope(at.phi, self.X, self.w, self.blocks)
         gradient = self._settle(self.blocks.pull(G, at), U, at)
-        return Point(U, at.phi, value, gradient, xp.max(xp.abs(gradient), axis=1) / self.size)
+        return Point(U, G, value, gradient, xp.max(xp.abs(gradient), axis=1) / self.size)
 
     def _may_vanish(self) -> Array:
         """(L,), classes for which q = 0 may be best: u then goes to -inf, and the objective falls exponentially."""
@@ -123,7 +123,7 @@ class SetFit:
         xp, blocks = array_namespace(point.x), self.blocks
         at, near = blocks.columns(point.x, self.T), (point.residual < self.objective.near)[:, None]
         bend = self.objective.bend(at.phi, self.X, self.w, blocks, near)
-        sets = self.T * (self.objective.slope(at.phi, self.X, self.w, blocks)[1] @ blocks.to_set)
+        sets = self.T * (point.u @ blocks.to_set)
         sets = xp.where(near, sets, xp.clip(sets, 0.0, None))
         scale = blocks.pull(bend.size, at)
         scale = xp.maximum(scale, 1e-13 * xp.max(scale, axis=1, keepdims=True))

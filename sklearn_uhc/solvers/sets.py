@@ -95,8 +95,8 @@ class SetBlocks(Blocks):
 
     @property
     def batch_rows(self) -> int:
-        """How many samples are best solved together: a system has L unknowns."""
-        return max(4, min(512, 2**21 // self.M.shape[1] ** 2))
+        """How many samples are best solved together: few, as a system of L unknowns is kept for each."""
+        return max(4, min(192, 2**21 // self.M.shape[1] ** 2))
 
     def columns(self, U: Array, T: float) -> Columns:
         """Return what u (n, L) says about the columns; phi up to a shift per sample."""

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sklearn_uhc.class_sets import name_of_entry
+
 #: More teachers than this are counted, not drawn.
 MOST_TEACHERS = 8
 #: Classes that a teacher's box names before it is opened.
@@ -67,7 +69,7 @@ def _title(name: str, labels: Any) -> str:
     """Name a teacher and the first of its classes."""
     if labels is None:
         return name
-    words = [str(label) for label in labels]
+    words = [name_of_entry(label) for label in labels]
     more = f" and {len(words) - MOST_CLASSES} more" if len(words) > MOST_CLASSES else ""
     return f"{name}: " + ", ".join(words[:MOST_CLASSES]) + more
 
@@ -75,4 +77,4 @@ def _title(name: str, labels: Any) -> str:
 def _details(labels: Any) -> str:
     if labels is None:
         return "classes unknown: name them with class_lists"
-    return f"{len(labels)} classes\n" + "\n".join(str(label) for label in labels)
+    return f"{len(labels)} classes\n" + "\n".join(name_of_entry(label) for label in labels)
