@@ -1,0 +1,111 @@
+"""Columns that mean sets, from teachers to student, report and plots."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from sklearn_uhc import (
+    OTHER,
+    ClassOverlapDisplay,
+    HeterogeneousDistiller,
+    LabelSpace,
+    TeacherAgreementDisplay,
+    TeacherCalibrator,
+    TeacherMerger,
+    UnifiedEnsemble,
+    pairwise_agreement,
+    teacher_agreement,
+    teacher_report,
+)
+from tests.helpers import METHOD_NAMES, random_outputs
+
+LISTS = [[0, 1, 2, 3], [2, 3, 4, 5], [0, 5, 1, 4]]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Three teachers of single digits, one of even or odd, and one that knows 0, 1 and "other"."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[y < 6] / 16, y[y < 6]
+    rng = np.random.default_rng(0)
+    rows = [rng.choice(np.flatnonzero(np.isin(y[:600], known)), 150, replace=False) for known in LISTS]
+    models = [RandomForestClassifier(20, random_state=0), LogisticRegression(max_iter=300), KNeighborsClassifier()]
+    teachers = [model.fit(X[own], y[own]) for model, own in zip(models, rows, strict=True)]
+    lists = [model.classes_ for model in teachers]
+    teachers.append(LogisticRegression(max_iter=300).fit(X[:200], y[:200] % 2))
+    lists.append([(0, 2, 4), (1, 3, 5)])
+    teachers.append(LogisticRegression(max_iter=300).fit(X[:200], np.minimum(y[:200], 2)))
+    lists.append([0, 1, OTHER])
+    names = ["forest", "logistic", "neighbours", "parity", "zero or one"]
+    return dict(zip(names, teachers, strict=True)), dict(zip(names, lists, strict=True)), X[600:], y[600:]
+
+
+@pytest.mark.parametrize("method", METHOD_NAMES)
+def test_every_method_merges_coarse_teachers(digits, method):
+    teachers, lists, X, y = digits
+    ensemble = UnifiedEnsemble(teachers, method=method, class_lists=lists).fit(X[:300])
+    assert ensemble.classes_.tolist() == [0, 1, 2, 3, 4, 5]
+    assert ensemble.score(X[300:], y[300:]) > 0.8
+    assert ensemble.score(X[300:]) < 0
+    assert ensemble.predict_proba(X[300:]).sum(axis=1) == pytest.approx(1)
+
+
+def test_coarse_teachers_help_a_student(digits):
+    teachers, lists, X, y = digits
+    fine = list(teachers)[:3]
+    alone = HeterogeneousDistiller({name: teachers[name] for name in fine}, KNeighborsClassifier()).fit(X[:300])
+    both = HeterogeneousDistiller(teachers, KNeighborsClassifier(), class_lists=lists).fit(X[:300])
+    assert both.score(X[300:], y[300:]) >= alone.score(X[300:], y[300:])
+
+
+def test_calibration_compares_single_classes_and_leaves_sets_alone(digits):
+    teachers, lists, X, _ = digits
+    merger = TeacherMerger(teachers, class_lists=lists).fit(X)
+    calibrator = merger.calibrator_
+    assert calibrator.temperatures_.shape == calibrator.weights_.shape == calibrator.standard_errors_.shape == (5,)
+    assert calibrator.temperatures_[3] == 1
+    assert "mean a single class" in calibrator.uncalibrated_[3]
+    fine = {name: teachers[name] for name in list(teachers)[:3]}
+    alone = TeacherMerger(fine).fit(X).calibrator_
+    assert np.isfinite(alone.standard_errors_).all()
+    only_sets = TeacherCalibrator([[(0, 1), (2, 3)], [(0, 2), (1, 3)]]).fit(np.log(np.full((20, 4), 0.5)))
+    assert only_sets.temperatures_.tolist() == [1, 1]
+    assert set(only_sets.uncalibrated_) == {0, 1}
+
+
+def test_agreement_sums_over_sets():
+    lists, q = [["a", "b", "c"], [("a", "b"), "c"]], np.array([[0.2, 0.3, 0.5]])
+    log_p = np.log([[0.2, 0.3, 0.5, 0.5, 0.5]])
+    best = teacher_agreement(log_p, q, lists)
+    assert best == pytest.approx(0.5 * (q @ np.log(q.T)).item() + 0.5 * np.log(0.5))
+    assert teacher_agreement(log_p, [[0.4, 0.3, 0.3]], lists) < best
+    assert pairwise_agreement(log_p, lists).mask[0, 1]  # they share one single class only
+
+
+def test_report_and_plots_show_sets(digits, tmp_path):
+    teachers, lists, X, _ = digits
+    report = teacher_report(teachers, X[:200], class_lists=lists)
+    assert report["teachers"][3]["classes"] == ["0|2|4", "1|3|5"]
+    assert report["teachers"][4]["classes"] == [0, 1, "OTHER"]
+    assert "columns mean sets of classes" in report["space"]["summary"]
+    assert "0|2|4" in report.to_html()
+    pytest.importorskip("matplotlib")
+    merger = TeacherMerger(teachers, class_lists=lists).fit(X[:200])
+    assert ClassOverlapDisplay.from_estimator(merger).teacher_names == list(teachers)
+    assert TeacherAgreementDisplay.from_estimator(merger, X[:200]).agreement.mask[3, 0]
+    assert "parity: 0|2|4, 1|3|5" in merger._repr_html_()
+
+
+def test_silent_teachers_with_sets(digits):
+    teachers, lists, X, _ = digits
+    space = LabelSpace(lists)
+    log_p = random_outputs(np.random.default_rng(0), [range(len(labels)) for labels in space.class_lists], 60)
+    for i in range(5):
+        log_p[10 * i : 10 * i + 10, space.blocks[i]] = np.nan
+    merger = TeacherMerger(None, class_lists=lists, abstain=True)
+    Q = merger.fit_transform(None, log_p=log_p)
+    assert np.isfinite(Q).all()
+    assert Q.sum(axis=1) == pytest.approx(1)
