@@ -1,10 +1,14 @@
 """Merge fitted classifiers that know different classes into one classifier, with unlabelled data only."""
 
+from sklearn_uhc.answers import Answers, AnswerTransformer
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
+from sklearn_uhc.export import ExportReport, export_booster, export_onnx
 from sklearn_uhc.label_space import OTHER, LabelSpace
+from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
+from sklearn_uhc.packages import load_teacher, pack_teacher
 from sklearn_uhc.plots import (
     ClassOverlapDisplay,
     DistillationCurveDisplay,
@@ -16,32 +20,46 @@ from sklearn_uhc.soft_labels import (
     CrossEntropyUnifier,
     LogitFactorization,
     ProbabilityFactorization,
+    SoftLabelMethod,
     StandardDistillation,
 )
 from sklearn_uhc.students import SoftLabelClassifier
-from sklearn_uhc.teachers import TeacherOutputs, TorchTeacher
+from sklearn_uhc.teachers import FunctionTeacher, OnnxTeacher, RemoteTeacher, TeacherOutputs, TorchTeacher, read_answers
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "OTHER",
+    "AnswerTransformer",
+    "Answers",
     "ClassOverlapDisplay",
     "CrossEntropyUnifier",
     "DistillationCurveDisplay",
+    "ExportReport",
+    "FunctionTeacher",
     "HeterogeneousDistiller",
     "LabelSpace",
     "LogitFactorization",
+    "OnnxTeacher",
     "ProbabilityFactorization",
+    "RemoteTeacher",
     "SoftLabelClassifier",
     "SoftLabelDisplay",
+    "SoftLabelMethod",
     "StandardDistillation",
     "TeacherAgreementDisplay",
     "TeacherCalibrator",
+    "TeacherMerger",
     "TeacherOutputs",
     "TeacherReport",
     "TorchTeacher",
     "UnifiedEnsemble",
+    "export_booster",
+    "export_onnx",
+    "load_teacher",
+    "pack_teacher",
     "pairwise_agreement",
+    "read_answers",
     "teacher_agreement",
     "teacher_agreement_scorer",
     "teacher_report",

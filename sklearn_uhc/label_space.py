@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +34,7 @@ class LabelSpace:
 
     Parameters
     ----------
-    class_lists : sequence of N sequences
+    class_lists : sequence of N sequences, or dict of them by teachers' names
         For each teacher what its output columns mean, in their order: a label, a tuple
         of labels ("one of these") or `OTHER` ("none of my other classes", that is, all
         classes of the union that the list does not name). Labels are strings or numbers,
@@ -45,6 +45,8 @@ class LabelSpace:
 
     Attributes
     ----------
+    teacher_names : list of N str
+        Names of the teachers; "teacher0", "teacher1", ... if they were given none.
     classes : ndarray of shape (L,)
         The union of all labels, alone or in a set, sorted.
     class_lists : list of N ndarrays
@@ -93,15 +95,18 @@ class LabelSpace:
 
     def __init__(
         self,
-        class_lists: Iterable[Sequence[Any] | NDArray[Any]],
+        class_lists: Iterable[Sequence[Any] | NDArray[Any]] | Mapping[str, Sequence[Any] | NDArray[Any]],
         *,
         universe: Sequence[Any] | NDArray[Any] | None = None,
     ) -> None:
-        self.class_lists, flat = check_class_lists(class_lists)
+        self.is_named = isinstance(class_lists, Mapping)
+        lists = list(class_lists.values()) if isinstance(class_lists, Mapping) else class_lists
+        self.class_lists, flat = check_class_lists(lists)
         n = len(flat)
-        if universe is not None and any(
-            OTHER in labels.tolist() for labels in self.class_lists if labels.dtype == object
-        ):
+        numbered = [f"teacher{i}" for i in range(n)]
+        self.teacher_names = [str(name) for name in class_lists] if isinstance(class_lists, Mapping) else numbered
+        with_sets = [labels.tolist() for labels in self.class_lists if labels.dtype == object]
+        if universe is not None and any(OTHER in labels for labels in with_sets):
             flat = [*flat, check_class_list(n, universe)]
             check_families(flat)
         comparable = of_one_type(flat)
@@ -179,14 +184,28 @@ class LabelSpace:
 
     @property
     def output_names(self) -> NDArray[Any]:
-        """Names of the K output columns, `teacher<i>__<class>`."""
+        """Names of the K output columns, `<teacher>__<class>`."""
         names = zip(self.teacher_of.tolist(), self.column_names, strict=True)
-        return np.asarray([f"teacher{i}__{name}" for i, name in names], dtype=object)
+        return np.asarray([f"{self.teacher_names[i]}__{name}" for i, name in names], dtype=object)
 
     @property
     def column_names(self) -> list[str]:
         """What the K columns mean: a class, the classes of a set with bars between them, or OTHER."""
         return [name_of_entry(label) for labels in self.class_lists for label in labels]
+
+    def called(self, i: int) -> str:
+        """Return how messages call teacher i: by its name if it has one, else by its number."""
+        return f"teacher {self.teacher_names[i]!r}" if self.is_named else f"teacher {i}"
+
+    @cached_property
+    def matrices(self) -> Any:
+        """The same as arrays that solvers multiply with, a `solvers.blocks.Blocks`; made once."""
+        from sklearn_uhc.solvers.blocks import Blocks
+
+        return Blocks.from_label_space(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "matrices"}  # they can be made again
 
     @property
     def teacher_of(self) -> NDArray[np.int_]:

@@ -14,17 +14,9 @@ import sklearn_uhc
 
 #: Files and folders of the package, from the innermost ring outwards.
 RINGS = [
-    [
-        "class_lists",
-        "class_sets",
-        "identification",
-        "label_space",
-        "solvers",
-        "answers",
-        "utils",
-    ],
-    ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "losses"],
-    ["merging", "distiller", "ensemble", "report", "plots"],
+    ["class_lists", "class_sets", "identification", "label_space", "solvers", "answers", "losses", "utils"],
+    ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels"],
+    ["steps", "merger", "merged_classifier", "distiller", "ensemble", "report", "plots", "export", "packages"],
     ["__init__"],
 ]
 #: Rings whose parts may import each other.
@@ -38,6 +30,10 @@ OPTIONAL = [
     "xgboost",
     "catboost",
     "onnxruntime",
+    "skl2onnx",
+    "onnx",
+    "httpx",
+    "pyarrow",
     "dask",
     "matplotlib",
     "pandas",

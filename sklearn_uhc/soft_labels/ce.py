@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
+from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, losses
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.ce import solve_ce
 from sklearn_uhc.solvers.set_fit import solve_set_ce
@@ -51,7 +51,9 @@ class CrossEntropyUnifier(SoftLabelMethod):
     max_residual_ : float
         Largest entry of that gradient over the samples given to `fit`: the optimality certificate.
     n_not_converged_ : int
-        Samples given to `fit` that stopped at `max_iter`.
+        Samples given to `fit` that stopped at `max_iter`, away from the optimum as far as can be told.
+    n_ill_conditioned_ : int
+        Always 0: the answer is determined to 1e-8, however weakly teachers are linked.
 
     Examples
     --------
@@ -85,12 +87,15 @@ class CrossEntropyUnifier(SoftLabelMethod):
         self.abstain = abstain
         self.verbose = verbose
 
-    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
-        tol, w = self._tolerance(self.tol, Z), self._weights(Z)
+    def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
+        """Minimise J. See `SoftLabelMethod.merge`."""
+        tol, most = self._tolerance(self.tol, Z), int(self.max_iter)
         if isinstance(blocks, SetBlocks):
-            T, most = self.temperature, int(self.max_iter)
-            solved = solve_set_ce(Z, blocks, temperature=T, tol=tol, max_iter=most, weight=w)
+            solved = solve_set_ce(Z, blocks, temperature=self.temperature, tol=tol, max_iter=most, weight=weight)
             return Merged.of(softmax(solved.u), solved)
-        P = self._tempered(Z, blocks)
-        solved = solve_ce(P, blocks, tol=tol, max_iter=int(self.max_iter), weight=w)
+        solved = solve_ce(self._tempered(Z, blocks), blocks, tol=tol, max_iter=most, weight=weight)
         return Merged.of(solved.u, solved)
+
+    def make_loss(self, class_lists: Any) -> Any:
+        """Return CE-BP. See `SoftLabelMethod.make_loss`."""
+        return losses().CrossEntropyUnifierLoss(class_lists, temperature=self.temperature)

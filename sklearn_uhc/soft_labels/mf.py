@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from array_api_compat import array_namespace
 
-from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
+from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, losses, root_of
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
@@ -55,7 +56,10 @@ class ProbabilityFactorization(SoftLabelMethod):
     max_residual_ : float
         Largest relative gradient over the samples given to `fit`: the optimality certificate.
     n_not_converged_ : int
-        Samples given to `fit` that stopped at `max_iter`.
+        Samples given to `fit` that stopped at `max_iter`, away from a local optimum as far as can be told.
+    n_ill_conditioned_ : int
+        Samples given to `fit` whose optimum is so flat (smallest eigenvalue of the Hessian, each variable in its own
+        scale, below 1e-6) that rounding, and so the batch and the library, may change the answer by more than 1e-8.
 
     Examples
     --------
@@ -87,19 +91,25 @@ class ProbabilityFactorization(SoftLabelMethod):
         self.abstain = abstain
         self.verbose = verbose
 
-    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
+    def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
+        """Factorise the probabilities. See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
         if isinstance(blocks, SetBlocks):
-            w, T, most = self._weights(Z), self.temperature, int(self.max_iter)
-            solved = solve_set_mf_p(Z, blocks, temperature=T, tol=tol, max_iter=most, weight=w)
+            T, most = self.temperature, int(self.max_iter)
+            solved = solve_set_mf_p(Z, blocks, temperature=T, tol=tol, max_iter=most, weight=weight)
             return Merged.of(softmax(solved.u), solved)
         # The weighted problem is the plain one for rows multiplied by sqrt(weight): v takes the factor, u does not.
-        P, root = self._tempered(Z, blocks), self._root_weights(Z)
+        P, root = self._tempered(Z, blocks), root_of(weight, blocks)
         solved = solve_mf_p(P * blocks.by_teacher(root), blocks, tol=tol, max_iter=int(self.max_iter))
         return Merged.of(blocks.level_components(solved.u), solved)
 
-    def _floats_per_row(self) -> int:
-        return super()._floats_per_row() + 3 * self._blocks.M.size  # teachers by classes, for the Hessian
+    def floats_per_row(self, blocks: Blocks) -> int:
+        """Add the Hessian's arrays of teachers by classes. See `SoftLabelMethod.floats_per_row`."""
+        return super().floats_per_row(blocks) + 3 * math.prod(blocks.M.shape)
+
+    def make_loss(self, class_lists: Any) -> Any:
+        """Return MF-P-BP. See `SoftLabelMethod.make_loss`."""
+        return losses().ProbabilityFactorizationLoss(class_lists, temperature=self.temperature)
 
 
 class LogitFactorization(SoftLabelMethod):
@@ -150,7 +160,10 @@ class LogitFactorization(SoftLabelMethod):
         Over the samples given to `fit`, the largest entry of the normal equations' error (MF-LF) or of the relative
         projected gradient (MF-LU): the optimality certificate.
     n_not_converged_ : int
-        Samples given to `fit` that stopped at `max_iter`.
+        Samples given to `fit` that stopped at `max_iter`, away from a local optimum as far as can be told.
+    n_ill_conditioned_ : int
+        Samples given to `fit` whose optimum is so flat (smallest eigenvalue of the Hessian, each variable in its own
+        scale, below 1e-6) that rounding, and so the batch and the library, may change the answer by more than 1e-8.
 
     Examples
     --------
@@ -188,16 +201,18 @@ class LogitFactorization(SoftLabelMethod):
         self.abstain = abstain
         self.verbose = verbose
 
-    def _check_params(self) -> None:
-        super()._check_params()
+    def check_params(self) -> None:
+        """Raise if a parameter is wrong, before anything is computed."""
+        super().check_params()
         for name, allowed in (("scale", ("fixed", "free")), ("gauge", ("mean", "paper"))):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
 
-    def _problem(self, blocks: Blocks) -> Callable[[Array], Merged]:
+    def solver(self, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:
+        """Prepare the normal equations of MF-LF, which all rows share. See `SoftLabelMethod.solver`."""
         if self.scale == "free" or isinstance(blocks, SetBlocks):
-            return super()._problem(blocks)
-        equations = LogitAverage.of(blocks, self._weights(blocks.M))
+            return super().solver(blocks, weight)
+        equations = LogitAverage.of(blocks, weight)
 
         def merge(X: Array) -> Merged:
             U, residual = equations.solve(blocks.shift(X))  # it is linear: the temperature can wait
@@ -205,27 +220,35 @@ class LogitFactorization(SoftLabelMethod):
 
         return merge
 
-    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
+    def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
+        """Factorise the logits with free scales (MF-LU). See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
         if isinstance(blocks, SetBlocks):
-            return self._merge_sets(Z, blocks, tol)
-        root = self._root_weights(Z)  # see ProbabilityFactorization
+            return self._merge_sets(Z, blocks, weight, tol)
+        root = root_of(weight, blocks)  # see ProbabilityFactorization
         scaled = blocks.by_teacher(root) * Z / self.temperature
         solved = solve_mf_lu(scaled, blocks, lam=self.lam, tol=tol, max_iter=int(self.max_iter))
         xp = array_namespace(Z)
         scale = xp.mean(solved.v / root, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 
-    def _merge_sets(self, Z: Array, blocks: SetBlocks, tol: float) -> Merged:
+    def _merge_sets(self, Z: Array, blocks: SetBlocks, weight: Array | None, tol: float) -> Merged:
         """Merge rows where columns mean sets: both need iterations then."""
-        w, T, most = self._weights(Z), self.temperature, int(self.max_iter)
+        T, most = self.temperature, int(self.max_iter)
         if self.scale == "fixed":
-            solved = solve_set_mf_lf(Z, blocks, weight=w, tol=tol, max_iter=most)
+            solved = solve_set_mf_lf(Z, blocks, weight=weight, tol=tol, max_iter=most)
             return Merged.of(softmax(solved.u / T), solved)
-        solved = solve_set_mf_lu(Z, blocks, temperature=T, lam=self.lam, weight=w, tol=tol, max_iter=most)
+        solved = solve_set_mf_lu(Z, blocks, temperature=T, lam=self.lam, weight=weight, tol=tol, max_iter=most)
         scale = array_namespace(Z).mean(solved.v, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 
-    def _floats_per_row(self) -> int:
-        cubes = 5 * self._blocks.M.size if self.scale == "free" else 0  # teachers by classes, for the Hessian
-        return super()._floats_per_row() + cubes
+    def floats_per_row(self, blocks: Blocks) -> int:
+        """Add the Hessian's arrays of teachers by classes, for MF-LU. See `SoftLabelMethod.floats_per_row`."""
+        cubes = 5 * math.prod(blocks.M.shape) if self.scale == "free" else 0
+        return super().floats_per_row(blocks) + cubes
+
+    def make_loss(self, class_lists: Any) -> Any:
+        """Return MF-LF-BP or MF-LU-BP. See `SoftLabelMethod.make_loss`."""
+        return losses().LogitFactorizationLoss(
+            class_lists, temperature=self.temperature, scale=self.scale, lam=self.lam
+        )

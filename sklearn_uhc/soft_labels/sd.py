@@ -49,8 +49,8 @@ class StandardDistillation(SoftLabelMethod):
         1; with sets, Newton steps of the slowest sample given to `fit`.
     max_residual_ : float
         0; with sets, the largest entry of the gradient by the logits of q over the samples given to `fit`.
-    n_not_converged_ : int
-        0; with sets, samples given to `fit` that were not solved.
+    n_not_converged_, n_ill_conditioned_ : int
+        0; with sets, samples given to `fit` that were not solved, and 0.
 
     Examples
     --------
@@ -78,29 +78,31 @@ class StandardDistillation(SoftLabelMethod):
         self.abstain = abstain
         self.verbose = verbose
 
-    def _problem(self, blocks: Blocks) -> Callable[[Array], Merged]:
+    def solver(self, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:
+        """Complete the lists of all teachers where columns mean sets. See `SoftLabelMethod.solver`."""
         if not isinstance(blocks, SetBlocks):
-            return super()._problem(blocks)
-        space, columns = self.label_space_.complete()
+            return super().solver(blocks, weight)
+        space, columns = blocks.space.complete()
         xp, whole = array_namespace(blocks.M), SetBlocks.from_label_space(space).like(blocks.M)
         taken = xp.asarray(columns, device=device(blocks.M))
 
         def merge(X: Array) -> Merged:
             P = self._tempered(blocks.shift(X), blocks)
             P = xp.take(xp.concat([P, xp.zeros_like(P[:, :1])], axis=1), taken, axis=1)
-            solved = solve_set_sd(P, whole, temperature=self.temperature, weight=self._weights(P))
+            solved = solve_set_sd(P, whole, temperature=self.temperature, weight=weight)
             return Merged.of(softmax(solved.u), solved)
 
         return merge
 
-    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
-        P, w = self._tempered(Z, blocks), self._weights(Z)
-        P = P if w is None else P * blocks.by_teacher(w[None, :])
+    def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
+        """Average the teachers. See `SoftLabelMethod.merge`."""
+        P = self._tempered(Z, blocks)
+        P = P if weight is None else P * blocks.by_teacher(weight[None, :])
         return Merged(P @ blocks.to_class / len(blocks.M))
 
-    def _spread(self, Q: Array, blocks: Blocks, classes: Array) -> Array:
+    def _spread(self, Q: Array, blocks: Blocks, classes: Array, n_classes: int) -> Array:
         """Leave classes that nobody answers for at 0, as SD does with all that a teacher does not know."""
         xp = array_namespace(Q)
-        out = xp.zeros((Q.shape[0], len(self.classes_)), dtype=Q.dtype, device=device(Q))
+        out = xp.zeros((Q.shape[0], n_classes), dtype=Q.dtype, device=device(Q))
         out[:, classes] = Q
         return out

@@ -35,7 +35,13 @@ class Solution(NamedTuple):
     v: Array  #: (n, N)
     n_iter: Array  #: (n,)
     residual: Array  #: (n,), the optimality measure of the solver's docstring
-    converged: Array  #: (n,), residual within the tolerance
+    converged: Array  #: (n,), certified as an optimum: residual within the tolerance, and no step leads further
+    well_conditioned: Array  #: (n,), the optimum is determined to 1e-8 in double precision
+
+    @classmethod
+    def of(cls, found: Any, U: Array, V: Array, before: int = 0) -> Solution:
+        """Take the diagnostics of `newton.minimize` after some steps before it."""
+        return cls(U, V, found.n_iter + before, found.residual, found.converged, found.well_conditioned)
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,7 @@ class Blocks:
     class_of: Array  #: (K,)
     teacher_of: Array  #: (K,)
     cell_of: Array  #: (N * L,), which of the K columns is teacher i, class l; K where there is none
+    shared: Array  #: (K,), 1 where another teacher knows the class too
     slices: tuple[slice, ...]  #: the columns of each teacher
     n_components: int
 
@@ -85,9 +92,15 @@ class Blocks:
             class_of=class_of,
             teacher_of=teacher_of,
             cell_of=cell_of.ravel(),
+            shared=(M.sum(axis=0) > 1)[class_of].astype(float),
             slices=tuple(space.blocks),
             n_components=space.n_components,
         )
+
+    @property
+    def shares(self) -> Array:
+        """(N,): whether a teacher knows a class that another knows too."""
+        return self.shared @ self.to_teacher > 0
 
     @property
     def batch_rows(self) -> int:
@@ -187,3 +200,13 @@ def softmax(U: Array) -> Array:
     xp = array_namespace(U)
     E = xp.exp(U - xp.max(U, axis=1, keepdims=True))
     return E / xp.sum(E, axis=1, keepdims=True)
+
+
+def over_teachers(cube: Array, V: Array) -> Array:
+    """(n, N, L) and weights (n, N) to (n, L): sums over the teachers. Far quicker than products with `to_class`."""
+    return array_namespace(cube).matmul(V[:, None, :], cube)[:, 0, :]
+
+
+def over_classes(cube: Array, U: Array) -> Array:
+    """(n, N, L) and weights (n, L) to (n, N): sums over the classes."""
+    return array_namespace(cube).matmul(cube, U[:, :, None])[:, :, 0]

@@ -20,7 +20,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers import set_terms
 from sklearn_uhc.solvers.blocks import Array, Solution, softmax
-from sklearn_uhc.solvers.newton import Point, minimize
+from sklearn_uhc.solvers.set_newton import Point, minimize
 from sklearn_uhc.solvers.set_terms import Bend
 from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
 
@@ -194,7 +194,8 @@ def solve_sets(
         rest = replace(problem, first=xp.where(gone, bottom, U)).keep(rows)
         U[rows, :], more, residual[rows] = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
         n_iter[rows] = n_iter[rows] + more
-    return Solution(U, U[:, :0], n_iter, residual, residual <= tol)
+    solved = residual <= tol
+    return Solution(U, U[:, :0], n_iter, residual, solved, solved)
 
 
 def solve_set_ce(

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array, Solution
-from sklearn_uhc.solvers.newton import Point, minimize
+from sklearn_uhc.solvers.set_newton import Point, minimize
 from sklearn_uhc.solvers.sets import SetBlocks, lowest
 
 #: Residual below which the whole Hessian is used.
@@ -223,4 +223,5 @@ def solve_set_mf_lu(
     size = xp.sum(Z**2, axis=1) + lam
     problem = SetLogitFit(Z, xp.concat([U / s, V * s], axis=1), size, w, float(temperature), lam, blocks)
     x, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter)
-    return Solution(*problem.parts(x), n_iter, residual, residual <= tol)
+    solved = residual <= tol
+    return Solution(*problem.parts(x), n_iter, residual, solved, solved)

@@ -49,6 +49,7 @@ class SetBlocks(Blocks):
     set_sizes: Array  #: (K,), members of every column
     source: Array  #: (K,), where phi_k is found among L classes and S sets
     set_columns: Array  #: (S,), the columns that mean sets
+    space: LabelSpace
 
     @classmethod
     def from_label_space(cls, space: LabelSpace) -> SetBlocks:
@@ -72,6 +73,7 @@ class SetBlocks(Blocks):
             teacher_component_mean=np.zeros((0, 0)),
             pairs=np.zeros((L, 0)),
             pair_of=np.zeros(0, dtype=int),
+            shared=np.zeros((0, 0)),
             class_of=first,
             teacher_of=space.teacher_of,
             cell_of=cell_of.ravel(),
@@ -84,6 +86,7 @@ class SetBlocks(Blocks):
             set_sizes=sizes.astype(float),
             source=source,
             set_columns=sets,
+            space=space,
         )
 
     def like(self, X: Array) -> SetBlocks:
