@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_uhc import OTHER, LabelSpace
-from sklearn_uhc.answers import patterns
+from sklearn_uhc.answers import Answers
 from sklearn_uhc.label_space import look_alikes
 
 CELLS = [[("CD4 T", "CD8 T"), "B"], ["CD4 T", OTHER], ["B", "NK"]]
@@ -111,7 +111,7 @@ def test_restriction_keeps_what_other_means():
 def test_patterns_of_silence():
     space = LabelSpace(CELLS)
     silent = np.array([[True, False, True], [False, True, False]])
-    found = {tuple(p.teachers.tolist()): p for p in patterns(silent, space)}
+    found = {tuple(p.teachers.tolist()): p for p in Answers(np.zeros((2, 6)), space, silent).patterns()}
     assert found[1,].space.n_classes == len(found[1,].classes) == 4
     assert found[1,].columns.tolist() == [2, 3]
     assert found[0, 2].space.classes.tolist() == space.classes[found[0, 2].classes].tolist()

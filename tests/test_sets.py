@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
 from sklearn_uhc import OTHER, LabelSpace
-from sklearn_uhc.answers import to_numpy
+from sklearn_uhc.answers.value import to_numpy
 from sklearn_uhc.solvers import set_fit, set_mf_lu
 from sklearn_uhc.solvers.blocks import Blocks
 from tests.helpers import METHOD_NAMES, consistent_set_outputs, make_method, random_set_lists
