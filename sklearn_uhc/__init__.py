@@ -5,7 +5,7 @@ from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.export import ExportReport, export_booster, export_onnx
-from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.label_space import OTHER, LabelSpace
 from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
 from sklearn_uhc.packages import load_teacher, pack_teacher
@@ -29,6 +29,7 @@ from sklearn_uhc.teachers import FunctionTeacher, OnnxTeacher, RemoteTeacher, Te
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "OTHER",
     "AnswerTransformer",
     "Answers",
     "ClassOverlapDisplay",

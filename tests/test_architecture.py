@@ -14,7 +14,7 @@ import sklearn_uhc
 
 #: Files and folders of the package, from the innermost ring outwards.
 RINGS = [
-    ["label_space", "solvers", "answers", "losses", "utils"],
+    ["class_sets", "identification", "label_space", "solvers", "answers", "losses", "utils"],
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels"],
     ["steps", "merger", "merged_classifier", "distiller", "ensemble", "report", "plots", "export", "packages"],
     ["__init__"],

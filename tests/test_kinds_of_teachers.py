@@ -47,7 +47,7 @@ booster = lightgbm.train({"verbose": -1}, lightgbm.Dataset(X, y), num_boost_roun
     [
         (torch.nn.Linear(4, 3), r"\(Linear\) is not a classifier: use TorchTeacher\(module, classes\)"),
         ("models/a.onnx", r"\(str\) is not a classifier: use OnnxTeacher\('models/a.onnx'\)"),
-        (Path("a.ONNX"), r"\(Posix.*use OnnxTeacher\('a.ONNX'\)"),
+        (Path("a.ONNX"), r"\(\w*Path\) is not a classifier: use OnnxTeacher\('a.ONNX'\)"),
         ("a.csv", "read it with read_answers"),
         ("a.pt", r"load the weights into a module and use TorchTeacher"),
         ("a.joblib", "load only one whose origin you trust"),

@@ -182,7 +182,7 @@ def test_the_score_of_two_classes_counts_once(estimator, raw):
 
 FRAME = pd.DataFrame(
     {
-        "sepal length": X[:, 0],
+        "sepal/length (cm)": X[:, 0],
         "width": X[:, 1],
         "kind": np.where(X[:, 2] > 3, "long", "short"),
         "whole": X[:, 3].astype(np.int64),
@@ -193,7 +193,7 @@ FRAME = pd.DataFrame(
 @pytest.fixture(scope="module")
 def by_column():
     columns = make_column_transformer(
-        (StandardScaler(), ["sepal length", "width", "whole"]), (OneHotEncoder(), ["kind"])
+        (StandardScaler(), ["sepal/length (cm)", "width", "whole"]), (OneHotEncoder(), ["kind"])
     )
     fitted = make_pipeline(columns, LogisticRegression(max_iter=500)).fit(FRAME, NAMES)
     return fitted, to_onnx(fitted, FRAME[:1]).SerializeToString()
@@ -202,7 +202,7 @@ def by_column():
 def test_one_input_per_column(by_column):
     fitted, model = by_column
     teacher, expected = OnnxTeacher(model, batch_size=64), fitted.predict_proba(FRAME)
-    shuffled = FRAME[["whole", "kind", "width", "sepal length"]].assign(more=1)
+    shuffled = FRAME[["whole", "kind", "width", "sepal/length (cm)"]].assign(more=1)
     for frame in (FRAME, shuffled, shuffled.astype({"kind": "category", "width": float}), pl.DataFrame(shuffled)):
         assert_allclose(teacher.predict_proba(frame), expected, atol=1e-4)
         log_p = TeacherOutputs([teacher], floor=1e-9).fit_transform(frame)
@@ -227,6 +227,13 @@ def test_columns_that_do_not_fit_are_named(by_column):
             teacher.predict(FRAME.assign(kind=kind))
     with pytest.raises(ValueError, match="trained on 4 columns, X has 3"):
         teacher.predict(FRAME.to_numpy(dtype=object)[:, :3])
+
+
+def test_columns_that_a_converter_cannot_tell_apart_are_an_error(by_column):
+    """Both could be what the model knows as `sepal_length__cm_`."""
+    both = FRAME.rename(columns={"sepal/length (cm)": "sepal length (cm)"}).assign(**{"sepal-length (cm)": 0.0})
+    with pytest.raises(ValueError, match=r"columns that X has not got: \['sepal_length__cm_'\]"):
+        OnnxTeacher(by_column[1]).predict(both)
 
 
 def test_columns_of_a_matrix_by_name():
@@ -274,6 +281,7 @@ def test_texts():
         ({"classes": "3"}, None),
         ({"names": "__import__('os')"}, None),
         ({"names": "[" * 100_000}, None),
+        ({"names": f"['a', 'b', 'c'{' ' * 2**20}]"}, None),
     ],
 )
 def test_classes_in_the_metadata(metadata, classes):

@@ -219,6 +219,9 @@ def test_zeros_get_a_floor():
     frame = pd.DataFrame([[1.0, 0.0], [0.75, 0.25]], columns=["a", "b"])
     assert_allclose(np.exp(read_answers([frame])[0][0]), [1 / 1.025, 0.025 / 1.025])
     assert_allclose(np.exp(read_answers([frame], floor=1e-3)[0][0]), [1 / 1.001, 0.001 / 1.001])
+    for wrong in (0, 0.5, "none"):
+        with pytest.raises(ValueError, match='floor must be "auto" or a number above 0 and below 0'):
+            read_answers([frame], floor=wrong)
 
 
 def test_what_cannot_be_read(tmp_path):

@@ -253,7 +253,8 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         blocks, xp = answers.space.matrices.like(X[:1]), array_namespace(X)
         out = xp.empty_like(X[:, 0])
         for rows in chunks(len(X), X.dtype.itemsize * self.floats_per_row(blocks), CHUNK_ROWS):
-            apart = blocks.divergences(blocks.shift(X[rows]) / self.temperature, Q[rows])
+            Z = blocks.shift(X[rows]) / self.temperature
+            apart = blocks.divergences(Z, Q[rows], self.temperature)
             silent = xp.isnan(apart)
             speaking = xp.sum(xp.astype(~silent, X.dtype), axis=1)
             out[rows] = xp.sum(xp.where(silent, xp.zeros_like(apart), apart), axis=1) / xp.clip(speaking, 1.0, None)

@@ -13,6 +13,9 @@ from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
 from sklearn_uhc.solvers.mf_p import solve_mf_p
+from sklearn_uhc.solvers.set_fit import solve_set_mf_lf, solve_set_mf_p
+from sklearn_uhc.solvers.set_mf_lu import solve_set_mf_lu
+from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["LogitFactorization", "ProbabilityFactorization"]
 
@@ -23,7 +26,8 @@ class ProbabilityFactorization(SoftLabelMethod):
     .. math:: \min_{u, v} \lVert M \odot (P - u v^\top) \rVert_F^2
               \quad u^\top 1 = 1,\; u \ge 0,\; v \ge 0
 
-    q is u; v_i is the inverse of the mass that q gives to the classes of teacher i.
+    q is u; v_i is the inverse of the mass that q gives to the classes of teacher i. Where two optima tie, earlier
+    teachers count more.
 
     Parameters
     ----------
@@ -32,7 +36,8 @@ class ProbabilityFactorization(SoftLabelMethod):
     temperature : float, default=3.0
         Divides the logits of every teacher first.
     tol : float, default=1e-8
-        A sample is solved when no entry of the gradient by log v, relative to the squared norm of P, exceeds it.
+        A sample is solved when no entry of the gradient by log v exceeds it, each relative to its teacher's part in the
+        fit, and the curvature is nowhere negative.
     max_iter : int, default=1000
         Most steps. Newton's take the place of the paper's alternating sweeps: 10 to 40 instead of thousands.
     teacher_weight : array-like of N positive numbers, default=None
@@ -91,6 +96,10 @@ class ProbabilityFactorization(SoftLabelMethod):
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Factorise the probabilities. See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
+        if isinstance(blocks, SetBlocks):
+            T, most = self.temperature, int(self.max_iter)
+            solved = solve_set_mf_p(Z, blocks, temperature=T, tol=tol, max_iter=most, weight=weight)
+            return Merged.of(softmax(solved.u), solved)
         # The weighted problem is the plain one for rows multiplied by sqrt(weight): v takes the factor, u does not.
         P, root = self._tempered(Z, blocks), root_of(weight, blocks)
         solved = solve_mf_p(P * blocks.by_teacher(root), blocks, tol=tol, max_iter=int(self.max_iter))
@@ -114,6 +123,7 @@ class LogitFactorization(SoftLabelMethod):
     With `scale="fixed"` (MF-LF) v = 1 and no ridge: a linear least-squares problem with the same matrix for all
     samples, so the whole data set is one matrix product. With `scale="free"` (MF-LU) every teacher has a scale of its
     own per sample; the answer is a local optimum, in nearly all cases the one that the paper's algorithm creeps to.
+    Where two optima tie, earlier teachers count more.
 
     Parameters
     ----------
@@ -130,7 +140,8 @@ class LogitFactorization(SoftLabelMethod):
         MF-LU determines u only up to a scale, which the ridge sets by accident. "mean" takes u times the mean of v as
         the logits, "paper" the raw u.
     tol : float, default=1e-8
-        MF-LU: a sample is solved when no entry of the projected gradient by v, relative to ||Z||^2 + lam, exceeds it.
+        MF-LU: a sample is solved when no entry of the projected gradient by v, relative to ||Z||^2 + lam, exceeds it,
+        and the curvature is nowhere negative.
     max_iter : int, default=1000
         MF-LU: most steps. After 35 sweeps like the paper's, Newton steps need a few more; alternation needs thousands.
     teacher_weight : array-like of N positive numbers, default=None
@@ -203,7 +214,7 @@ class LogitFactorization(SoftLabelMethod):
 
     def solver(self, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:
         """Prepare the normal equations of MF-LF, which all rows share. See `SoftLabelMethod.solver`."""
-        if self.scale == "free":
+        if self.scale == "free" or isinstance(blocks, SetBlocks):
             return super().solver(blocks, weight)
         equations = LogitAverage.of(blocks, weight)
 
@@ -216,11 +227,23 @@ class LogitFactorization(SoftLabelMethod):
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Factorise the logits with free scales (MF-LU). See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
+        if isinstance(blocks, SetBlocks):
+            return self._merge_sets(Z, blocks, weight, tol)
         root = root_of(weight, blocks)  # see ProbabilityFactorization
         scaled = blocks.by_teacher(root) * Z / self.temperature
         solved = solve_mf_lu(scaled, blocks, lam=self.lam, tol=tol, max_iter=int(self.max_iter))
         xp = array_namespace(Z)
         scale = xp.mean(solved.v / root, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
+        return Merged.of(softmax(solved.u * scale), solved)
+
+    def _merge_sets(self, Z: Array, blocks: SetBlocks, weight: Array | None, tol: float) -> Merged:
+        """Merge rows where columns mean sets: both need iterations then."""
+        T, most = self.temperature, int(self.max_iter)
+        if self.scale == "fixed":
+            solved = solve_set_mf_lf(Z, blocks, weight=weight, tol=tol, max_iter=most)
+            return Merged.of(softmax(solved.u / T), solved)
+        solved = solve_set_mf_lu(Z, blocks, temperature=T, lam=self.lam, weight=weight, tol=tol, max_iter=most)
+        scale = array_namespace(Z).mean(solved.v, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 
     def floats_per_row(self, blocks: Blocks) -> int:

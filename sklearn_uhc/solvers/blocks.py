@@ -66,6 +66,10 @@ class Blocks:
     @classmethod
     def from_label_space(cls, space: LabelSpace) -> Blocks:
         """Build the matrices; they depend on the class lists alone, never on a sample."""
+        if space.has_sets:
+            from sklearn_uhc.solvers.sets import SetBlocks  # which builds on this class
+
+            return SetBlocks.from_label_space(space)
         N, L, K = space.n_teachers, space.n_classes, space.n_outputs
         M = space.mask.astype(float)
         class_of = np.concatenate(space.columns)
@@ -161,11 +165,16 @@ class Blocks:
         xp, Z = array_namespace(Z), self.shift(Z)
         return Z - self.by_teacher(xp.log(xp.exp(Z) @ self.to_teacher))
 
-    def divergences(self, Z: Array, Q: Array) -> Array:
-        """(n, N): Kullback-Leibler divergence of Q, on a teacher's classes, from its answer; NaN where it is silent."""
+    def column_logits(self, U: Array, temperature: float = 1.0) -> Array:
+        """(n, L) to (n, K): what logits U of q, at a temperature, say about the columns, up to a shift per sample."""
+        return self.by_class(U)
+
+    def divergences(self, Z: Array, Q: Array, temperature: float = 1.0) -> Array:
+        """(n, N): Kullback-Leibler divergence of Q, on a teacher's columns, from its answer; NaN where it is silent."""
         xp, silent = array_namespace(Z), array_namespace(Z).isnan(Z)
         log_p = self.log_softmax(xp.where(silent, xp.zeros_like(Z), Z))
-        log_q = self.log_softmax(self.by_class(xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))))
+        log_q = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
+        log_q = self.log_softmax(self.column_logits(log_q, temperature))
         # NaN of a silent teacher would spread to all in a product of matrices.
         parts = xp.where(silent, xp.zeros_like(Z), xp.exp(log_p) * (log_p - log_q)) @ self.to_teacher
         quiet = xp.astype(silent, Z.dtype) @ self.to_teacher > 0

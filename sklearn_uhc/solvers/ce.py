@@ -92,12 +92,15 @@ def solve_ce(
     a = P @ blocks.to_class
     dual = CrossEntropyDual(a, blocks, 1.0 if weight is None else weight)
     found = minimize(dual, tol=tol, max_iter=max_iter, damping=1e-8)
+    theta = found.x - xp.max(found.x, axis=1, keepdims=True)
+    Q = a / xp.clip(xp.exp(theta) @ blocks.M, float(xp.finfo(a.dtype).tiny), None)
     rows = xp.nonzero(~(found.converged & found.well_conditioned))[0]
     for start in range(0, rows.shape[0], blocks.batch_rows):
         some = rows[start : start + blocks.batch_rows]
         for column, better in zip(found, minimize_links(P[some], blocks, tol=tol, max_iter=max_iter), strict=True):
             column[some, ...] = better
-    return Solution.of(found, blocks.level_components(_best_q(a, found.x, blocks)), found.x)
+        Q[some, :] = _best_q(a[some], found.x[some], blocks)
+    return Solution.of(found, blocks.level_components(Q), found.x)
 
 
 def _best_q(a: Array, theta: Array, blocks: Blocks) -> Array:

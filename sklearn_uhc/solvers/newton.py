@@ -187,9 +187,9 @@ def _push(problem: Problem, point: Point) -> tuple[Point, Array]:
     for _ in range(PUSHES):
         ahead, back = (problem.at(problem.move(point.x, sign * step)) for sign in (1, -1))
         # A tie goes ahead; what is no tie goes where the objective is lower.
-        trial = _choose(xp, ahead.value <= back.value + TIE * xp.abs(point.value), ahead, back)
+        trial = choose(xp, ahead.value <= back.value + TIE * xp.abs(point.value), ahead, back)
         lower = ~moved & (trial.value < point.value - 8 * eps * (problem.rounding + xp.abs(point.value)))
-        point, moved = _choose(xp, lower, trial, point), moved | lower
+        point, moved = choose(xp, lower, trial, point), moved | lower
         if bool(xp.all(moved)):
             break
         step = step / 4
@@ -237,12 +237,12 @@ def _otherwise(problem: Problem, point: Point) -> tuple[Point, Array, Array]:
     xp = array_namespace(point.x)
     best = problem.at(problem.safe(point))
     fine = _is_better(problem, best, point)
-    best, bent = _choose(xp, fine, best, point), ~fine & fine
+    best, bent = choose(xp, fine, best, point), ~fine & fine
     step = Hessian.at(problem, point).bent_step(problem.flat)
     for part in (1.0, 0.2, 0.04):
         trial = problem.at(problem.move(point.x, part * step))
         lower = _is_better(problem, trial, point) & ((trial.value < best.value) | ~fine)
-        best, fine, bent = _choose(xp, lower, trial, best), fine | lower, bent | lower
+        best, fine, bent = choose(xp, lower, trial, best), fine | lower, bent | lower
     return best, bent, ~fine
 
 
@@ -296,7 +296,7 @@ class Hessian:
 
     def step(self) -> Array:
         """Newton's step."""
-        return self.unit * _solve(self.H, -self.slope)
+        return self.unit * solve_each(self.H, -self.slope)
 
     def bent_step(self, flat: float) -> Array:
         """Newton's step with every curvature taken as positive: it leads downhill, away from saddle points."""
@@ -308,13 +308,13 @@ class Hessian:
         return -self.unit * xp.matmul(vectors, along[:, :, None])[:, :, 0]
 
     def lowest(self) -> Array:
-        """Return the smallest eigenvalues, (n,); one where all are well conditioned, which is quick to see."""
-        xp, H = array_namespace(self.H), self.H + 0
-        add_diagonal(H, 0 * self.unit - WELL_CONDITIONED)
+        """Return the smallest eigenvalues, (n,); 1 where all are well conditioned, which is quick to see. Spoils H."""
+        xp = array_namespace(self.H)
+        add_diagonal(self.H, 0 * self.unit - WELL_CONDITIONED)
         try:
-            xp.linalg.cholesky(H)
+            xp.linalg.cholesky(self.H)
         except Exception:  # the name of a matrix that is not positive differs from library to library
-            return xp.linalg.eigvalsh(self.H)[:, 0]
+            return xp.linalg.eigvalsh(self.H)[:, 0] + WELL_CONDITIONED
         return xp.ones_like(self.unit[:, 0])
 
     def way_down(self) -> Array:
@@ -349,7 +349,7 @@ def add_diagonal(H: Array, d: Array) -> None:
     H[:, i, i] = H[:, i, i] + d
 
 
-def _solve(A: Array, b: Array) -> Array:
+def solve_each(A: Array, b: Array) -> Array:
     """Solve every system of a batch; if one of them is exactly singular, all take a gradient step this time."""
     xp = array_namespace(A)
     try:
@@ -369,6 +369,7 @@ def _put(point: Point, rows: Array, new: Point) -> None:
         old[rows, ...] = part
 
 
-def _choose(xp: Any, mask: Array, new: Point, old: Point) -> Point:
+def choose(xp: Any, mask: Array, new: Point, old: Point) -> Point:
+    """Take the new point where the mask holds, else the old one."""
     pairs = zip(new, old, strict=True)
     return Point(*(xp.where(mask[:, None] if a.ndim == 2 else mask, a, b) for a, b in pairs))

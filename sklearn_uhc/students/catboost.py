@@ -1,19 +1,20 @@
 """CatBoostClassifier on soft labels: its own `CrossEntropy` for two classes, a softmax objective for more.
 
-CatBoost asks a custom objective for the derivatives row by row; numba, where installed, compiles that.
+CatBoost asks a custom objective for the derivatives row by row; numba, where installed, compiles that, once a process.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
 import catboost
 import numpy as np
 
-from sklearn_uhc.students.direct import refuse
+from sklearn_uhc.students.direct import refuse, soft_log_loss
 from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.utils.notes import warn_user
 
@@ -26,54 +27,58 @@ def accepts(estimator: Any) -> bool:
     return True
 
 
+def _derivatives(approxes: Any, targets: Any, weight: Any) -> Any:
+    """Return gradient (L,) and Hessian (L, L) of sum_l q_l log softmax(approxes)_l for one row."""
+    L = len(approxes)
+    s = np.empty(L)
+    top = approxes[0]
+    for k in range(L):
+        top = max(top, approxes[k])
+    total = 0.0
+    for k in range(L):
+        s[k] = np.exp(approxes[k] - top)
+        total += s[k]
+    gradient, hessian = np.empty(L), np.empty((L, L))
+    for k in range(L):
+        s[k] /= total
+        gradient[k] = (targets[k] - s[k]) * weight
+    for k in range(L):
+        for j in range(L):
+            hessian[k, j] = s[k] * s[j] * weight
+        hessian[k, k] -= s[k] * weight
+    return gradient, hessian
+
+
+with suppress(ImportError):
+    from numba import njit
+
+    _derivatives = njit(_derivatives)
+
+
 class SoftSoftmax(catboost.MultiTargetCustomObjective):
-    """Gradient and Hessian of sum_l q_l log softmax(approxes)_l."""
+    """Gradient and Hessian of the soft cross-entropy."""
+
+    no_jit = True  # CatBoost would compile it anew in every fit, for a second or more
 
     def calc_ders_multi(self, approxes: Any, targets: Any, weight: Any) -> Any:
-        """Return both for one row. Loops, since these are what numba makes fast."""
-        L = len(approxes)
-        s = np.empty(L)
-        top = approxes[0]
-        for k in range(L):
-            top = max(top, approxes[k])
-        total = 0.0
-        for k in range(L):
-            s[k] = np.exp(approxes[k] - top)
-            total += s[k]
-        gradient, hessian = np.empty(L), np.empty((L, L))
-        for k in range(L):
-            s[k] /= total
-            gradient[k] = (targets[k] - s[k]) * weight
-        for k in range(L):
-            for j in range(L):
-                hessian[k, j] = s[k] * s[j] * weight
-            hessian[k, k] -= s[k] * weight
-        return gradient, hessian
+        """Return both for one row."""
+        return _derivatives(approxes, targets, weight)
 
 
 class SoftLogLoss(catboost.MultiTargetCustomMetric):
     """Mean soft cross-entropy."""
+
+    no_jit = True
 
     def is_max_optimal(self) -> bool:
         """Tell that less is better."""
         return False
 
     def evaluate(self, approxes: Any, targets: Any, weight: Any) -> Any:
-        """Return the sum of the losses and of the weights; `approxes` has one array per class."""
-        top = np.asarray(approxes[0]).copy()
-        for k in range(len(approxes)):
-            top = np.maximum(top, np.asarray(approxes[k]))
-        total = np.zeros(len(top))
-        for k in range(len(approxes)):
-            total += np.exp(np.asarray(approxes[k]) - top)
-        log_total = np.log(total) + top
-        loss = np.zeros(len(top))
-        for k in range(len(approxes)):
-            loss += np.asarray(targets[k]) * (log_total - np.asarray(approxes[k]))
-        w = np.ones(len(top))
-        if weight is not None:
-            w = w * np.asarray(weight)
-        return np.sum(w * loss), np.sum(w)
+        """Return the sum of the losses and of the weights; there is one array per class."""
+        w = np.ones(len(approxes[0])) if weight is None else np.asarray(weight)
+        total = float(w.sum())
+        return soft_log_loss(np.column_stack(targets), np.column_stack(approxes), w) * total, total
 
     def get_final_error(self, error: float, weight: float) -> float:
         """Return the mean."""

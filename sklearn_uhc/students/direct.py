@@ -1,4 +1,4 @@
-"""Estimators that are trained on the soft cross-entropy itself, without copies of rows.
+"""Estimators that are trained on the soft cross-entropy, or their own loss over soft labels, without copies of rows.
 
     loss = - sum_i w_i sum_l q_il log s_il,      s_i = softmax of the scores of row i
 
@@ -20,6 +20,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 
+from sklearn_uhc.students.replicate import answers_of
 from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.students.temperature import log_on_simplex
 
@@ -30,6 +31,14 @@ MODULES = {
     ("xgboost", "XGBRFClassifier"): "xgboost",
     ("catboost", "CatBoostClassifier"): "catboost",
     ("sklearn", "LogisticRegression"): "logistic",
+    ("sklearn", "LinearSVC"): "linear_svc",
+    ("sklearn", "RidgeClassifier"): "ridge",
+    ("sklearn", "MLPClassifier"): "perceptron",
+    ("sklearn", "HistGradientBoostingClassifier"): "hist_boosting",
+    ("sklearn", "GaussianNB"): "naive_bayes",
+    ("sklearn", "MultinomialNB"): "naive_bayes",
+    ("sklearn", "ComplementNB"): "naive_bayes",
+    ("sklearn", "BernoulliNB"): "naive_bayes",
     ("skorch", "NeuralNet"): "skorch",
 }
 #: What to install for a package that is missing.
@@ -40,7 +49,10 @@ class DirectStrategy:
     """Train a booster, a logistic regression or a network on the soft cross-entropy."""
 
     name = "direct"
-    students = "LGBMClassifier, XGBClassifier, CatBoostClassifier, LogisticRegression, skorch nets, torch modules"
+    students = (
+        "LGBMClassifier, XGBClassifier, CatBoostClassifier, HistGradientBoostingClassifier, LogisticRegression, "
+        "LinearSVC, RidgeClassifier, MLPClassifier, naive Bayes, skorch nets, torch modules"
+    )
 
     @staticmethod
     def accepts(estimator: Any) -> bool:
@@ -59,8 +71,10 @@ class DirectStrategy:
 
     @staticmethod
     def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-        """Log-probabilities as the estimator gives them."""
+        """Log-probabilities, or scores, as the estimator gives them."""
         module = _module_of(fitted)
+        if type(fitted).__module__.startswith("sklearn."):  # a class that is nowhere probable may be unknown to it
+            return answers_of(fitted, X, classes)
         own = module.predict_proba(fitted, X) if hasattr(module, "predict_proba") else fitted.predict_proba(X)
         return log_on_simplex(np.asarray(own, dtype=float), prior)
 

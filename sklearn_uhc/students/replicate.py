@@ -1,10 +1,9 @@
-"""Soft labels for any classifier with `sample_weight`: each row once per class, weighted by its probability.
+"""Soft labels for any classifier with `sample_weight`: copies of the rows, weighted by the probabilities of classes.
 
-For a learner that minimises a weighted sum of losses this is the soft cross-entropy itself, up to the entries that are
-left out: those below `DROPPED` / L, together at most `DROPPED` of a row's mass, which the others of the row take over.
-Where the copies would not fit into scikit-learn's `working_memory`, small entries are thinned out at random: one of
-weight w below a threshold is kept with probability w / threshold and then counts as the threshold, which leaves the
-expected loss as it is.
+For a learner that minimises a weighted sum of losses all copies are the soft cross-entropy itself, up to entries below
+`DROPPED` / L, together at most `DROPPED` of a row's mass, which the others of the row take over. They cost up to L
+times the training on hard labels. A few copies a row, drawn at random (`students/copies.py`), have the same expected
+loss.
 """
 
 from __future__ import annotations
@@ -17,16 +16,19 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier
-from sklearn.utils import check_random_state, get_tags
+from sklearn.svm import SVC, NuSVC
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from sklearn_uhc.students.copies import replicate
 from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.response import log_proba
 from sklearn_uhc.utils.rows import row_bytes, take_rows
 
-#: Largest share of a row's mass that may be left out.
-DROPPED = 1e-3
+#: Copies of a row by default, and for learners whose time grows faster than the number of rows.
+FEW, FEWER = 4, 1
+SUPERLINEAR = (SVC, NuSVC)
 
 
 class ReplicateStrategy:
@@ -46,8 +48,7 @@ class ReplicateStrategy:
         """Fit the classifier itself, on the class names."""
         if _keep_copies_together(estimator, bool(data.eval_set)):
             data = data.with_validation()
-        rng = check_random_state(data.random_state)
-        rows, labels, weights = replicate(data.Q, data.weight, _most_copies(data.X, len(data.Q)), rng)
+        rows, labels, weights = replicate(data.Q, data.weight, _copies(estimator, data), data.rng(estimator))
         _count_rows_not_copies(estimator, len(rows) / len(data.Q))
         if data.eval_set:
             params |= _validation(estimator, data, labels)
@@ -124,47 +125,15 @@ def _validation(estimator: Any, data: SoftData, trained: NDArray[np.int_]) -> di
     return {"X_val": take_rows(X, rows), "y_val": data.classes[labels], "sample_weight_val": weights}
 
 
-def _most_copies(X: Any, n_rows: int) -> int:
-    """Return how many rows of X the working memory holds; all of X at least."""
-    return max(n_rows, int(get_config()["working_memory"] * 2**20 / max(row_bytes(X), 1.0)))
-
-
-def replicate(
-    Q: NDArray[Any],
-    sample_weight: NDArray[Any] | None = None,
-    most: int | None = None,
-    rng: np.random.RandomState | None = None,
-) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.float64]]:
-    """Return row numbers, class numbers and weights of the copies that stand for soft labels Q, about `most`."""
-    keep = DROPPED / Q.shape[1] <= Q
-    # A class that is nowhere probable keeps its best row, so that the classifier knows of it.
-    best = Q.argmax(axis=0)
-    known = Q[best, np.arange(Q.shape[1])] > 0
-    keep[best[known], np.flatnonzero(known)] = True
-    weights = np.where(keep, Q, 0.0)
-    total = weights.sum(axis=1, keepdims=True)
-    weights /= np.where(total > 0, total, 1.0)
-    if most is not None and np.count_nonzero(weights) > most:
+def _copies(estimator: Any, data: SoftData) -> int:
+    """Return how many copies of a row there may be: as asked for, unless `working_memory` holds fewer."""
+    few = FEWER if isinstance(estimator, SUPERLINEAR) else FEW
+    wanted = data.copies_or(few)
+    limit = max(1, int(get_config()["working_memory"] * 2**20 / max(row_bytes(data.X), 1.0)) // len(data.Q))
+    if limit < wanted <= data.Q.shape[1]:
         warn_user(
-            f"The soft labels stand for {np.count_nonzero(weights)} weighted copies of rows, more than working_memory "
-            f"holds: about {most} of them are drawn by their weight. A forest, a booster, LogisticRegression or "
-            "nearest neighbours learn from soft labels without copies; sklearn.set_config(working_memory=...) allows "
-            "for more.",
+            f"{wanted} copies of every row are more than working_memory holds: {limit} of them are drawn, by their "
+            "weight. A forest, a booster, LogisticRegression or nearest neighbours learn from soft labels without "
+            "copies; sklearn.set_config(working_memory=...) allows for more.",
         )
-        weights = thin_out(weights, most, check_random_state(rng))
-    if sample_weight is not None:
-        weights = weights * sample_weight[:, None]
-    rows, labels = np.nonzero(weights)
-    return rows, labels, weights[rows, labels]
-
-
-def thin_out(W: NDArray[np.float64], most: int, rng: np.random.RandomState) -> NDArray[np.float64]:
-    """Keep about `most` entries, at least one per row, so that each is as large as before on average."""
-    low, high = 0.0, 1.0  # at threshold 1 one entry per row is kept
-    for _ in range(40):
-        threshold = (low + high) / 2
-        low, high = (threshold, high) if np.minimum(W / threshold, 1).sum() > most else (low, threshold)
-    # Systematic sampling along each row: an entry is taken where the running sum of chances passes an integer.
-    steps = np.cumsum(np.minimum(W / high, 1), axis=1) + rng.random_sample((len(W), 1))
-    taken = np.diff(np.floor(steps), axis=1, prepend=0) > 0
-    return np.where(taken & (W > 0), np.maximum(W, high), 0.0)
+    return min(wanted, limit)

@@ -1,7 +1,7 @@
-"""Soft labels for a classifier that takes no weights: one label per row, drawn from its soft label.
+"""Soft labels for a classifier that takes no weights: one label per row, or several copies, drawn from its soft label.
 
-Right on average, but a draw throws away what the other classes of the row said: more rows are needed for the same
-accuracy. It is never chosen automatically.
+Right on average, but a single draw throws away what the other classes of the row said: more rows are needed for the
+same accuracy, or `copies` of each. It is never chosen automatically.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc.students.replicate import answers_of, fit_classifier
@@ -33,14 +32,19 @@ class SampleStrategy:
     @staticmethod
     def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
         """Fit the classifier itself; rows are drawn by their weights if it takes none."""
-        rng, X, Q = check_random_state(data.random_state), data.X, data.Q
-        if data.weight is not None and has_fit_parameter(estimator, "sample_weight"):
-            params["sample_weight"] = data.weight
-        elif data.weight is not None:
-            rows = rng.choice(len(Q), len(Q), p=data.weight / data.weight.sum())
-            X, Q = take_rows(X, rows), Q[rows]
-        labels = draw(Q, rng)
-        return fit_classifier(estimator, X, labels, data.classes, params)
+        rng = data.rng(estimator)
+        copies, rows = data.copies_or(1), np.arange(len(data.Q))
+        weighs = has_fit_parameter(estimator, "sample_weight")
+        if data.weight is not None and not weighs:
+            rows = draw_rows(data.weight, rng)
+        labels = draw(data.Q[rows], rng, copies)
+        rows = np.repeat(rows, copies)
+        if data.weight is not None and weighs:
+            params["sample_weight"] = data.weight[rows]
+        whole = copies == 1 and (weighs or data.weight is None)
+        return fit_classifier(
+            estimator, data.X if whole else take_rows(data.X, rows), labels.ravel(), data.classes, params
+        )
 
     @staticmethod
     def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
@@ -48,7 +52,24 @@ class SampleStrategy:
         return answers_of(fitted, X, classes)
 
 
-def draw(Q: NDArray[Any], rng: np.random.RandomState) -> NDArray[np.int_]:
-    """Return one class per row, with the probabilities of its soft label."""
-    steps = np.cumsum(Q, axis=1)
-    return np.sum(steps[:, :-1] < (1 - rng.random_sample(len(Q)))[:, None] * steps[:, -1:], axis=1)
+def draw(Q: NDArray[Any], rng: np.random.RandomState, copies: int = 1) -> NDArray[np.int_]:
+    """Return classes (n, copies), each with the probabilities of its row's soft label.
+
+    Several of a row are drawn systematically, evenly spaced from one random start: a class of probability q is drawn
+    `copies` times q times, rounded up or down.
+    """
+    places = (np.arange(copies) + rng.random_sample((len(Q), 1))) / copies
+    return classes_at(np.cumsum(Q, axis=1), places)
+
+
+def classes_at(steps: NDArray[Any], places: NDArray[Any]) -> NDArray[np.int_]:
+    """Return the classes (n, m) in which places (n, m) of [0, 1) fall, from running sums (n, L) of soft labels."""
+    found = [np.sum(steps[:, :-1] <= place[:, None] * steps[:, -1:], axis=1) for place in places.T]
+    return np.stack(found, axis=1)
+
+
+def draw_rows(weight: NDArray[Any], rng: np.random.RandomState) -> NDArray[np.int_]:
+    """Return as many rows as there are weights, each as often as its weight says, rounded up or down at random."""
+    steps = np.cumsum(weight)
+    places = (np.arange(len(weight)) + rng.random_sample()) / len(weight) * steps[-1]
+    return np.searchsorted(steps[:-1], places, side="right")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ class SoftData:
     validation_fraction: float = 0.1
     random_state: Any = None
     temperature: float = 1.0  #: of the soft labels, for students that handle it themselves
+    copies: int | str = "auto"  #: of a row at most, "all", or "auto"
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -44,6 +46,15 @@ class SoftData:
     def row_weights(self) -> NDArray[np.float64]:
         """Weights (n,), ones if there are none."""
         return np.ones(len(self.Q)) if self.weight is None else self.weight
+
+    def copies_or(self, default: int) -> int:
+        """Return how many copies of a row are asked for, `default` if that is left open."""
+        return {"auto": default, "all": self.Q.shape[1]}.get(str(self.copies)) or int(self.copies)
+
+    def rng(self, estimator: Any) -> np.random.RandomState:
+        """Return the generator for what is drawn: of the given state, else of the estimator's own, else a new one."""
+        own = estimator.get_params(deep=False).get("random_state")
+        return check_random_state(own if self.random_state is None and isinstance(own, Integral) else self.random_state)
 
     def rows(self, rows: NDArray[np.int_]) -> SoftData:
         """Return some of the rows."""
@@ -149,3 +160,10 @@ def columns_like(y: Any, own: NDArray[Any]) -> NDArray[Any]:
         what = names if named else f"{shape[1]} columns"
         raise ValueError(f"Soft labels must have the classes that fit was given, {own.tolist()}, got {what}.")
     return np.asarray(names, dtype=own.dtype) if named else own
+
+
+def check_copies(copies: Any) -> None:
+    """Raise unless this is a number of copies of a row."""
+    number = isinstance(copies, Integral) and not isinstance(copies, bool) and int(copies) >= 1
+    if not number and not (isinstance(copies, str) and copies in ("auto", "all")):
+        raise ValueError(f"copies must be 'auto', 'all' or a whole number of at least 1, got {copies!r}.")

@@ -19,7 +19,14 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from sklearn_uhc.students.direct import DirectStrategy, as_estimator, fresh, is_net, with_tags
-from sklearn_uhc.students.soft_data import EvalRows, SoftData, check_soft_labels, column_classes, columns_like
+from sklearn_uhc.students.soft_data import (
+    EvalRows,
+    SoftData,
+    check_copies,
+    check_soft_labels,
+    column_classes,
+    columns_like,
+)
 from sklearn_uhc.students.strategies import STRATEGIES, resolve_strategy, train
 from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.response import log_proba
@@ -33,23 +40,26 @@ __all__ = ["SoftLabelClassifier"]
 class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Train any classifier on soft labels: rows of probabilities instead of one label each.
 
-    Trees, forests and nearest neighbours are trained through their multi-output regressor twins; LightGBM, XGBoost,
-    CatBoost and LogisticRegression on the soft cross-entropy itself; every other classifier whose `fit` takes
-    `sample_weight` on weighted copies of the rows, one per class. With ordinary labels it is the plain estimator.
+    Trees, forests and nearest neighbours are trained through their multi-output regressor twins; boosters,
+    LogisticRegression, networks, naive Bayes and some others on the soft labels themselves; learners with `partial_fit`
+    on labels drawn anew in every epoch; every other classifier whose `fit` takes `sample_weight` on a few weighted
+    copies of each row. All of it costs about as much as hard labels, a few times as much at most. With ordinary labels
+    it is the plain estimator.
 
     Parameters
     ----------
     estimator : classifier, multi-output regressor, or Pipeline that ends in one
         Cloned before it is fitted. The earlier steps of a Pipeline are fitted on X once and see the most probable
         classes as y, if they want a y at all.
-    strategy : {"auto", "twin", "direct", "replicate", "sample"}, default="auto"
+    strategy : {"auto", "twin", "direct", "epochs", "replicate", "sample"}, default="auto"
         How the estimator learns from soft labels; "auto" takes the first of these that it can, but never "sample".
 
         - "twin": the regressor that is the same model on soft labels.
-        - "direct": the estimator's own training on the soft cross-entropy.
+        - "direct": the estimator's own training, with its loss over soft labels.
+        - "epochs": `partial_fit` by epochs, with labels drawn anew from the soft labels in each.
         - "replicate": weighted copies of the rows.
-        - "sample": one label per row, drawn from its soft label. Works with every classifier, at a price in accuracy:
-          what a row says of its other classes is lost.
+        - "sample": labels drawn from the soft labels, one per row or `copies` of them. Works with every classifier, at
+          a price in accuracy: what a row says of its other classes is lost.
     temperature : float, default=1.0
         The temperature of the soft labels given to `fit`. Predicted probabilities are brought back to temperature 1:
         raised to this power and normalised, or to a power that is learnt, for estimators whose answers do not follow
@@ -57,12 +67,16 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
     classes : array-like of shape (L,), default=None
         The classes that the columns of the soft labels stand for. None: the columns of a DataFrame, else 0 to L - 1.
         Not with ordinary labels.
+    copies : int, "all" or "auto", default="auto"
+        Copies of a row at most, for "replicate" and "sample". Fewer than there are classes are drawn at random, such
+        that the expected loss is that of all; each takes as long as training on hard labels. "auto" means 4, 1 for
+        kernel support vector machines, whose time grows with the square, and 1 for "sample".
     validation_fraction : float, default=0.1
         Share of the rows to stop early by, for an estimator that is set to stop early and `fit` without `eval_set`:
-        `early_stopping_rounds` of a booster, `early_stopping=True` of HistGradientBoostingClassifier.
+        `early_stopping_rounds` of a booster, `early_stopping=True` of HistGradientBoostingClassifier or SGDClassifier.
     random_state : int, RandomState instance or None, default=None
-        For the rows to stop early by, for "sample", and for the copies that are kept where memory is short. The
-        estimator has its own.
+        For the rows to stop early by and for labels and copies that are drawn; None stands for the `random_state` of
+        the estimator, if that is a number. The estimator draws by its own.
 
     Attributes
     ----------
@@ -72,7 +86,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
     classes_ : ndarray of shape (L,)
         Class labels, sorted.
     strategy_ : str
-        What was used: "twin", "direct", "replicate", "sample", "pipeline", or "hard" for ordinary labels.
+        What was used: "twin", "direct", "epochs", "replicate", "sample", "pipeline", or "hard" for ordinary labels.
     class_prior_ : ndarray of shape (L,)
         Mean soft label: the answer for a row of which the student cannot say anything (radius neighbours far from
         all samples, a regressor that is nowhere positive).
@@ -97,11 +111,13 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
     analysis and AdaBoost have probabilities that do not follow the temperature of the labels: they are left as they
     are at temperature 1, and raised to a power found in this way at others.
 
-    Replication leaves out entries below 0.001 / L: at most 0.1 % of a row's mass, which its other classes take over. It
-    costs up to L copies of a row; where scikit-learn's `working_memory` holds fewer, small entries are drawn at random,
-    which leaves the expected loss as it is. Early stopping must not validate on copies of training rows:
-    HistGradientBoostingClassifier gets rows of its own for it (scikit-learn 1.7 or later), "auto" is switched off, and
-    elsewhere it is refused; so are estimators that cross-validate inside.
+    Of m copies of a row, classes with a large share of it are sure to be among them, others are drawn by systematic
+    sampling in proportion to their probability q: the mean weight of a copy is q, its variance at most 1 / (4 m^2), and
+    a row's weights sum to what they should. All copies leave out entries below 0.001 / L: at most 0.1 % of a row's
+    mass, which its other classes take over. Where scikit-learn's `working_memory` holds fewer copies, fewer are drawn.
+    Early stopping must not validate on copies of training rows: where copies are made "auto" is switched off, and
+    anything else is refused; so are estimators that cross-validate inside. HistGradientBoostingClassifier and learners
+    of "epochs" get rows of their own to stop by.
 
     Examples
     --------
@@ -128,6 +144,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         strategy: str = "auto",
         temperature: float = 1.0,
         classes: Sequence[Any] | NDArray[Any] | None = None,
+        copies: int | str = "auto",
         validation_fraction: float = 0.1,
         random_state: Any = None,
     ) -> None:
@@ -135,6 +152,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         self.strategy = strategy
         self.temperature = temperature
         self.classes = classes
+        self.copies = copies
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
@@ -164,6 +182,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         number = isinstance(self.temperature, Real) and not isinstance(self.temperature, bool)
         if not (number and 0 < float(self.temperature) < np.inf):
             raise ValueError(f"temperature must be a positive number, got {self.temperature!r}.")
+        check_copies(self.copies)
         check_student(self.estimator)
         check_readable(self.estimator, X)
         params = self._route(fit_params)
@@ -328,7 +347,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         return data
 
     def _make_data(self, X: Any, Q: NDArray[Any], sample_weight: Any, sets: tuple[EvalRows, ...] = ()) -> SoftData:
-        own = self.validation_fraction, self.random_state, float(self.temperature)
+        own = self.validation_fraction, self.random_state, float(self.temperature), self.copies
         return SoftData(X, Q, sample_weight, self.classes_, sets, *own)
 
     def _fit_soft(self, data: SoftData, params: dict[str, Any]) -> None:
@@ -353,7 +372,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
     def _take_apart(self) -> tuple[Pipeline, SoftLabelClassifier]:
         """Return the transformers of a Pipeline and its last step as a student with the settings of this one."""
         last = self.estimator.steps[-1][1]
-        own: dict[str, Any] = {"strategy": self.strategy, "validation_fraction": self.validation_fraction}
+        own = {name: getattr(self, name) for name in ("strategy", "copies", "validation_fraction")}
         student = clone(last) if isinstance(last, SoftLabelClassifier) else SoftLabelClassifier(last, **own)
         if student.random_state is None:
             student.set_params(random_state=self.random_state)

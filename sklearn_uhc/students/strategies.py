@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from sklearn_uhc.students.direct import DirectStrategy, is_net
+from sklearn_uhc.students.epochs import EpochStrategy
 from sklearn_uhc.students.replicate import ReplicateStrategy
 from sklearn_uhc.students.sample import SampleStrategy
 from sklearn_uhc.students.soft_data import SoftData
@@ -13,7 +14,7 @@ from sklearn_uhc.students.temperature import power_of
 from sklearn_uhc.students.twins import TwinStrategy
 
 #: In order of preference; "auto" takes the first that accepts the estimator, but never the last.
-STRATEGIES: tuple[Any, ...] = (TwinStrategy, DirectStrategy, ReplicateStrategy, SampleStrategy)
+STRATEGIES: tuple[Any, ...] = (TwinStrategy, DirectStrategy, EpochStrategy, ReplicateStrategy, SampleStrategy)
 
 
 def resolve_strategy(estimator: Any, strategy: str = "auto") -> Any:
@@ -46,7 +47,7 @@ def train(student: Any, data: SoftData, strategy: str, params: dict[str, Any]) -
     if given.get("class_weight") is not None:
         data = data.with_class_weight(student.class_weight)
         student.set_params(class_weight=None)
-    if data.eval_set and chosen not in (DirectStrategy, ReplicateStrategy):
+    if data.eval_set and chosen in (TwinStrategy, SampleStrategy):
         raise ValueError(f"{name} does not stop early: it takes no eval_set.")
     fitted = chosen.fit(student, data, **params)
     power = 1.0 if is_net(fitted) else power_of(fitted, data, partial(_answers, chosen, fitted, data))

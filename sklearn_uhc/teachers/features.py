@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -26,14 +28,26 @@ def own_columns(teacher: Any, X: Any, name: str) -> list[str] | None:
     if given is None or len(set(given)) < len(given) or (_made_up(known) and not set(known) <= set(given)):
         _check_number(step, known, X, name)
         return None
-    # LightGBM has underscores for spaces, and the estimators around it take its names over.
-    found = {column.replace(" ", "_"): column for column in given} | {column: column for column in given}
+    found = _spellings(given)
     missing = [column for column in known if column not in found]
     if missing:
         _check_dispensable(step, missing, given, name)
         return None
     columns = [found[column] for column in known]
     return None if columns == given else columns
+
+
+def _spellings(given: list[str]) -> dict[str, str]:
+    """Return columns by their names, and by what others make of these where that is unique.
+
+    LightGBM has underscores for spaces, and the estimators around it take its names over; skl2onnx has them for all
+    that is no letter or digit, and before a digit in front.
+    """
+    spaces = [column.replace(" ", "_") for column in given]
+    words = [re.sub(r"^(?=\d)", "_", re.sub(r"[^\w+]", "_", column)) for column in given]
+    times = Counter(words)
+    unique = {word: column for word, column in zip(words, given, strict=True) if times[word] == 1}
+    return unique | dict(zip(spaces, given, strict=True)) | {column: column for column in given}
 
 
 def readable(teacher: Any, X: Any) -> Any:

@@ -36,6 +36,8 @@ TRANSPARENT = frozenset({"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", 
 PICKING = frozenset({"ArrayFeatureExtractor", "Gather"})
 #: Keys of the metadata under which exporters write class names.
 METADATA_KEYS = ("classes", "class_names", "names")
+#: Characters of such a list that are read at most.
+LONGEST_LIST = 2**20
 
 
 class NotOnnxError(ValueError):
@@ -170,7 +172,7 @@ def _external(tensor: memoryview) -> Any:
 
 def _parse_names(text: str) -> list[Any] | None:
     """Read a list of names, or names by number, as JSON or as Python writes them; None if it is something else."""
-    for parse in (json.loads, ast.literal_eval):
+    for parse in (json.loads, ast.literal_eval) if len(text) <= LONGEST_LIST else ():
         try:
             names = _in_order(parse(text))
         except (ValueError, SyntaxError, RecursionError, MemoryError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,8 @@ def read_answers(
     >>> np.exp(log_p).round(3).tolist()
     [[0.75, 0.25, 0.875, 0.125], [0.5, 0.5, 0.125, 0.875]]
     """
-    _check_parameters(sources, id_column, ids, scale, abstain, chunk_rows)
+    _check_sources(sources, id_column, ids)
+    _check_parameters(scale, floor, abstain, chunk_rows)
     names = list(sources) if isinstance(sources, Mapping) else None
     given = list(sources.values()) if isinstance(sources, Mapping) else list(sources)
     opened = [open_source(source, i) for i, source in enumerate(given)]
@@ -101,9 +103,20 @@ def read_answers(
     blocks = [reader.read(source, labels) for source, labels in zip(opened, columns, strict=True)]
     if reader.notes:
         warn_user(f"Rows were normalised whose sums were not 1 because of rounding: {'; '.join(reader.notes)}.")
-    kept = [apply_floor(b, learn_floor(b) if floor == "auto" else float(floor)) for b in blocks]
+    log_p = _side_by_side(blocks, floor)
     lists = [[label if class_type is None else class_type(label) for label in labels] for labels in columns]
-    return np.hstack(kept), lists if names is None else dict(zip(names, lists, strict=True))
+    return log_p, lists if names is None else dict(zip(names, lists, strict=True))
+
+
+def _side_by_side(blocks: list[Floats], floor: float | str) -> Floats:
+    """Put blocks side by side, above their floors, and give each up as soon as it is copied."""
+    out, start = np.empty((len(blocks[0]), sum(block.shape[1] for block in blocks))), 0
+    while blocks:
+        block = blocks.pop(0)
+        stop = start + block.shape[1]
+        out[:, start:stop] = apply_floor(block, learn_floor(block) if floor == "auto" else float(floor))
+        start = stop
+    return out
 
 
 class Reader:
@@ -214,13 +227,18 @@ class Reader:
         return places
 
 
-def _check_parameters(sources: Any, id_column: Any, ids: Any, scale: Any, abstain: Any, chunk_rows: Any) -> None:
+def _check_sources(sources: Any, id_column: Any, ids: Any) -> None:
     if isinstance(sources, (str, bytes)) or not isinstance(sources, (list, tuple, Mapping)) or not len(sources):
         raise TypeError(f"sources must be a list with one file or frame per teacher, got {type(sources).__name__}.")
-    if scale not in SCALES:
-        raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {scale!r}.")
     if ids is not None and id_column is None:
         raise ValueError("ids are given, but no id_column: name the column of the sources that holds them.")
+
+
+def _check_parameters(scale: Any, floor: Any, abstain: Any, chunk_rows: Any) -> None:
+    if scale not in SCALES:
+        raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {scale!r}.")
+    if floor != "auto" and not (isinstance(floor, Real) and 0 < float(floor) < 0.5):
+        raise ValueError(f'floor must be "auto" or a number above 0 and below 0.5, got {floor!r}.')
     check_flag("abstain", abstain)
     check_positive("chunk_rows", chunk_rows, integer=True)
 

@@ -1,0 +1,161 @@
+"""What soft labels cost every scikit-learn classifier that takes `sample_weight` or has `partial_fit`.
+
+    python -m benchmarks.student_price --data FOLDER [--only NAME ...] [--rows N] [--temperature T]
+        [--out docs/student_price.json]
+
+Tiny-ImageNet features (35 classes, 10,000 rows, the first 64 values of each), labels merged by MF-LF and balanced. In
+one process, training on the most probable labels and on the soft ones take turns: the time is the best of three (one,
+if it takes longer than 20 seconds), and the ratio of both is reported. Accuracy is that on other rows. Training on all
+weighted copies follows where it can be expected to end within `--limit` seconds, for its accuracy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, SGDClassifier
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import KBinsDiscretizer, MinMaxScaler
+from sklearn.svm import SVC, LinearSVC, NuSVC
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
+from sklearn.utils.validation import has_fit_parameter
+
+from benchmarks.students import features_problem, prepare
+from sklearn_uhc import SoftLabelClassifier
+
+FEATURES = 64
+
+
+def _bins() -> Any:
+    return KBinsDiscretizer(8, encode="ordinal", quantile_method="averaged_inverted_cdf")
+
+
+STUDENTS: dict[str, Any] = {
+    "AdaBoost": AdaBoostClassifier(DecisionTreeClassifier(max_depth=6), n_estimators=5, random_state=0),
+    "Bagging": BaggingClassifier(DecisionTreeClassifier(max_depth=10), n_estimators=5, random_state=0),
+    "BernoulliNB": BernoulliNB(),
+    "CategoricalNB": make_pipeline(_bins(), CategoricalNB(min_categories=8)),
+    "ComplementNB": make_pipeline(MinMaxScaler(clip=True), ComplementNB()),
+    "DecisionTree": DecisionTreeClassifier(min_samples_leaf=5, random_state=0),
+    "ExtraTree": ExtraTreeClassifier(min_samples_leaf=5, random_state=0),
+    "ExtraTrees": ExtraTreesClassifier(20, random_state=0),
+    "ExtraTrees, leaves of 2": ExtraTreesClassifier(20, min_samples_leaf=2, random_state=0),
+    "GaussianNB": GaussianNB(),
+    "GradientBoosting": GradientBoostingClassifier(n_estimators=3, max_features="sqrt", random_state=0),
+    "HistGradientBoosting": HistGradientBoostingClassifier(max_iter=5, random_state=0),
+    "LinearSVC": LinearSVC(C=0.01, random_state=0),
+    "LogisticRegression": LogisticRegression(C=0.01, max_iter=300),
+    "MLP": MLPClassifier((64,), max_iter=20, random_state=0),
+    "MultinomialNB": make_pipeline(MinMaxScaler(clip=True), MultinomialNB()),
+    "NuSVC": NuSVC(nu=0.1),
+    "OneVsRest(SGD)": OneVsRestClassifier(SGDClassifier(loss="log_loss", alpha=0.01, random_state=0)),
+    "Perceptron": Perceptron(random_state=0),
+    "RandomForest": RandomForestClassifier(10, random_state=0),
+    "RandomForest, leaves of 2": RandomForestClassifier(10, min_samples_leaf=2, random_state=0),
+    "RidgeClassifier": RidgeClassifier(),
+    "SGD, log loss": SGDClassifier(loss="log_loss", alpha=0.01, random_state=0),
+    "SGD, hinge": SGDClassifier(alpha=0.01, random_state=0),
+    "SVC": SVC(),
+    "SVC, 2 copies": make_pipeline(SoftLabelClassifier(SVC(), copies=2, random_state=0)),
+    "SVC, 4 copies": make_pipeline(SoftLabelClassifier(SVC(), copies=4, random_state=0)),
+}
+
+
+#: What is measured unless told otherwise: more copies for an SVC take hours on all rows.
+DEFAULT = [name for name in STUDENTS if not name.endswith("copies")]
+
+
+def seconds(train: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the time of a training and what it trained."""
+    start = time.perf_counter()
+    fitted = train()
+    return time.perf_counter() - start, fitted
+
+
+def nodes(fitted: Any) -> int | None:
+    """Return the number of nodes of a forest: its size."""
+    trees = getattr(fitted, "estimators_", None)
+    return int(sum(t.tree_.node_count for t in trees)) if trees is not None and hasattr(trees[0], "tree_") else None
+
+
+def measure(name: str, data: dict[str, Any], temperature: float, limit: float) -> dict[str, Any]:
+    """Train one student on hard and soft labels in turn, then on all copies."""
+    student, X, Q, weight = STUDENTS[name], data["X"], data["Q"], data["weight"]
+    wrapped = SoftLabelClassifier(student, temperature=temperature, random_state=0)
+    best: dict[str, tuple[float, Any]] = {}
+    for _ in range(3):
+        for way in ("hard", "soft"):
+            took = seconds(
+                (lambda: clone(student).fit(X, Q.argmax(axis=1)))
+                if way == "hard"
+                else (lambda: clone(wrapped).fit(X, Q, weight))
+            )
+            best[way] = min(best.get(way, took), took, key=lambda pair: pair[0])
+        if best["hard"][0] + best["soft"][0] > 20:
+            break
+    hard, soft = best["hard"][1], best["soft"][1]
+    inner = soft.estimator_[-1] if soft.strategy_ == "pipeline" else soft
+    row = {"student": name, "T": temperature, "rows": len(X), "way": inner.strategy_}
+    row |= {f"{way} seconds": took for way, (took, _) in best.items()}
+    row["ratio"] = best["soft"][0] / best["hard"][0]
+    row["accuracy hard"] = float(np.mean(hard.predict(data["X_test"]) == data["y_test"]))
+    row["accuracy soft"] = float(soft.score(data["X_test"], data["y_test"]))
+    row["nodes hard"], row["nodes soft"] = nodes(hard), nodes(getattr(soft, "estimator_", None))
+    last = student.steps[-1][1] if hasattr(student, "steps") else student
+    exact = inner.strategy_ in ("twin", "direct")
+    if has_fit_parameter(last, "sample_weight") and not exact and best["hard"][0] * 40 < limit:
+        every = wrapped.set_params(strategy="replicate", copies="all")
+        took, copied = seconds(lambda: clone(every).fit(X, Q, weight))
+        row["copies seconds"] = took
+        row["accuracy copies"] = float(copied.score(data["X_test"], data["y_test"]))
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder with tinyimagenet_lite0_pca256.npz")
+    parser.add_argument("--only", nargs="+", choices=list(STUDENTS), default=DEFAULT, metavar="NAME")
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--limit", type=float, default=120, help="seconds that all copies may take")
+    parser.add_argument("--out", type=Path, default=Path("student_price.json"))
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "data.npz"
+        prepare(features_problem(args.data), args.temperature, file)
+        data = dict(np.load(file))
+    data |= {key: data[key][:, :FEATURES] for key in ("X", "X_test")}
+    data |= {key: data[key][: args.rows] for key in ("X", "Q", "weight")}
+    rows = {
+        (r["student"], r["T"], r["rows"]): r for r in (json.loads(args.out.read_text()) if args.out.exists() else [])
+    }
+    for name in args.only:
+        row = measure(name, data, args.temperature, args.limit)
+        rows[name, args.temperature, row["rows"]] = row
+        print({key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}, flush=True)
+        args.out.write_text(json.dumps([rows[key] for key in sorted(rows)], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
