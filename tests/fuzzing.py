@@ -137,6 +137,8 @@ def main(package, kind, first, last):
 
     from sklearn_uhc import load_teacher
 
+    told = os.fdopen(os.dup(1), "w")  # onnxruntime sometimes prints: only we shall be read
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     content = Path(package).read_bytes()
     teacher = load_teacher(package)
@@ -145,7 +147,7 @@ def main(package, kind, first, last):
     seen = watch()
     for seed in range(first, last):
         outcome = outcome_of(load_teacher, MUTATIONS[kind](content, np.random.default_rng(seed)), rows)
-        print(seed, f"forbidden: {seen}" if seen else outcome, flush=True)
+        print(seed, f"forbidden: {seen}" if seen else outcome, flush=True, file=told)
 
 
 if __name__ == "__main__":
