@@ -217,10 +217,9 @@ def test_routing_of_fit_parameters(data, soft):
         student = SGDClassifier(loss="log_loss", max_iter=1, tol=None, eta0=1e-9, learning_rate="constant")
         student.set_fit_request(coef_init=True, intercept_init=True)
         start = np.arange(16.0).reshape(4, 4)
-        copying = SoftLabelClassifier(student, strategy="replicate")
-        clf = copying.fit(X, soft, coef_init=start, intercept_init=np.zeros(4))
+        clf = SoftLabelClassifier(student).fit(X, soft, coef_init=start, intercept_init=np.zeros(4))
         with pytest.raises(ValueError, match="cannot reach partial_fit of SGDClassifier: use strategy='replicate'"):
-            SoftLabelClassifier(student).fit(X, soft, coef_init=start)
+            SoftLabelClassifier(student, strategy="epochs").fit(X, soft, coef_init=start)
     np.testing.assert_allclose(clf.estimator_.coef_, start, atol=1e-3)
 
 

@@ -39,6 +39,8 @@ def resolve_strategy(estimator: Any, strategy: str = "auto") -> Any:
 def train(student: Any, data: SoftData, strategy: str, params: dict[str, Any]) -> tuple[Any, str, float]:
     """Train an unfitted student; return it, or its twin, the strategy's name, and the power that undoes temperature."""
     chosen, name = resolve_strategy(student, strategy), type(student).__name__
+    if params and strategy == "auto" and chosen is EpochStrategy:
+        chosen = resolve_strategy(student, ReplicateStrategy.name)  # parameters of fit, which partial_fit does not have
     given = student.get_params(deep=False)
     if given.get("warm_start"):
         raise ValueError(
