@@ -19,6 +19,8 @@ RINGS = [
         "solvers",
         "answers",
         "utils",
+        "taxonomy",
+        "harmonize",
     ],
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "losses"],
     ["merging", "distiller", "ensemble", "report", "plots"],
