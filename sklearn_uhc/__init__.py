@@ -20,6 +20,7 @@ from sklearn_uhc.soft_labels import (
     StandardDistillation,
 )
 from sklearn_uhc.students import SoftLabelClassifier
+from sklearn_uhc.suggestions import Suggestion, Suggestions, suggest_harmonization
 from sklearn_uhc.teachers import TeacherOutputs, TorchTeacher
 
 __version__ = "0.1.0.dev0"
@@ -35,6 +36,8 @@ __all__ = [
     "SoftLabelClassifier",
     "SoftLabelDisplay",
     "StandardDistillation",
+    "Suggestion",
+    "Suggestions",
     "TeacherAgreementDisplay",
     "TeacherCalibrator",
     "TeacherOutputs",
@@ -43,6 +46,7 @@ __all__ = [
     "UnifiedEnsemble",
     "harmonize",
     "pairwise_agreement",
+    "suggest_harmonization",
     "teacher_agreement",
     "teacher_agreement_scorer",
     "teacher_report",

@@ -111,7 +111,7 @@ def read_lists(teachers: Any) -> list[NamedList]:
     check_is_list(teachers)
     out = []
     for i, item in enumerate(teachers):
-        name, own = item if _is_pair(item) else (i, item)
+        name, own = item if is_pair(item) else (i, item)
         out.append(NamedList(f"Teacher {name!r}", _entries(name, own)))
     if not out:
         raise ValueError("No teachers were given: a class list is needed from at least one.")
@@ -125,7 +125,7 @@ def members(entry: Any) -> tuple[Any, ...]:
     return entry if isinstance(entry, tuple) else (entry,)
 
 
-def _is_pair(item: Any) -> bool:
+def is_pair(item: Any) -> bool:
     """Whether this is a name and a teacher: a tuple may also be a class list of two, the second of them a set."""
     return (
         isinstance(item, tuple)

@@ -21,9 +21,10 @@ RINGS = [
         "utils",
         "taxonomy",
         "harmonize",
+        "names",
     ],
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "losses"],
-    ["merging", "distiller", "ensemble", "report", "plots"],
+    ["merging", "distiller", "ensemble", "report", "plots", "suggestions"],
     ["__init__"],
 ]
 #: Rings whose parts may import each other.
