@@ -6,8 +6,8 @@ Three to seven teachers of mixed kinds know some of the classes of digits, of Fa
 folder) or of made-up texts. Then, in each case, one thing is done to their lists: some classes get a variant spelling
 with some teachers ("spelling"), or another name altogether ("renamed"), or some teacher was trained on a coarse class
 ("coarse"), or nothing ("clean"). `suggest_harmonization` sees the lists and answers about 900 unlabelled rows. A line
-of JSON per case; the summary counts what was suggested, what of it is right, and what there was to find. Thresholds were
-chosen on seeds 0 to 35.
+of JSON per case; the summary counts what was suggested, what of it is right, and what there was to find.
+Thresholds were chosen on seeds 0 to 35.
 """
 
 from __future__ import annotations

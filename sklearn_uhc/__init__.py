@@ -5,6 +5,7 @@ from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.harmonize import harmonize
 from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.membership import MembershipScorer, fit_membership
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
 from sklearn_uhc.plots import (
     ClassOverlapDisplay,
@@ -32,6 +33,7 @@ __all__ = [
     "HeterogeneousDistiller",
     "LabelSpace",
     "LogitFactorization",
+    "MembershipScorer",
     "ProbabilityFactorization",
     "SoftLabelClassifier",
     "SoftLabelDisplay",
@@ -44,6 +46,7 @@ __all__ = [
     "TeacherReport",
     "TorchTeacher",
     "UnifiedEnsemble",
+    "fit_membership",
     "harmonize",
     "pairwise_agreement",
     "suggest_harmonization",

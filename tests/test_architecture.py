@@ -23,7 +23,7 @@ RINGS = [
         "harmonize",
         "names",
     ],
-    ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "losses"],
+    ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "losses", "membership"],
     ["merging", "distiller", "ensemble", "report", "plots", "suggestions"],
     ["__init__"],
 ]

@@ -35,7 +35,7 @@ ALIKE = 0.85
 #: A part reaches this, as one class in another.
 PART = 0.8
 #: A coarse class and its parts reach this score.
-ADDS_UP = 0.7
+ADDS_UP = 0.72
 
 
 class Columns(NamedTuple):
