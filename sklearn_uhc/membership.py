@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
 from sklearn_uhc.utils.parameters import check_positive
@@ -55,13 +57,15 @@ def fit_membership(X_own: Any, X_public: Any, estimator: Any = None) -> Membersh
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.datasets import load_digits
     >>> from sklearn_uhc import fit_membership
     >>> X, y = load_digits(return_X_y=True)
-    >>> X_own, X_public, X_new, y_new = X[:600][y[:600] < 5], X[600:1200], X[1200:], y[1200:]
-    >>> scorer = fit_membership(X_own, X_public)
-    >>> d = scorer.predict_membership(X_new)
-    >>> bool(d[y_new < 5].mean() > 0.7), bool(d[y_new >= 5].mean() < 0.2)
+    >>> order = np.random.default_rng(0).permutation(len(X))
+    >>> train, public, new = np.split(order, [600, 1200])
+    >>> scorer = fit_membership(X[train][y[train] < 5], X[public])
+    >>> d = scorer.predict_membership(X[new])
+    >>> bool(d[y[new] < 5].mean() > 0.7), bool(d[y[new] >= 5].mean() < 0.2)
     (True, True)
     """
     return MembershipScorer(estimator).fit(X_own, X_public)
@@ -82,10 +86,13 @@ class MembershipScorer(BaseEstimator):
     estimator : classifier, default=None
         As in `fit_membership`. The default keeps 200 rows, own or public, as landmarks of its kernel. If own rows must
         not leave the house, give an estimator that keeps none, such as a Pipeline that ends in `LogisticRegression`.
+    background : float, default=1.0
+        Rows to make up, as a multiple of the public ones, by shuffling every column on its own among own and public
+        rows. They count as public, so that rows that are like neither are out. Only for arrays and frames of numbers.
     cv : int, default=5
         Folds for the held-out rows.
     random_state : int, RandomState or None, default=0
-        For folds and landmarks.
+        For folds, landmarks and shuffling.
 
     Attributes
     ----------
@@ -111,8 +118,9 @@ class MembershipScorer(BaseEstimator):
     array([1., 0., 0.])
     """
 
-    def __init__(self, estimator: Any = None, *, cv: int = 5, random_state: Any = 0) -> None:
+    def __init__(self, estimator: Any = None, *, background: float = 1.0, cv: int = 5, random_state: Any = 0) -> None:
         self.estimator = estimator
+        self.background = background
         self.cv = cv
         self.random_state = random_state
 
@@ -131,18 +139,21 @@ class MembershipScorer(BaseEstimator):
         self : MembershipScorer
             Fitted.
         """
-        check_positive("cv", self.cv, integer=True)
+        self._check_parameters()
         X, own = _stack(X_own, X_public)
         self._check_sizes(own)
-        estimator = _default(X, self.random_state, self.cv) if self.estimator is None else self.estimator
+        n = len(own)
+        rng = check_random_state(self.random_state)
+        X, own = _with_background(X, own, int(self.background * (own == 0).sum()), rng)
+        estimator = _default(X, rng.randint(2**31), self.cv) if self.estimator is None else self.estimator
         _check_estimator(estimator)
-        scores = _held_out(estimator, X, own, StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state))
+        scores = _held_out(estimator, X, own, StratifiedKFold(self.cv, shuffle=True, random_state=rng))
         fitted = clone(estimator).fit(X, own)
         _check_feature_names(self, X, reset=True)
         if getattr(X, "ndim", 1) == 2:
             _check_n_features(self, X, reset=True)
         self.estimator_, self.log_scale_ = fitted, float(np.median(scores[own == 1]))
-        self.auroc_ = _auroc(scores[own == 1], scores[own == 0])
+        self.auroc_ = _auroc(scores[:n][own[:n] == 1], scores[:n][own[:n] == 0])
         return self
 
     def predict_membership(self, X: Any) -> NDArray[np.float64]:
@@ -177,6 +188,17 @@ class MembershipScorer(BaseEstimator):
             )
         return X if wanted == names else take_columns(X, wanted)
 
+    def _check_parameters(self) -> None:
+        check_positive("cv", self.cv, integer=True)
+        if self.cv < 2:
+            raise ValueError(f"cv must be at least 2, so that own rows can be held out, got {self.cv}.")
+        if (
+            isinstance(self.background, bool)
+            or not isinstance(self.background, Real)
+            or not 0 <= self.background < np.inf
+        ):
+            raise ValueError(f"background must be a number of at least 0, got {self.background!r}.")
+
     def _check_sizes(self, own: NDArray[np.int_]) -> None:
         counts = {"X_own": int(own.sum()), "X_public": int(len(own) - own.sum())}
         least = max(LEAST_ROWS, int(self.cv))
@@ -185,8 +207,6 @@ class MembershipScorer(BaseEstimator):
                 raise ValueError(
                     f"{name} has {count} rows, but {least} are needed to hold some out and learn from the rest."
                 )
-        if self.cv < 2:
-            raise ValueError(f"cv must be at least 2, so that own rows can be held out, got {self.cv}.")
 
 
 def _default(X: Any, random_state: Any, cv: int) -> Any:
@@ -239,6 +259,24 @@ def _auroc(own: NDArray[np.float64], public: NDArray[np.float64]) -> float:
     return float((below + upto).mean() / (2 * len(public)))
 
 
+def _with_background(X: Any, own: NDArray[np.int_], n: int, rng: np.random.RandomState) -> tuple[Any, NDArray[np.int_]]:
+    """Add n rows that take each feature from a row drawn for it, if the features are numbers."""
+    if n == 0 or issparse(X) or getattr(X, "ndim", len(getattr(X, "shape", ()))) != 2:
+        return X, own
+    values = np.asarray(X)
+    if values.dtype.kind not in "iuf":
+        return X, own
+    shuffled = np.take_along_axis(values, rng.randint(len(values), size=(n, values.shape[1])), axis=0)
+    labels = np.concatenate([own, np.zeros(n, dtype=own.dtype)])
+    names = column_names(X)
+    if names is None:
+        return np.concatenate([values, shuffled]), labels
+    made = type(X)({name: shuffled[:, k] for k, name in enumerate(names)})
+    if hasattr(made, "iloc"):
+        made = made.astype(X.dtypes.to_dict())
+    return _below(X, made), labels
+
+
 def _stack(X_own: Any, X_public: Any) -> tuple[Any, NDArray[np.int_]]:
     """Put own rows above public ones, and say which are which."""
     n_own, n_public = count_rows(X_own), count_rows(X_public)
@@ -263,9 +301,13 @@ def _stack_frames(X_own: Any, X_public: Any, names: list[str] | None, others: li
         raise ValueError(
             f"X_own and X_public must be of one form and have the same columns, got {shown[0]}, {shown[1]}."
         )
-    X_public = take_columns(X_public, names)
-    if hasattr(X_own, "iloc"):
+    return _below(X_own, take_columns(X_public, names))
+
+
+def _below(upper: Any, lower: Any) -> Any:
+    """Put one frame of pandas or Polars below another with the same columns."""
+    if hasattr(upper, "iloc"):
         import pandas as pd
 
-        return pd.concat([X_own, X_public], ignore_index=True)
-    return X_own.vstack(X_public)
+        return pd.concat([upper, lower], ignore_index=True)
+    return upper.vstack(lower.cast(upper.schema))

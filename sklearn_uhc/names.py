@@ -94,13 +94,14 @@ def _between_digits(text: str, found: re.Match[str]) -> bool:
 
 
 def _singulars(word: str) -> Iterator[str]:
-    """Yield what a word may be the plural of."""
-    if len(word) < 3 or not word.isalpha() or not word.endswith("s") or _NO_PLURAL.search(word):
+    """Yield what a word may be the plural of; of "shirt/tops", its end counts."""
+    end = re.split(r"[\W\d_]", word)[-1]
+    if len(end) < 3 or not end.endswith("s") or _NO_PLURAL.search(end):
         return
     yield word[:-1]
-    if word.endswith("ies") and len(word) > 4:
+    if end.endswith("ies") and len(end) > 4:
         yield word[:-3] + "y"
-    if _LONG_PLURAL.search(word):
+    if _LONG_PLURAL.search(end):
         yield word[:-2]
 
 

@@ -25,6 +25,7 @@ from sklearn_uhc.names import about_look_alikes, look_alikes, nearly_equal
         ("city", "cities"),
         ("movie", "movies"),
         ("headache", "headaches"),
+        ("T-shirt/top", "t shirt/tops"),
         ("1", 1),
     ],
 )
