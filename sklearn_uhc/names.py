@@ -39,7 +39,7 @@ def nearly_equal(class_lists: Iterable[Iterable[Any]]) -> list[tuple[Any, Any]]:
     pairs : list of pairs of labels
         In the order of the lists.
     """
-    lists = [[label for entry in own for label in members(entry)] for own in class_lists]
+    lists = _labels(class_lists)
     order = list(dict.fromkeys(label for own in lists for label in own))
     apart = {frozenset(pair) for own in lists for pair in combinations(own, 2)}
     by_form: dict[str, list[Any]] = defaultdict(list)
@@ -50,6 +50,12 @@ def nearly_equal(class_lists: Iterable[Iterable[Any]]) -> list[tuple[Any, Any]]:
     found = {(a, b) for alike in by_form.values() for a, b in combinations(alike, 2)}
     clear = [pair for pair in _without_rivals(found, apart) if frozenset(pair) not in apart]
     return sorted(clear, key=lambda pair: (place[pair[0]], place[pair[1]]))
+
+
+def _labels(class_lists: Iterable[Iterable[Any]]) -> list[list[Any]]:
+    """Return the labels of each list, alone or in a set, as plain values."""
+    plain = (own.tolist() if hasattr(own, "tolist") else own for own in class_lists)
+    return [[label for entry in own for label in members(entry)] for own in plain]
 
 
 def _without_rivals(pairs: set[tuple[Any, Any]], apart: set[frozenset[Any]]) -> list[tuple[Any, Any]]:
@@ -107,7 +113,7 @@ def _singulars(word: str) -> Iterator[str]:
 
 def look_alikes(class_lists: Iterable[Iterable[Any]]) -> list[dict[Any, int]]:
     """Return groups of names that are nearly equal, each name with the first teacher that has it."""
-    lists = [[label for entry in own for label in members(entry)] for own in class_lists]
+    lists = _labels(class_lists)
     owners = owners_of_names(lists)
     groups = grouped(owners, nearly_equal(lists))
     return [{label: min(owners[label]) for label in group} for group in groups if len(group) > 1]
@@ -160,6 +166,6 @@ def about_look_alikes(groups: list[dict[Any, int]], most: int = 8) -> str:
     found = [" and ".join(f"{name!r} (teacher {i})" for name, i in group.items()) for group in groups[:most]]
     more = f"; and {len(groups) - most} more" if len(groups) > most else ""
     return (
-        f"Names that are nearly equal count as different classes: {'; '.join(found)}{more}. If they mean the same, "
-        "give them one name: class_lists=harmonize(teachers, synonyms={name: name to use})."
+        f"Names that differ in spelling only count as different classes: {'; '.join(found)}{more}. If they mean the "
+        "same, give them one name: class_lists=harmonize(teachers, synonyms={name: name to use})."
     )

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_array
 
 from sklearn_uhc.answers import check_answers, check_given, silent_teachers
 from sklearn_uhc.calibration import TeacherCalibrator
-from sklearn_uhc.label_space import LabelSpace, look_alikes
+from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import pairwise_agreement
+from sklearn_uhc.names import look_alikes
 from sklearn_uhc.plots import ClassOverlapDisplay, SoftLabelDisplay, TeacherAgreementDisplay
 from sklearn_uhc.report.result import TeacherReport
 from sklearn_uhc.report.words import label_of
@@ -165,7 +166,7 @@ def _describe(space: LabelSpace) -> dict[str, Any]:
         "n_classes": space.n_classes,
         "groups": [group.tolist() for group in space.groups()],
         "known_by_one": [{"class": c, "teacher": i} for c, i in zip(labels.tolist(), owners.tolist(), strict=True)],
-        "look_alikes": look_alikes(space),
+        "look_alikes": look_alikes(space.class_lists),
     }
 
 

@@ -23,7 +23,8 @@ from sklearn_uhc.answers import (
     silent_teachers,
     space_of_answers,
 )
-from sklearn_uhc.label_space import LabelSpace, about_look_alikes, look_alikes, shorten
+from sklearn_uhc.label_space import LabelSpace, shorten
+from sklearn_uhc.names import about_look_alikes, look_alikes
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_positive, check_weights
@@ -197,7 +198,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         self._set_structure(self.label_space_)
         if self._levels_groups:
             warn_if_disconnected(self.label_space_)
-        if alike := about_look_alikes(look_alikes(self.label_space_)):
+        if alike := about_look_alikes(look_alikes(self.label_space_.class_lists)):
             warn_user(alike)
         if self.abstain:
             warn_if_mute(silent_teachers(X, self.label_space_.blocks), self.label_space_)
