@@ -105,7 +105,7 @@ def path_data() -> dict[str, Any]:
     outputs = TeacherOutputs(teachers).fit(X[900:1400])
     row = 1400 + int(np.flatnonzero(y[1400:] == 7)[3])
     x = X[row : row + 1]
-    Q = clf.method_.transform(outputs.transform(x))[0]
+    Q = clf.merger_.method_.transform(outputs.transform(x))[0]
     weighted = Q * clf.class_weight_
     answers = [np.exp(part[0]) for part in np.split(outputs.transform(x), [6, 12], axis=1)]
     return {

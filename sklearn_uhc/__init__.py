@@ -1,11 +1,13 @@
 """Merge fitted classifiers that know different classes into one classifier, with unlabelled data only."""
 
+from sklearn_uhc.answers import Answers, AnswerTransformer
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.harmonize import harmonize
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.membership import MembershipScorer, fit_membership
+from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
 from sklearn_uhc.plots import (
     ClassOverlapDisplay,
@@ -18,6 +20,7 @@ from sklearn_uhc.soft_labels import (
     CrossEntropyUnifier,
     LogitFactorization,
     ProbabilityFactorization,
+    SoftLabelMethod,
     StandardDistillation,
 )
 from sklearn_uhc.students import SoftLabelClassifier
@@ -27,6 +30,8 @@ from sklearn_uhc.teachers import TeacherOutputs, TorchTeacher
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "AnswerTransformer",
+    "Answers",
     "ClassOverlapDisplay",
     "CrossEntropyUnifier",
     "DistillationCurveDisplay",
@@ -37,11 +42,13 @@ __all__ = [
     "ProbabilityFactorization",
     "SoftLabelClassifier",
     "SoftLabelDisplay",
+    "SoftLabelMethod",
     "StandardDistillation",
     "Suggestion",
     "Suggestions",
     "TeacherAgreementDisplay",
     "TeacherCalibrator",
+    "TeacherMerger",
     "TeacherOutputs",
     "TeacherReport",
     "TorchTeacher",

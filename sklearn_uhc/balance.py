@@ -14,12 +14,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_uhc.answers import Answers
+from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["balanced_targets", "class_weights"]
 
 #: A class whose mean soft label is smaller is treated as if it had this one: no weight is infinite.
 MIN_MEAN = 1e-6
+
+
+def check_balance(balance: Any) -> None:
+    """Raise unless `balance` is True, False or "auto"."""
+    if not (isinstance(balance, (bool, np.bool_)) or (isinstance(balance, str) and balance == "auto")):
+        raise ValueError(f'balance must be True, False or "auto", got {balance!r}.')
+
+
+def balances(balance: bool | str, space: LabelSpace, n: int) -> bool:
+    """Whether to balance n rows; "auto" does unless all teachers share one class list (the paper's two tables).
+
+    Fewer rows than classes say nothing about how often a class is meant.
+    """
+    if isinstance(balance, str):
+        return not space.is_shared and n >= space.n_classes
+    return bool(balance)
+
+
+def heard_weights(answers: Answers, sample_weight: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Take the weight from rows for which no teacher answers."""
+    heard = answers.heard
+    if heard.all():
+        return sample_weight
+    weights = heard * (1.0 if sample_weight is None else sample_weight)
+    if not weights.any():
+        raise ValueError(
+            "No teacher answers for any row whose sample_weight is above zero: there is nothing to learn from."
+        )
+    return weights
 
 
 def class_weights(Q: NDArray[Any], sample_weight: NDArray[Any] | None = None) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Calibration of teachers without labels: one temperature each, so that none outvotes the others by its tone."""
+"""Calibration of teachers without labels: one temperature each, so that an overconfident teacher cannot dominate."""
 
 from __future__ import annotations
 
@@ -9,21 +9,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.answers import (
-    check_answers,
-    read_answers,
-    refuse_probabilities,
-    rows_by_speakers,
-    silent_teachers,
-    space_of_answers,
-    to_numpy,
-)
+from sklearn_uhc.answers import Answers, AnswerTransformer, rows_by_speakers, to_numpy
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.solvers.blocks import Blocks
-from sklearn_uhc.solvers.leave_one_out import Part, Settled, best_temperatures, loudness, settle
+from sklearn_uhc.solvers.leave_one_out import Part, Settled, best_temperatures, initial_log_temperature, settle
 from sklearn_uhc.utils.parameters import MAX_WEIGHT_RATIO, check_flag, check_positive, check_weights
 from sklearn_uhc.utils.rows import chunks, some_rows
 
@@ -39,7 +28,7 @@ MAX_PATTERNS = 40
 MAX_ANSWERS = 20_000_000
 
 
-class TeacherCalibrator(TransformerMixin, BaseEstimator):
+class TeacherCalibrator(AnswerTransformer):
     r"""Give every teacher a temperature, learnt from unlabelled answers, and divide its logits by it.
 
     A tree says 1 where a forest says .7 and a network .9, and mean the same. Teacher i is compared with the merged
@@ -86,7 +75,7 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
     comparable_ : ndarray of bool of shape (N,)
         Whether a teacher could have been found to be noise: it shares two classes with another, three teachers or more
         have a standard error, and there are at least 0.5 comparisons per teacher (see `min_overlap`).
-    left_ : dict of int to str
+    uncalibrated_ : dict of int to str
         Teachers that keep temperature 1 for want of evidence, and why.
     label_space_ : LabelSpace
         Blocks and connected components of the lists.
@@ -131,72 +120,31 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         self.max_samples = max_samples
         self.abstain = abstain
 
-    def fit(self, X: Any, y: Any = None) -> TeacherCalibrator:
-        """Learn the temperatures from the teachers' answers on unlabelled rows.
+    def learn(self, answers: Answers) -> None:
+        """Learn the temperatures. See `AnswerTransformer.learn`."""
+        rows = some_rows(len(answers), self._most_rows(answers.space))
+        some = answers.take(rows)
+        self._learn(some.saying(to_numpy(some.log_p)))
 
-        Parameters
-        ----------
-        X : array-like of shape (n, K)
-            Log-probabilities or logits of all teachers, block by block in the order of `class_lists`.
-        y : ignored
-            There for the API.
-
-        Returns
-        -------
-        self
-        """
-        self._check_params()
-        X = read_answers(self, X, reset=True)
-        self.label_space_ = space_of_answers(X, self.class_lists, getattr(self, "feature_names_in_", None))
-        check_answers(X, self.label_space_.blocks, bool(self.abstain))
-        refuse_probabilities(X, self.label_space_)
-        self._blocks = Blocks.from_label_space(self.label_space_)
-        rows = some_rows(len(X), self._most_rows())
-        self._learn(to_numpy(X[rows]))
-        return self
-
-    def transform(self, X: Any) -> Any:
-        """Return the log-probabilities at the temperatures learnt.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, K)
-            Log-probabilities or logits of all teachers, block by block in the order of `class_lists`.
-
-        Returns
-        -------
-        log_p : ndarray of shape (n, K)
-            Each teacher's block is normalised. A torch tensor gives a tensor.
-        """
-        check_is_fitted(self)
-        X = read_answers(self, X, reset=False)
-        check_answers(X, self.label_space_.blocks, bool(self.abstain))
-        xp, blocks = array_namespace(X), self._blocks.like(X[:1])
+    def apply(self, answers: Answers) -> Any:
+        """Return the log-probabilities at the temperatures learnt. See `AnswerTransformer.apply`."""
+        X, blocks = answers.log_p, answers.space.matrices
+        xp, teacher_of, blocks = array_namespace(X), blocks.teacher_of, blocks.like(X[:1])
         silent = xp.isnan(X)
         X = xp.where(silent, xp.zeros_like(X), X)
         out = xp.empty_like(X)
-        scale = xp.asarray(1 / self.temperatures_[self._blocks.teacher_of], dtype=X.dtype, device=device(X))
+        scale = xp.asarray(1 / self.temperatures_[teacher_of], dtype=X.dtype, device=device(X))
         for rows in chunks(len(X), 6 * X.shape[1] * X.dtype.itemsize):
             out[rows] = blocks.log_softmax(blocks.shift(X[rows]) * scale)
         out[silent] = xp.nan  # who said nothing goes on saying nothing
         return out
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the names of the columns, `teacher<i>__<class>`.
+    def transform_answers(self, answers: Answers) -> Answers:
+        """Return answers at the temperatures learnt, as they are if all are 1. See `AnswerTransformer`."""
+        return answers if (self.temperatures_ == 1).all() else super().transform_answers(answers)
 
-        Parameters
-        ----------
-        input_features : ignored
-            There for the API.
-
-        Returns
-        -------
-        names : ndarray of str
-        """
-        check_is_fitted(self)
-        return self.label_space_.output_names
-
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise if a parameter is wrong, before anything is read."""
         for name in ("tolerance", "min_overlap"):
             value = getattr(self, name)
             number = isinstance(value, Real) and not isinstance(value, bool)
@@ -209,28 +157,28 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
         if self.teacher_weight is not None:
             check_weights(self.teacher_weight)
 
-    def _most_rows(self) -> int | None:
+    def _most_rows(self, space: LabelSpace) -> int | None:
         """Return how many rows `fit` looks at."""
         if self.max_samples is None:
             return None
-        return max(1, min(int(self.max_samples), MAX_ANSWERS // self.label_space_.n_outputs))
+        return max(1, min(int(self.max_samples), MAX_ANSWERS // space.n_outputs))
 
-    def _parts(self, X: NDArray[Any], weight: NDArray[Any]) -> Iterator[Part]:
+    def _parts(self, answers: Answers, weight: NDArray[Any]) -> Iterator[Part]:
         """Rows by the teachers that answer, in chunks of bounded memory; what others say of a row is left out."""
-        space = self.label_space_
-        for speaking, rows in rows_by_speakers(~silent_teachers(X, space.blocks), MAX_PATTERNS):
+        X, space, blocks = answers.log_p, answers.space, answers.space.matrices
+        for speaking, rows in rows_by_speakers(answers.speaking, MAX_PATTERNS):
             for chunk in chunks(len(rows), 64 * (X.shape[1] + space.n_classes)):
-                heard = speaking[self._blocks.teacher_of]
-                part = Part.of(np.where(heard, X[rows[chunk]], np.nan), self._blocks, weight)
+                heard = speaking[blocks.teacher_of]
+                part = Part.of(np.where(heard, X[rows[chunk]], np.nan), blocks, weight)
                 if part.comparisons:
                     yield part
 
-    def _learn(self, X: NDArray[Any]) -> None:
+    def _learn(self, answers: Answers) -> None:
         """Alternate between merging all teachers but one and fitting that one to the merge."""
-        space, trust = self.label_space_, self._trust()
+        space, trust = answers.space, _relative(answers)
         N, enough = space.n_teachers, overlap(space) >= float(self.min_overlap)
-        parts = list(self._parts(X, trust)) if enough else []
-        found, error = loudness(parts, N), np.full(N, np.inf)
+        parts = list(self._parts(answers, trust)) if enough else []
+        found, error = initial_log_temperature(parts, N), np.full(N, np.inf)
         settled = Settled(found, np.zeros(N, dtype=bool), np.zeros(N, dtype=bool))
         for _ in range(int(self.n_rounds) if parts else 0):
             b = np.exp(-settled.log_tau)
@@ -242,28 +190,14 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
                 weight = trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)
                 parts = [part.reweighted(np.where(part.weight > 0, weight, 0.0)) for part in parts]
         learnt = trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)
-        self.weights_ = np.maximum(learnt, learnt.max() / MAX_WEIGHT_RATIO) * self._unit()
+        self.weights_ = np.maximum(learnt, learnt.max() / MAX_WEIGHT_RATIO) * _unit(answers)
         self.temperatures_ = np.exp(settled.log_tau) if parts else np.ones(N)
         self.standard_errors_ = error
         self.comparable_ = can_be_noise(space) & np.isfinite(error) & (np.isfinite(error).sum() > 2)
         compared = {int(c.teacher) for part in parts for c in part.comparisons}
-        answered = np.asarray(~silent_teachers(X, space.blocks).all(axis=0))
-        together = np.any([part.weight > 0 for part in parts], axis=0) if parts else answered
-        self.left_ = self._reasons(enough, compared, answered, together, settled.doubtful)
-
-    def _trust(self) -> NDArray[Any]:
-        """Return the weights given, one per teacher, the largest 1."""
-        N = self.label_space_.n_teachers
-        if self.teacher_weight is None:
-            return np.ones(N)
-        check_weights(self.teacher_weight, N)
-        weight = np.asarray(self.teacher_weight, dtype=float)
-        return weight / weight.max()
-
-    def _unit(self) -> float:
-        """Return the largest weight given, but none so small that the least of the others would be 0."""
-        top = 1.0 if self.teacher_weight is None else float(np.max(self.teacher_weight))
-        return max(top, float(np.finfo(float).tiny) * MAX_WEIGHT_RATIO)
+        answered = np.asarray(answers.speaking.any(axis=0))
+        together = np.asarray(np.any([part.weight > 0 for part in parts], axis=0)) if parts else answered
+        self.uncalibrated_ = self._reasons(enough, compared, answered, together, settled.doubtful)
 
     def _reasons(
         self,
@@ -293,10 +227,16 @@ class TeacherCalibrator(TransformerMixin, BaseEstimator):
                 reasons[i] = "contradicts what the others imply, but shares too little with any to tell who is wrong"
         return reasons
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+
+def _relative(answers: Answers) -> NDArray[Any]:
+    """Return the trust given, one number per teacher, the largest 1."""
+    return np.ones(answers.space.n_teachers) if answers.trust is None else answers.trust / answers.trust.max()
+
+
+def _unit(answers: Answers) -> float:
+    """Return the largest weight given, but none so small that the least of the others would be 0."""
+    top = 1.0 if answers.trust is None else float(answers.trust.max())
+    return max(top, float(np.finfo(float).tiny) * MAX_WEIGHT_RATIO)
 
 
 def overlap(space: LabelSpace) -> float:

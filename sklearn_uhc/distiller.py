@@ -9,27 +9,29 @@ from typing import Any
 import numpy as np
 from joblib import Memory
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.balance import balanced_targets, class_weights
-from sklearn_uhc.calibration import TeacherCalibrator
-from sklearn_uhc.merging import TeacherMerger
-from sklearn_uhc.soft_labels import (
-    CrossEntropyUnifier,
-    LogitFactorization,
-    ProbabilityFactorization,
-    SoftLabelMethod,
-)
+from sklearn_uhc.answers import Answers, to_numpy
+from sklearn_uhc.balance import balanced_targets, balances, check_balance, class_weights, heard_weights
+from sklearn_uhc.merged_classifier import MergedClassifier
+from sklearn_uhc.merger import TeacherMerger
+from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
 from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_routing, check_student
-from sklearn_uhc.teachers.input import check_input, input_tags
+from sklearn_uhc.teachers.input import check_input
+from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.rows import check_row_weights
 
 __all__ = ["HeterogeneousDistiller"]
 
+NO_BACKPROP = (
+    "backprop=True does not support teacher_weight or abstain: leave them out, in the method as well, or use "
+    "backprop=False."
+)
 
-class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
+
+class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     """Distil fitted classifiers, each with its own list of classes, into one classifier over all classes.
 
     Every teacher answers for every unlabelled row over the classes that it knows; a soft-label method merges the
@@ -38,13 +40,14 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
 
     Parameters
     ----------
-    teachers : list of fitted classifiers
-        Anything with `predict_log_proba`, `predict_proba` or `decision_function`. Never fitted, changed or cloned:
-        `clone`, Pipelines and searches carry them over as they are. None is allowed if `fit` is given `log_p`.
+    teachers : list or dict of fitted classifiers
+        Anything with `predict_log_proba`, `predict_proba` or `decision_function`; a dict, or (name, classifier) pairs,
+        give them names for messages, plots and reports. Never fitted, changed or cloned: `clone`, Pipelines and
+        searches carry them over as they are. None is allowed if `fit` is given `log_p`.
     student : estimator
         What is trained: a tree, a forest, nearest neighbours, LightGBM, XGBoost, CatBoost, any classifier whose `fit`
         takes `sample_weight`, a skorch net, a torch module, or a Pipeline that ends in one of these. A
-        `SoftLabelClassifier` is taken with its own `strategy`.
+        `SoftLabelClassifier` is taken with its own `strategy`; its classes and temperature are those of the merge.
     method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
         How the teachers' answers are merged. "mf_lv" is another name of "mf_lu".
     balance : bool or "auto", default="auto"
@@ -56,7 +59,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         Whether to train a network on the method's own objective instead of on soft labels (CE-BP, MF-P-BP, MF-LU-BP,
         MF-LF-BP of the paper; see `sklearn_uhc.losses`). The student must be a skorch net or a torch module; there is
         no balance, and "auto" means none.
-    class_lists : list of lists, default=None
+    class_lists : list or dict of lists, default=None
         Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"
         Whether each teacher's logits are divided by a temperature of its own, learnt from the others' answers, before
@@ -65,9 +68,9 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
     teacher_weight : array-like of N positive numbers or "agreement", default=None
         Trust in each teacher, in the method's objective. "agreement" learns which teachers are noise to the others
         and gives them next to none; finer weights learnt from agreement did not help.
-    abstain : bool, default=False
+    abstain : bool, default=None
         Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
-        answers for gets no weight. False: as the method has it.
+        answers for gets no weight. None: the method's own.
     floor : float or "auto", default="auto"
         Smallest probability a teacher may give, see `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
@@ -88,14 +91,8 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         The union of the teachers' classes, sorted.
     student_ : SoftLabelClassifier
         The trained student; `student_.estimator_` is the bare one.
-    label_space_ : LabelSpace
-        Who knows which class, and what that leaves undetermined.
-    teacher_outputs_ : TeacherOutputs or None
-        The fitted teacher step; None if `fit` was given `log_p`.
-    calibrator_ : TeacherCalibrator or None
-        The fitted calibration; None if there is none.
-    method_ : soft-label transformer
-        The fitted method.
+    merger_ : TeacherMerger
+        The fitted merge: teachers, calibration, weights, method.
     class_weight_ : ndarray of shape (L,) or None
         Weights of the classes, 1 / mean soft label; None if not balanced.
     soft_labels_ : ndarray of shape (n, L)
@@ -134,17 +131,17 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        teachers: Sequence[Any],
+        teachers: Any,
         student: Any,
         *,
         method: str | SoftLabelMethod = "mf_lf",
         balance: bool | str = "auto",
         temperature: float | None = None,
         backprop: bool = False,
-        class_lists: Sequence[Any] | None = None,
-        calibrate: bool | str | TeacherCalibrator = "auto",
+        class_lists: Any = None,
+        calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
-        abstain: bool = False,
+        abstain: bool | None = None,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
         store: str | os.PathLike[str] | None = None,
@@ -169,6 +166,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, log_p: Any = None, **fit_params: Any
     ) -> HeterogeneousDistiller:
@@ -192,24 +190,20 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         self
         """
         check_routing(fit_params)
+        check_balance(self.balance)
         student = self._make_student()
         check_student(student.estimator, student.strategy)  # before hours of reading teachers
         X = check_input(self, X, reset=True)
         check_readable(student.estimator, X)
         sample_weight = check_row_weights(sample_weight, X)
-        self._set_label_space(log_p)
-        self._check_labels(X, y)
+        merger = self.make_merger()
+        train = self._train_by_backprop if self.backprop else self._train_on_soft_labels
         if self.backprop:
-            if fit_params:
-                raise ValueError(f"Direct backpropagation takes no fit parameters, got {sorted(fit_params)}.")
-            return self._fit_by_backprop(X, log_p, student, sample_weight)
-        Q = self._merge_teachers(X, log_p)
-        targets, sample_weight = self._targets(Q, self._row_weights(sample_weight))
-        if self.verbose:
-            print(f"Training {type(self.student).__name__} on {len(targets)} rows, {len(self.classes_)} classes")
-        self.student_ = student.set_params(temperature=self.method_.temperature, classes=self.classes_)
-        routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
-        self.student_.fit(X, targets, sample_weight=sample_weight, **routed)
+            self._check_backprop(fit_params, sample_weight)
+        learnt = train(merger, student, X, merger.fit_answers(X, y, log_p=log_p), sample_weight, fit_params)
+        self.__dict__.pop("soft_labels_", None)  # of an earlier fit
+        self.__dict__.update(learnt)
+        self.merger_, self.classes_, self.student_ = merger, merger.classes_, student
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -225,7 +219,7 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
         proba : ndarray of shape (n, L)
             Columns follow `classes_`.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "student_")
         return self.student_.predict_proba(check_input(self, X, reset=False))
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -240,9 +234,45 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
             MetadataRouter(owner=self).add_self_request(self).add(student=self._make_student(), method_mapping=mapping)
         )
 
-    def _fit_by_backprop(self, X: Any, log_p: Any, student: SoftLabelClassifier, sample_weight: Any) -> Any:
+    def _train_on_soft_labels(
+        self,
+        merger: TeacherMerger,
+        student: SoftLabelClassifier,
+        X: Any,
+        answers: Answers,
+        sample_weight: NDArray[Any] | None,
+        fit_params: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Merge, balance, train; return what is to be kept."""
+        Q = merger.method_.fit_transform_answers(answers)
+        weights = heard_weights(answers, sample_weight)
+        class_weight = class_weights(Q, weights) if balances(self.balance, answers.space, len(Q)) else None
+        targets = Q
+        if class_weight is not None:
+            targets, weights = balanced_targets(Q, class_weight, weights)
+        self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
+        routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
+        student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
+        student.fit(X, targets, sample_weight=weights, **routed)
+        return {"class_weight_": class_weight, **({"soft_labels_": Q} if self.store_soft_labels else {})}
+
+    def _train_by_backprop(
+        self, merger: TeacherMerger, student: SoftLabelClassifier, X: Any, answers: Answers, *_: Any
+    ) -> dict[str, Any]:
         """Train a network on the method's own objective, its logits in the place of u."""
-        self._check_merge()
+        if answers.trust is not None or answers.silent is not None:
+            raise ValueError(NO_BACKPROP)
+        loss = merger.method_.make_loss(answers.space.class_lists)
+        merger.method_.warn_about(answers)
+        self._tell(f"by backpropagation, {len(merger.classes_)} classes")
+        student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
+        student.fit_to_teachers(X, to_numpy(answers.log_p), loss)
+        return {"class_weight_": None}
+
+    def _check_backprop(self, fit_params: dict[str, Any], sample_weight: Any) -> None:
+        """Refuse what direct backpropagation has no place for, before any teacher is asked."""
+        if fit_params:
+            raise ValueError(f"Direct backpropagation takes no fit parameters, got {sorted(fit_params)}.")
         if not isinstance(self.balance, str) and self.balance:
             raise ValueError(
                 "balance=True weighs soft labels by their mean over the transfer set, and direct backpropagation makes "
@@ -252,65 +282,26 @@ class HeterogeneousDistiller(TeacherMerger, MetaEstimatorMixin, BaseEstimator):
             raise ValueError("Direct backpropagation makes no soft labels: leave store_soft_labels at False.")
         if sample_weight is not None:
             raise ValueError("Direct backpropagation takes no sample_weight: leave it out, or use backprop=False.")
-        if self.teacher_weight is not None or self.method_.teacher_weight is not None or self.method_.abstain:
-            raise ValueError(
-                "Direct backpropagation knows no teacher_weight and no abstain: leave them out, in the method as well, "
-                "or use backprop=False."
-            )
-        loss = self._make_loss()
-        # The method solves nothing here, but checks the answers as it always does.
-        answers = np.asarray(self.method_._start(self._calibrated(self._read_teachers(X, log_p))))
+        method = resolve_method(self.method)
+        weighted = self.teacher_weight is not None or getattr(method, "teacher_weight", None) is not None
+        if weighted or (getattr(method, "abstain", False) if self.abstain is None else self.abstain):
+            raise ValueError(NO_BACKPROP)
+
+    def _tell(self, how: str) -> None:
         if self.verbose:
-            print(f"Training {type(self.student).__name__} by backpropagation, {len(self.classes_)} classes")
-        self._forget_soft_labels()
-        self.class_weight_ = None
-        self.student_ = student.set_params(temperature=self.method_.temperature, classes=self.classes_)
-        self.student_.fit_to_teachers(X, answers, loss)
-        return self
-
-    def _make_loss(self) -> Any:
-        """Return the loss of the chosen method."""
-        try:
-            from sklearn_uhc import losses
-        except ImportError as error:
-            raise ImportError("backprop=True needs torch: pip install 'sklearn-uhc[torch]'.") from error
-        method: Any = self.method_
-        lists, T = self.label_space_.class_lists, method.temperature
-        if isinstance(method, CrossEntropyUnifier):
-            return losses.CrossEntropyUnifierLoss(lists, temperature=T)
-        if isinstance(method, ProbabilityFactorization):
-            return losses.ProbabilityFactorizationLoss(lists, temperature=T)
-        if isinstance(method, LogitFactorization):
-            return losses.LogitFactorizationLoss(lists, temperature=T, scale=method.scale, lam=method.lam)
-        raise ValueError(
-            f"{type(method).__name__} has no form by backpropagation: its soft labels do not depend on the student. "
-            "Choose 'ce', 'mf_p', 'mf_lu' or 'mf_lf', or backprop=False."
-        )
-
-    def _targets(self, Q: NDArray[Any], sample_weight: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        """Balance the soft labels if that is wanted; keep what the user asked to keep."""
-        self._forget_soft_labels()
-        if self.store_soft_labels:
-            self.soft_labels_ = Q
-        self.class_weight_ = class_weights(Q, sample_weight) if self._balances(len(Q)) else None
-        if self.class_weight_ is None:
-            return Q, sample_weight
-        return balanced_targets(Q, self.class_weight_, sample_weight)
-
-    def _forget_soft_labels(self) -> None:
-        """Drop what an earlier fit has kept."""
-        if hasattr(self, "soft_labels_"):
-            del self.soft_labels_
+            print(f"Training {type(self.student).__name__} {how}")
 
     def _make_student(self) -> SoftLabelClassifier:
-        student: SoftLabelClassifier
-        given = isinstance(self.student, SoftLabelClassifier)
-        student = clone(self.student) if given else SoftLabelClassifier(self.student)
+        if not isinstance(self.student, SoftLabelClassifier):
+            return SoftLabelClassifier(self.student)
+        if self.student.temperature != 1:
+            raise ValueError(
+                "A student in a distiller has the temperature of the merge: leave temperature of the "
+                f"SoftLabelClassifier at 1, got {self.student.temperature!r}, and set that of the distiller."
+            )
+        student: SoftLabelClassifier = clone(self.student)
         return student
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        student = self.student if isinstance(self.student, SoftLabelClassifier) else SoftLabelClassifier(self.student)
-        tags.input_tags = input_tags(tags.input_tags, [*([] if self.teachers is None else self.teachers), student])
-        tags.target_tags.required = False
-        return tags
+    def _other_readers(self) -> list[Any]:
+        given = isinstance(self.student, SoftLabelClassifier)
+        return [self.student if given else SoftLabelClassifier(self.student)]

@@ -12,18 +12,19 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.balance import balanced_targets, class_weights
-from sklearn_uhc.calibration import TeacherCalibrator
-from sklearn_uhc.merging import TeacherMerger, answered_rows
+from sklearn_uhc.answers import Answers
+from sklearn_uhc.balance import balanced_targets, balances, check_balance, class_weights, heard_weights
+from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.soft_labels import SoftLabelMethod
 from sklearn_uhc.students.temperature import sharpen
-from sklearn_uhc.teachers.input import check_input, input_tags
+from sklearn_uhc.teachers.input import check_input
+from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.rows import check_row_weights
 
 __all__ = ["UnifiedEnsemble"]
 
 
-class UnifiedEnsemble(TeacherMerger, BaseEstimator):
+class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     """Merge fitted classifiers with different classes at prediction time, for those who may keep all of them.
 
     `predict_proba` asks every teacher and merges the answers as `HeterogeneousDistiller` does for its student; all
@@ -31,8 +32,9 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
 
     Parameters
     ----------
-    teachers : list of fitted classifiers
-        Anything with `predict_log_proba`, `predict_proba` or `decision_function`. Never fitted, changed or cloned.
+    teachers : list or dict of fitted classifiers
+        Anything with `predict_log_proba`, `predict_proba` or `decision_function`; a dict, or (name, classifier) pairs,
+        give them names. Never fitted, changed or cloned.
     method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
         How the teachers' answers are merged.
     balance : bool or "auto", default="auto"
@@ -42,7 +44,7 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
     temperature : float, default=None
         Divides the teachers' logits before the merge; the merged probabilities are brought back to temperature 1.
         None: the method's own, 3 by default.
-    class_lists : list of lists, default=None
+    class_lists : list or dict of lists, default=None
         Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"
         Whether each teacher's logits are divided by a temperature of its own, learnt from the others' answers, before
@@ -51,9 +53,9 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
     teacher_weight : array-like of N positive numbers or "agreement", default=None
         Trust in each teacher, in the method's objective. "agreement" learns which teachers are noise to the others
         and gives them next to none; finer weights learnt from agreement did not help.
-    abstain : bool, default=False
+    abstain : bool, default=None
         Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
-        answers for gets uniform probabilities. False: as the method has it.
+        answers for gets uniform probabilities. None: the method's own.
     floor : float or "auto", default="auto"
         Smallest probability a teacher may give, see `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
@@ -70,14 +72,8 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
     ----------
     classes_ : ndarray of shape (L,)
         The union of the teachers' classes, sorted.
-    label_space_ : LabelSpace
-        Who knows which class, and what that leaves undetermined.
-    teacher_outputs_ : TeacherOutputs
-        The fitted teacher step.
-    calibrator_ : TeacherCalibrator or None
-        The fitted calibration; None if there is none.
-    method_ : soft-label transformer
-        The fitted method.
+    merger_ : TeacherMerger
+        The fitted merge: teachers, calibration, weights, method.
     class_weight_ : ndarray of shape (L,) or None
         1 / mean soft label; None if not balanced.
     n_features_in_ : int
@@ -101,15 +97,15 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
 
     def __init__(
         self,
-        teachers: Sequence[Any],
+        teachers: Any,
         *,
         method: str | SoftLabelMethod = "mf_lf",
         balance: bool | str = "auto",
         temperature: float | None = None,
-        class_lists: Sequence[Any] | None = None,
-        calibrate: bool | str | TeacherCalibrator = "auto",
+        class_lists: Any = None,
+        calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
-        abstain: bool = False,
+        abstain: bool | None = None,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
         store: str | os.PathLike[str] | None = None,
@@ -130,6 +126,7 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> UnifiedEnsemble:
         """Learn the teachers' floors, their temperatures and weights if wanted, and the class weights, without labels.
 
@@ -146,13 +143,15 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         -------
         self
         """
-        X = check_input(self, X, reset=True)
+        check_balance(self.balance)
         sample_weight = check_row_weights(sample_weight, X)
-        self._set_label_space()
-        self._check_labels(X, y)
-        Q = self._merge_teachers(X)
-        sample_weight = self._row_weights(sample_weight)
-        self.class_weight_ = class_weights(Q, sample_weight) if self._balances(len(Q)) else None
+        merger = self.make_merger()
+        answers = merger.fit_answers(X, y)
+        Q = merger.method_.fit_transform_answers(answers)
+        weights = heard_weights(answers, sample_weight)
+        self.class_weight_ = class_weights(Q, weights) if balances(self.balance, answers.space, len(Q)) else None
+        self.merger_, self.classes_ = merger, merger.classes_
+        self._take_features()
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -168,20 +167,18 @@ class UnifiedEnsemble(TeacherMerger, BaseEstimator):
         proba : ndarray of shape (n, L)
             Columns follow `classes_`. Uniform where no teacher answers, which is warned of once after `fit`.
         """
-        check_is_fitted(self)
-        assert self.teacher_outputs_ is not None
-        X = check_input(self, X, reset=False)
-        log_p = self._tempered(self.teacher_outputs_.transform(X))
-        Q = self.method_.transform(log_p)
+        check_is_fitted(self, "merger_")
+        return self._proba(self.merger_.answers(check_input(self, X, reset=False)))
+
+    def _proba(self, answers: Answers) -> NDArray[np.float64]:
+        """Merge, balance, and bring back to temperature 1."""
+        method = self.merger_.method_
+        Q = method.transform_answers(self.merger_.adjust(answers))
         if self.class_weight_ is not None:
             Q = balanced_targets(Q, self.class_weight_)[0]
-        proba = sharpen(Q, self.method_.temperature)
-        if self.method_.abstain:
-            proba[~answered_rows(log_p, self.label_space_)] = 1 / len(self.classes_)
+        proba = sharpen(Q, method.temperature)
+        proba[~answers.heard] = 1 / len(self.classes_)
         return proba
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = input_tags(tags.input_tags, self.teachers)
-        tags.target_tags.required = False
-        return tags
+    def _proba_to_score(self, X: Any, answers: Answers) -> NDArray[np.float64]:
+        return self._proba(answers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -42,12 +42,14 @@ class LabelSpace:
 
     Parameters
     ----------
-    class_lists : sequence of N sequences of labels
+    class_lists : sequence of N sequences of labels, or dict of them by teachers' names
         For each teacher its classes, in the order of its output columns. Strings or
         numbers, but the same sort everywhere.
 
     Attributes
     ----------
+    teacher_names : list of N str
+        Names of the teachers; "teacher0", "teacher1", ... if they were given none.
     classes : ndarray of shape (L,)
         The union of all lists, sorted.
     class_lists : list of N ndarrays
@@ -76,8 +78,14 @@ class LabelSpace:
     3 teachers, 5 classes, 2 groups of classes that no teacher links: {ant, bee}, {cat, cow, dog}
     """
 
-    def __init__(self, class_lists: Iterable[Sequence[Any] | NDArray[Any]]) -> None:
-        self.class_lists = _check_class_lists(class_lists)
+    def __init__(
+        self, class_lists: Iterable[Sequence[Any] | NDArray[Any]] | Mapping[str, Sequence[Any] | NDArray[Any]]
+    ) -> None:
+        self.is_named = isinstance(class_lists, Mapping)
+        lists = list(class_lists.values()) if isinstance(class_lists, Mapping) else class_lists
+        self.class_lists = _check_class_lists(lists)
+        numbered = [f"teacher{i}" for i in range(len(self.class_lists))]
+        self.teacher_names = [str(name) for name in class_lists] if isinstance(class_lists, Mapping) else numbered
         comparable = _of_one_type(self.class_lists)
         self.classes: NDArray[Any] = np.unique(np.concatenate(comparable))
         self.columns = [np.searchsorted(self.classes, labels) for labels in comparable]
@@ -104,9 +112,23 @@ class LabelSpace:
 
     @property
     def output_names(self) -> NDArray[Any]:
-        """Names of the K output columns, `teacher<i>__<class>`."""
-        pairs = ((i, label) for i, labels in enumerate(self.class_lists) for label in labels)
-        return np.asarray([f"teacher{i}__{label}" for i, label in pairs], dtype=object)
+        """Names of the K output columns, `<teacher>__<class>`."""
+        named = zip(self.teacher_names, self.class_lists, strict=True)
+        return np.asarray([f"{name}__{label}" for name, labels in named for label in labels], dtype=object)
+
+    def called(self, i: int) -> str:
+        """Return how messages call teacher i: by its name if it has one, else by its number."""
+        return f"teacher {self.teacher_names[i]!r}" if self.is_named else f"teacher {i}"
+
+    @cached_property
+    def matrices(self) -> Any:
+        """The same as arrays that solvers multiply with, a `solvers.blocks.Blocks`; made once."""
+        from sklearn_uhc.solvers.blocks import Blocks
+
+        return Blocks.from_label_space(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "matrices"}  # they can be made again
 
     @cached_property
     def components(self) -> NDArray[np.int_]:

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from sklearn_uhc.answers import check_answers, check_given, silent_teachers
+from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["pairwise_agreement", "teacher_agreement", "teacher_agreement_scorer"]
@@ -66,22 +65,25 @@ def teacher_agreement(
     >>> round(teacher_agreement(log_p, [[0.2, 0.6, 0.2]], lists), 4)
     -1.0018
     """
-    space = LabelSpace(class_lists)
-    blocks = Blocks.from_label_space(space)
-    log_p = check_given(log_p, space)
-    Z = check_array(log_p, dtype=np.float64, ensure_all_finite=False, input_name="log_p")
+    answers = answers_given(log_p, LabelSpace(class_lists), abstain=abstain)
+    return agreement_with(answers, proba, sample_weight)
+
+
+def agreement_with(answers: Answers, proba: Any, sample_weight: NDArray[Any] | None = None) -> float:
+    """Return `teacher_agreement` with answers that are checked already."""
+    space = answers.space
+    blocks, Z = space.matrices, to_numpy(answers.log_p).astype(np.float64)
     Q = check_array(proba, dtype=np.float64, input_name="proba")
-    if Z.shape != (len(Q), space.n_outputs) or Q.shape[1] != space.n_classes:
+    if Q.shape != (len(Z), space.n_classes):
         raise ValueError(
             f"log_p must have shape (n, {space.n_outputs}) and proba (n, {space.n_classes}) for these class lists, got "
             f"{Z.shape} and {Q.shape}."
         )
-    check_answers(Z, space.blocks, abstain, name="log_p")
     silent = np.isnan(Z)
     P = np.exp(blocks.log_softmax(np.where(silent, 0.0, Z)))
     log_q = blocks.log_softmax(np.log(np.maximum(Q, MIN_PROBABILITY))[:, blocks.class_of])
     per_sample = np.where(silent, 0.0, P * log_q).sum(axis=1)
-    speaking = (~silent_teachers(Z, space.blocks)).sum(axis=1)
+    speaking = answers.speaking.sum(axis=1)
     weights = np.ones(len(Q)) if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float))
     return float((weights * per_sample).sum() / max((weights * speaking).sum(), np.finfo(float).tiny))
 
@@ -117,13 +119,15 @@ def pairwise_agreement(
     >>> pairwise_agreement(log_p, [["a", "b", "c"], ["a", "b"]]).round(2).tolist()
     [[1.0, 0.5], [0.5, 1.0]]
     """
-    space = LabelSpace(class_lists)
-    log_p = check_given(log_p, space)
-    Z: NDArray[np.float64] = check_array(log_p, dtype=np.float64, ensure_all_finite=False, input_name="log_p")
-    check_answers(Z, space.blocks, abstain=True, name="log_p")
+    return agreement_of_pairs(answers_given(log_p, LabelSpace(class_lists), abstain=True), sample_weight)
+
+
+def agreement_of_pairs(answers: Answers, sample_weight: NDArray[Any] | None = None) -> np.ma.MaskedArray[Any, Any]:
+    """Return `pairwise_agreement` of answers that are checked already."""
+    space, Z = answers.space, to_numpy(answers.log_p).astype(np.float64)
     weights = np.ones(len(Z)) if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float))
     # A teacher that gave NaN has not answered: it is sure of nothing, and the row does not count for its pairs.
-    P = np.exp(Blocks.from_label_space(space).log_softmax(np.nan_to_num(Z, nan=0.0))) * ~np.isnan(Z)
+    P = np.exp(space.matrices.log_softmax(np.nan_to_num(Z, nan=0.0))) * ~np.isnan(Z)
     agreement = np.ma.masked_all((space.n_teachers, space.n_teachers))
     for i in range(space.n_teachers):
         agreement[i, i] = 1.0
@@ -149,7 +153,7 @@ def teacher_agreement_scorer(estimator: Any, X: Any, y: Any = None) -> float:
     X : array-like with n rows
         Unlabelled data.
     y : ignored
-        There for the API.
+        Not used, present for API consistency by convention.
 
     Returns
     -------

@@ -74,12 +74,7 @@ def silenced(P, rows, teachers):
         P,
         P.astype(np.float32),
         P.astype(np.float16).astype(float),
-        P.round(3),
-        P.round(2),
-        P.round(2).astype(np.float32),
         100 * P,
-        (100 * P).round(),
-        (100 * P).round(1).astype(np.float32),
         P[:1],
         P[:3],
         silenced(P, slice(100), [0]),
@@ -90,12 +85,7 @@ def silenced(P, rows, teachers):
         "exact",
         "float32",
         "float16",
-        "3 digits",
-        "2 digits",
-        "2 digits of float32",
         "%",
-        "whole %",
-        "tenths of %",
         "1 row",
         "3 rows",
         "head",
@@ -148,12 +138,6 @@ def test_a_single_class_may_have_the_logit_one():
         CrossEntropyUnifier([["a"], ["a", "b"]]).fit(np.column_stack([np.zeros(9), np.full((9, 2), 0.5)]))
 
 
-def test_several_teachers_without_lists_are_noticed():
-    for answers in (LOG_P, LOG_P[:, :6], np.hstack([LOG_P[:, :3], np.zeros((250, 1))])):
-        with pytest.raises(ValueError, match=r"distributions side by side.*class_lists=outputs.class_lists_"):
-            StandardDistillation().fit(answers)
-
-
 @pytest.mark.parametrize(
     "logits",
     [
@@ -201,7 +185,7 @@ def test_rows_are_counted():
 def test_bad_numbers_are_not_those_of_x(calibrate, bad, what):
     broken = LOG_P.copy()
     broken[3, 2] = bad
-    with pytest.raises(ValueError, match=f"^The array of answers contains {what}, first in row 3, column 2"):
+    with pytest.raises(ValueError, match=f"^log_p contains {what}, first in row 3, column 2"):
         distilled(broken, calibrate)
 
 
@@ -220,9 +204,9 @@ def test_lists_and_frames_are_welcome():
 
 
 @pytest.mark.parametrize("step", [TeacherCalibrator(), CrossEntropyUnifier()])
-def test_forgotten_lists_are_noticed_without_names(step):
-    with pytest.raises(ValueError, match=r"Every row holds 4 distributions.*class_lists=outputs.class_lists_"):
-        make_pipeline(TeacherOutputs(linear_teachers(LISTS)), step).fit(X)
+def test_a_pipeline_hands_class_lists_on(step):
+    pipeline = make_pipeline(TeacherOutputs(linear_teachers(LISTS)), step).fit(X)
+    assert pipeline[-1].label_space_ == SPACE
     one = LOG_P[:, SPACE.blocks[0]]
     step.fit(one)  # one distribution
     step.fit(one - one.max(axis=1, keepdims=True))  # logits

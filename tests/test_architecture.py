@@ -14,17 +14,9 @@ import sklearn_uhc
 
 #: Files and folders of the package, from the innermost ring outwards.
 RINGS = [
-    [
-        "label_space",
-        "solvers",
-        "answers",
-        "utils",
-        "taxonomy",
-        "harmonize",
-        "names",
-    ],
-    ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "losses", "membership"],
-    ["merging", "distiller", "ensemble", "report", "plots", "suggestions"],
+    ["label_space", "solvers", "answers", "losses", "utils", "taxonomy", "harmonize", "names"],
+    ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels", "membership"],
+    ["steps", "merger", "merged_classifier", "distiller", "ensemble", "report", "plots", "suggestions"],
     ["__init__"],
 ]
 #: Rings whose parts may import each other.

@@ -188,8 +188,8 @@ def test_no_teacher_of_a_ring_of_pairs_is_called_noise():
         assert (calibrator.weights_ == 1).all()
         assert not calibrator.comparable_.any()
         assert calibrator.temperatures_.max() < 10
-    assert all("overlap too little" in why for why in TeacherCalibrator(lists).fit(log_p).left_.values())
-    assert any("who is wrong" in why for why in calibrator.left_.values())
+    assert all("overlap too little" in why for why in TeacherCalibrator(lists).fit(log_p).uncalibrated_.values())
+    assert any("who is wrong" in why for why in calibrator.uncalibrated_.values())
 
 
 def test_trust_that_is_given_decides_what_is_usual():
@@ -223,8 +223,8 @@ def test_trust_that_is_given_decides_what_is_usual():
 def test_teachers_that_cannot_be_compared_keep_their_answers(lists, left):
     X = log_logits(np.random.default_rng(6), lists, 200)
     calibrator = TeacherCalibrator(lists, min_overlap=0).fit(X)
-    assert set(calibrator.left_) == left
-    assert all("fewer than two classes" in calibrator.left_[i] for i in left)
+    assert set(calibrator.uncalibrated_) == left
+    assert all("fewer than two classes" in calibrator.uncalibrated_[i] for i in left)
     assert (calibrator.temperatures_[list(left)] == 1).all()
     assert np.isfinite(calibrator.transform(X)).all()
 
@@ -238,7 +238,7 @@ def test_few_rows_change_nothing(n):
     X = tempered(np.random.default_rng(7), LISTS, np.array([0.0, 1.0, 0.0, 0.0, -1.0]), n=n)
     calibrator = TeacherCalibrator(LISTS).fit(X)
     assert (calibrator.temperatures_ == 1).all()
-    assert all("too few rows" in why for why in calibrator.left_.values())
+    assert all("too few rows" in why for why in calibrator.uncalibrated_.values())
     assert np.isfinite(calibrator.transform(X)).all()
 
 
@@ -372,11 +372,11 @@ def test_a_teacher_that_answers_alone_is_left_for_that_reason():
         X[: 100 if i != 3 else 0, block] = np.nan
     X[100:, space.blocks[3]] = np.nan
     calibrator = TeacherCalibrator(LISTS, abstain=True).fit(X)
-    assert calibrator.left_ == {3: "answers too few rows that others answer as well"}
+    assert calibrator.uncalibrated_ == {3: "answers too few rows that others answer as well"}
 
 
 def test_a_teacher_that_never_answers_is_left_for_that_reason():
     X = tempered(np.random.default_rng(24), LISTS, np.zeros(5))
     X[:, LabelSpace(LISTS).blocks[3]] = np.nan
     calibrator = TeacherCalibrator(LISTS, abstain=True).fit(X)
-    assert calibrator.left_ == {3: "answers none of the rows looked at"}
+    assert calibrator.uncalibrated_ == {3: "answers none of the rows looked at"}

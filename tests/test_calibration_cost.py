@@ -45,7 +45,7 @@ def test_the_cost_is_bounded_by_teachers_and_sets_of_them_not_by_classes_and_row
     speaking = ~np.isnan(X[:, [block.start for block in LabelSpace(lists).blocks]])
     assert len(np.unique(speaking, axis=0)) > 400 or share == 0
     calibrator = TeacherCalibrator(lists, abstain=True).fit(X)
-    assert not calibrator.left_
+    assert not calibrator.uncalibrated_
     assert max(systems) <= N  # no matrix of classes by classes
     assert len(systems) <= (N + 1) * (MAX_PATTERNS if share else 1)
 

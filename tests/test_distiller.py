@@ -80,7 +80,7 @@ def test_the_steps_by_hand_are_the_distiller(iris, teachers):
     X, _ = iris
     clf = HeterogeneousDistiller(teachers, forest(), method="ce", balance=False, temperature=2).fit(X)
     outputs = TeacherOutputs(teachers).fit(X)
-    Q = clf.method_.transform(outputs.transform(X))
+    Q = clf.merger_.method_.transform(outputs.transform(X))
     by_hand = SoftLabelClassifier(forest(), temperature=2, classes=clf.classes_).fit(X, Q)
     np.testing.assert_array_equal(by_hand.predict_proba(X), clf.predict_proba(X))
 
@@ -89,12 +89,12 @@ def test_temperature_of_the_distiller_wins_over_that_of_the_method(iris, teacher
     X, _ = iris
     method = LogitFactorization(temperature=7)
     own = HeterogeneousDistiller(teachers, forest(), method=method).fit(X)
-    assert own.method_.temperature == own.student_.temperature == 7
+    assert own.merger_.method_.temperature == own.student_.temperature == 7
     given = HeterogeneousDistiller(teachers, forest(), method=method, temperature=2).fit(X)
-    assert given.method_.temperature == given.student_.temperature == 2
+    assert given.merger_.method_.temperature == given.student_.temperature == 2
     assert method.temperature == 7
     assert not hasattr(method, "classes_")
-    assert HeterogeneousDistiller(teachers, forest()).fit(X).method_.temperature == 3
+    assert HeterogeneousDistiller(teachers, forest()).fit(X).merger_.method_.temperature == 3
 
 
 @pytest.mark.parametrize("student", [LogisticRegression(), KNeighborsClassifier(10), forest()], ids=str)
@@ -295,7 +295,7 @@ def test_disjoint_teachers_are_warned_of_once(iris):
     with pytest.warns(UserWarning, match=r"do not connect.*\{a, b\}, \{c, d\}") as caught:
         clf = HeterogeneousDistiller(digits, forest()).fit(X)
     assert len(caught) == 1
-    assert clf.label_space_.n_components == 2
+    assert clf.merger_.label_space_.n_components == 2
     assert np.isfinite(clf.predict_proba(X)).all()
 
 
@@ -402,7 +402,7 @@ def test_missing_labels_are_told_with_the_way_out(iris, teachers, missing, kind)
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
-        ({"teachers": []}, TypeError, "teachers must be a non-empty list"),
+        ({"teachers": []}, TypeError, "teachers must be a list of fitted classifiers"),
         ({"method": "magic"}, ValueError, "method must be one of"),
         ({"balance": "yes"}, ValueError, "balance must be True, False or"),
         ({"temperature": -1}, ValueError, "temperature must be a positive number"),

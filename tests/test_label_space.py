@@ -7,7 +7,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, UnifiedEnsemble
-from sklearn_uhc.answers import patterns
+from sklearn_uhc.answers import Answers
 from tests.helpers import METHOD_NAMES, linear_teachers
 
 
@@ -154,7 +154,7 @@ def test_numbers_that_no_type_holds_are_refused(lists, message):
 def test_silence_does_not_compare_labels():
     large = np.array([2**63 + 1, 2**63 + 3], dtype="uint64")
     space = LabelSpace([large, [1, 2**53 + 1], [1, 2**53]])
-    (pattern,) = patterns(np.array([[True, False, False]]), space)
+    (pattern,) = Answers(np.zeros((1, 6)), space, np.array([[True, False, False]])).patterns()
     assert space.classes[pattern.classes].tolist() == [1, 2**53, 2**53 + 1] == pattern.space.classes.tolist()
 
 

@@ -29,7 +29,7 @@ from sklearn_uhc import (
     UnifiedEnsemble,
     pairwise_agreement,
 )
-from sklearn_uhc.teachers.holder import kind_of_teacher
+from sklearn_uhc.teachers.roster import kind_of_teacher
 from tests.helpers import LinearTeacher, Meeting, linear_teachers, random_outputs
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -88,7 +88,7 @@ def test_every_name_is_shown_as_it_is(name, shown):
     lists, names = [[name, "b"], ["b", "c"]], [name, "second"]
     displays = [
         curve,
-        ClassOverlapDisplay.from_class_lists(lists, teacher_names=names),
+        ClassOverlapDisplay.from_class_lists(dict(zip(names, lists, strict=True))),
         TeacherAgreementDisplay(np.array([[1, 0.5], [0.5, 1]]), teacher_names=names).plot(),
         SoftLabelDisplay(np.array([[0.5, 0.5]]), classes=[name, "b"]).plot(),
     ]
@@ -100,7 +100,7 @@ def test_every_name_is_shown_as_it_is(name, shown):
 
 def test_overlap_draws_the_mask_group_by_group():
     lists = [["a", "d"], ["b", "c"], ["d", "e"]]
-    display = ClassOverlapDisplay.from_class_lists(lists, teacher_names=["first", "second", "third"])
+    display = ClassOverlapDisplay.from_class_lists(dict(zip(["first", "second", "third"], lists, strict=True)))
     assert ticks(display.ax_.xaxis) == ["a", "d", "e", "b", "c"]
     assert ticks(display.ax_.yaxis) == ["first", "second", "third"]
     expected = [[1, 1, 0, 0, 0], [0, 0, 0, 1, 1], [0, 1, 1, 0, 0]]
@@ -124,7 +124,7 @@ def test_connected_lists_have_no_boundary(distiller):
     display = ClassOverlapDisplay.from_estimator(distiller)
     assert display.boundaries_ == []
     assert ticks(display.ax_.yaxis) == ["0 LinearTeacher", "1 LinearTeacher", "2 LinearTeacher"]
-    np.testing.assert_array_equal(display.image_.get_array(), distiller.label_space_.mask)
+    np.testing.assert_array_equal(display.image_.get_array(), distiller.merger_.label_space_.mask)
 
 
 def test_a_pipeline_is_named_after_its_last_step(X):
@@ -206,7 +206,7 @@ def test_rows_that_one_teacher_leaves_out_do_not_count():
 def test_agreement_draws_the_pairs_and_hides_the_diagonal(distiller, X):
     display = TeacherAgreementDisplay.from_estimator(distiller, X)
     drawn = display.image_.get_array()
-    expected = pairwise_agreement(distiller.teacher_outputs_.transform(X), LISTS)
+    expected = pairwise_agreement(distiller.merger_.teacher_outputs_.transform(X), LISTS)
     off = ~np.eye(3, dtype=bool)
     np.testing.assert_allclose(drawn[off], expected[off])
     assert np.ma.getmaskarray(drawn).tolist() == np.eye(3, dtype=bool).tolist()
@@ -249,11 +249,11 @@ def test_pipelines_are_unwrapped(X, wrap):
 
 def test_what_cannot_be_drawn_is_told_what_can(X):
     other = LogisticRegression().fit(X, np.arange(60) % 2)
-    with pytest.raises(TypeError, match=r"HeterogeneousDistiller, UnifiedEnsemble or TeacherOutputs, .* got Logistic"):
+    with pytest.raises(TypeError, match=r"UnifiedEnsemble, TeacherMerger or TeacherOutputs, .* got Logistic"):
         ClassOverlapDisplay.from_estimator(other)
     with pytest.raises(TypeError, match="or a Pipeline that ends in one, got LogisticRegression"):
         TeacherAgreementDisplay.from_estimator(make_pipeline(StandardScaler(), other).fit(X, np.arange(60) % 2), X)
-    with pytest.raises(TypeError, match=r"HeterogeneousDistiller or UnifiedEnsemble, .* got TeacherOutputs"):
+    with pytest.raises(TypeError, match=r"UnifiedEnsemble or TeacherMerger, .* got TeacherOutputs"):
         SoftLabelDisplay.from_estimator(TeacherOutputs(linear_teachers(LISTS)).fit(X), X)
     with pytest.raises(NotFittedError):
         SoftLabelDisplay.from_estimator(UnifiedEnsemble(linear_teachers(LISTS)), X)
@@ -265,7 +265,7 @@ def test_what_cannot_be_drawn_is_told_what_can(X):
 @pytest.mark.parametrize("kind", ["mean", "top"])
 def test_soft_labels_draw_means_and_choices(distiller, X, kind):
     display = SoftLabelDisplay.from_estimator(distiller, X, kind=kind)
-    Q = distiller.method_.transform(distiller.teacher_outputs_.transform(X))
+    Q = distiller.merger_.method_.transform(distiller.merger_.teacher_outputs_.transform(X))
     T = Q / Q.mean(axis=0)
     plain = Q.mean(axis=0) if kind == "mean" else np.bincount(Q.argmax(1), minlength=4) / 60
     balanced = np.full(4, 0.25) if kind == "mean" else np.bincount(T.argmax(1), minlength=4) / 60

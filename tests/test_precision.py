@@ -141,7 +141,7 @@ class Plain(SoftLabelMethod):
         self.class_lists = class_lists
         self.temperature = temperature
 
-    def _merge(self, Z, blocks):
+    def merge(self, Z, blocks, weight):
         Q = self._tempered(Z, blocks) @ blocks.to_class
         return Merged(Q / Q.sum(axis=1, keepdims=True))
 

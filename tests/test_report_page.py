@@ -49,9 +49,9 @@ class Page(HTMLParser):
 
 
 def report_of(lists, n=200, noise=0.7, **params):
-    return teacher_report(
-        log_p=random_outputs(np.random.default_rng(0), lists, n, 2.0, noise), class_lists=lists, **params
-    )
+    blocks = list(lists.values()) if isinstance(lists, dict) else lists
+    log_p = random_outputs(np.random.default_rng(0), blocks, n, 2.0, noise)
+    return teacher_report(log_p=log_p, class_lists=lists, **params)
 
 
 def names(lists):
@@ -60,7 +60,7 @@ def names(lists):
 
 def nasty_report():
     lists = [NASTY[:4], NASTY[2:], [NASTY[0], NASTY[5], NASTY[3]]]
-    return report_of(lists, teacher_names=["<b>first</b>", "second & last", "third"])
+    return report_of(dict(zip(["<b>first</b>", "second & last", "third"], lists, strict=True)))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator, UnifiedEnsemble
+from sklearn_uhc import HeterogeneousDistiller, LabelSpace, LogitFactorization, TeacherCalibrator, UnifiedEnsemble
 from sklearn_uhc.calibration import LEAST_OVERLAP, overlap
 from sklearn_uhc.solvers import ce
 from sklearn_uhc.solvers.blocks import Blocks
@@ -76,8 +76,14 @@ def test_distiller_and_ensemble_pass_weights_on():
     X, weight = np.random.default_rng(2).normal(size=(50, 3)), [1.0, 2.0, 0.5, 1.0]
     teachers = linear_teachers(LISTS)
     clf = HeterogeneousDistiller(teachers, RandomForestClassifier(5), teacher_weight=weight).fit(X)
-    assert clf.method_.teacher_weight == weight
-    assert UnifiedEnsemble(teachers, teacher_weight=weight).fit(X).method_.teacher_weight == weight
+    assert clf.merger_.teacher_weight_.tolist() == weight
+    ensemble = UnifiedEnsemble(teachers, teacher_weight=weight).fit(X)
+    assert ensemble.merger_.teacher_weight_.tolist() == weight
+    method = LogitFactorization(teacher_weight=weight)
+    np.testing.assert_array_equal(
+        UnifiedEnsemble(teachers, method=method).fit(X).predict_proba(X), ensemble.predict_proba(X)
+    )
+    assert ensemble.merger_.method_.teacher_weight is None  # parameters are left as they were given
     with pytest.raises(ValueError, match=r'"agreement", got .trust'):
         UnifiedEnsemble(teachers, teacher_weight="trust").fit(X)
 
@@ -97,8 +103,8 @@ def test_agreement_finds_the_teacher_that_talks_at_random(calibrate):
     clf = HeterogeneousDistiller(
         None, RandomForestClassifier(5), class_lists=lists, teacher_weight="agreement", calibrate=calibrate
     ).fit(np.zeros((500, 1)), log_p=Z)
-    assert (clf.method_.teacher_weight < 1).tolist() == [i == 4 for i in range(6)]
-    assert (clf.calibrator_ is None) == (calibrate is False)
+    assert (clf.merger_.teacher_weight_ < 1).tolist() == [i == 4 for i in range(6)]
+    assert (clf.merger_.calibrator_ is None) == (calibrate is False)
 
 
 @pytest.mark.parametrize("lists", [[[0, 1, 2], [0, 1, 2]], [[0, 1], [1, 2], [0, 2]]])
@@ -107,7 +113,7 @@ def test_agreement_that_cannot_judge_says_so(lists):
     clf = HeterogeneousDistiller(None, RandomForestClassifier(5), class_lists=lists, teacher_weight="agreement")
     with pytest.warns(UserWarning, match="cannot tell a broken teacher"):
         clf.fit(np.zeros((50, 1)), log_p=log_p)
-    assert (clf.method_.teacher_weight == 1).all()
+    assert (clf.merger_.teacher_weight_ == 1).all()
 
 
 def test_trust_that_is_given_reaches_the_calibration():
@@ -117,9 +123,10 @@ def test_trust_that_is_given_reaches_the_calibration():
     weight = [0.01, 0.01, 0.01, 1, 1]
     clf = HeterogeneousDistiller(None, RandomForestClassifier(5), class_lists=lists, teacher_weight=weight)
     clf.fit(np.zeros((400, 1)), log_p=Z)
-    assert clf.calibrator_.temperatures_[:3].min() > 2
+    assert clf.merger_.calibrator_.temperatures_[:3].min() > 2
     assert (
-        clf.set_params(teacher_weight=None).fit(np.zeros((400, 1)), log_p=Z).calibrator_.temperatures_[:3].max() < 1.2
+        clf.set_params(teacher_weight=None).fit(np.zeros((400, 1)), log_p=Z).merger_.calibrator_.temperatures_[:3].max()
+        < 1.2
     )
 
 
@@ -138,10 +145,12 @@ def test_calibration_stands_between_teachers_and_method(estimator):
     X = np.random.default_rng(4).normal(size=(100, 3))
     teachers = linear_teachers([[0, 1, 2], [1, 2, 0], [0, 2, 1]])
     fitted = estimator(teachers, calibrate="auto").fit(X)
-    assert isinstance(fitted.calibrator_, TeacherCalibrator)
-    expected = TeacherCalibrator(fitted.teacher_outputs_.class_lists_).fit(fitted.teacher_outputs_.transform(X))
-    np.testing.assert_allclose(fitted.calibrator_.temperatures_, expected.temperatures_)
-    assert estimator(teachers, calibrate=False).fit(X).calibrator_ is None
+    assert isinstance(fitted.merger_.calibrator_, TeacherCalibrator)
+    expected = TeacherCalibrator(fitted.merger_.teacher_outputs_.class_lists_).fit(
+        fitted.merger_.teacher_outputs_.transform(X)
+    )
+    np.testing.assert_allclose(fitted.merger_.calibrator_.temperatures_, expected.temperatures_)
+    assert estimator(teachers, calibrate=False).fit(X).merger_.calibrator_ is None
     with pytest.raises(ValueError, match="calibrate must be"):
         estimator(teachers, calibrate="always").fit(X)
 
@@ -168,8 +177,8 @@ def test_ensemble_predicts_with_the_temperatures_of_fit():
     X = np.random.default_rng(5).normal(size=(100, 3))
     teachers = linear_teachers([[0, 1, 2], [1, 2, 0], [0, 2, 1]])
     ensemble = UnifiedEnsemble(teachers, balance=False, temperature=1).fit(X)
-    log_p = ensemble.calibrator_.transform(ensemble.teacher_outputs_.transform(X[:1]))
-    np.testing.assert_allclose(ensemble.predict_proba(X[:1]), ensemble.method_.transform(log_p))
+    log_p = ensemble.merger_.calibrator_.transform(ensemble.merger_.teacher_outputs_.transform(X[:1]))
+    np.testing.assert_allclose(ensemble.predict_proba(X[:1]), ensemble.merger_.method_.transform(log_p))
 
 
 def forest():
@@ -183,7 +192,7 @@ def test_weights_of_a_calibrator_are_checked_before_teachers_are_read():
         def predict_proba(self, X):
             raise AssertionError("was read")
 
-    for weight, match in (([1, -1], "one positive number"), ([1, 1, 1], "3 numbers for 2 teachers")):
+    for weight, match in (([1, -1], "one positive number"), ([1, 1], "does not count in a merge")):
         calibrator = TeacherCalibrator(teacher_weight=weight)
         with pytest.raises(ValueError, match=match):
             UnifiedEnsemble([Unread(), Unread()], calibrate=calibrator).fit(np.zeros((20, 2)))

@@ -234,7 +234,7 @@ NAN = np.nan
         (Answers([[0.5, 0.5]] * 2, response="predict"), TypeError, "none of predict_log_proba"),
         (Answers([0.5, 0.5]), ValueError, "one row per sample"),
         (Answers([[0.5, 0.5]]), ValueError, "teacher 1 .* gave 1 rows of output for 2 rows"),
-        (("name", Answers([[0.5, 0.5]] * 2)), TypeError, "without names"),
+        (("name", Answers([[0.5, 0.5]] * 2)), TypeError, "without a name"),
         (
             LinearRegression().fit([[0.0], [1.0]], [0, 1]),
             TypeError,
@@ -266,8 +266,8 @@ def test_several_outputs_are_refused(iris):
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
-        ({"teachers": []}, TypeError, "non-empty list"),
-        ({"teachers": None}, TypeError, "non-empty list"),
+        ({"teachers": []}, TypeError, "must be a list of fitted classifiers"),
+        ({"teachers": None}, TypeError, "must be a list of fitted classifiers"),
         ({"class_lists": [["a", "b"]]}, ValueError, "1 lists for 2 teachers"),
         ({"class_lists": [["a", "b"], ["a", "b", "c"]]}, ValueError, r"class_lists\[1\] names 3 classes"),
         ({"floor": 0}, ValueError, "floor must be"),
@@ -336,7 +336,7 @@ def test_a_teacher_without_classes_of_its_own_is_named(iris):
 def test_odd_teachers_do_not_break_the_representation():
     for teachers in (None, np.array([LinearTeacher().fit(None)], dtype=object)):
         assert "TeacherOutputs" in TeacherOutputs(teachers)._repr_html_()
-        with pytest.raises(TypeError, match="non-empty list"):
+        with pytest.raises(TypeError, match="must be a list of fitted classifiers"):
             TeacherOutputs(teachers).fit(np.zeros((2, 2)))
 
 

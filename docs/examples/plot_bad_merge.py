@@ -39,7 +39,7 @@ def teach(known, i, model=None):
     return model.fit(X[rows], y[rows])
 
 
-teachers = [teach(known, i) for i, known in enumerate(lists)]
+teachers = {name: teach(known, i) for i, (name, known) in enumerate(zip("ABCD", lists))}
 good = HeterogeneousDistiller(teachers, KNeighborsClassifier(10)).fit(X_unlabelled)
 print(f"all well: accuracy {good.score(X_test, y_test):.3f}, agreement {good.score(X_unlabelled):.3f}")
 
@@ -49,7 +49,7 @@ print(f"all well: accuracy {good.score(X_test, y_test):.3f}, agreement {good.sco
 # Somebody has mixed up the order of the third teacher's classes. Nothing fails, accuracy drops. The teachers' agreement
 # on the digits that they share shows who it is: its row and column are light.
 
-wrong = [None, None, [9, 8, 7, 6, 1, 0], None]
+wrong = {"C": [9, 8, 7, 6, 1, 0]}
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     mixed_up = HeterogeneousDistiller(teachers, KNeighborsClassifier(10), class_lists=wrong).fit(X_unlabelled)
@@ -58,7 +58,7 @@ print(caught[0].message)
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
 for ax, clf, title in zip(axes, (good, mixed_up), ("as it should be", "third teacher misnamed")):
-    TeacherAgreementDisplay.from_estimator(clf, X_unlabelled, teacher_names=["A", "B", "C", "D"], ax=ax)
+    TeacherAgreementDisplay.from_estimator(clf, X_unlabelled, ax=ax)
     ax.set_title(title, fontsize=10)
 plt.show()
 
@@ -83,10 +83,11 @@ plt.show()
 # Naive Bayes multiplies what it should not, and says 1e-300. As a logarithm that outvotes everybody. ``floor="auto"``
 # learns per teacher whether its small numbers mean something; with one tiny floor for all, the damage shows.
 
-saturated = [*teachers[:3], teach(lists[3], 3, GaussianNB())]
+saturated = {**teachers, "D": teach(lists[3], 3, GaussianNB())}
 for floor in ("auto", 1e-30):
     clf = HeterogeneousDistiller(saturated, KNeighborsClassifier(10), floor=floor).fit(X_unlabelled)
-    print(f"floor={floor!s:6s} floors {clf.teacher_outputs_.floor_.round(6)}, accuracy {clf.score(X_test, y_test):.3f}")
+    floors = clf.merger_.teacher_outputs_.floor_.round(6)
+    print(f"floor={floor!s:6s} floors {floors}, accuracy {clf.score(X_test, y_test):.3f}")
 
 # %%
 # Unlabelled data from elsewhere
@@ -101,7 +102,7 @@ print(f"accuracy {elsewhere.score(X_test, y_test):.3f}")
 
 figure, axes = plt.subplots(2, 3, figsize=(12, 6), layout="constrained")
 for row, data, title in zip(axes, (X_unlabelled, noise), ("digits", "from elsewhere")):
-    TeacherAgreementDisplay.from_estimator(good, data, teacher_names=["A", "B", "C", "D"], ax=row[0])
+    TeacherAgreementDisplay.from_estimator(good, data, ax=row[0])
     SoftLabelDisplay.from_estimator(good, data, kind="top", ax=row[1])
     SoftLabelDisplay.from_estimator(good, data, kind="entropy", ax=row[2])
     row[0].set_ylabel(title)
@@ -113,6 +114,6 @@ plt.show()
 # ``teacher_report`` looks for all this at once and says what is wrong, here of the misnamed teacher. It shows itself as
 # below; ``report.to_html("report.html")`` saves the page, to send to a colleague.
 
-log_p = good.teacher_outputs_.transform(X_unlabelled)
-misnamed = [*lists[:2], wrong[2], lists[3]]
-teacher_report(log_p=log_p, class_lists=misnamed, teacher_names=["A", "B", "C", "D"])
+log_p = good.merger_.teacher_outputs_.transform(X_unlabelled)
+misnamed = dict(zip("ABCD", [*lists[:2], wrong["C"], lists[3]]))
+teacher_report(log_p=log_p, class_lists=misnamed)

@@ -47,7 +47,8 @@ X_unlabelled, X_test, y_test = X[900:1400], X[1400:], y[1400:]
 # ``fit`` takes unlabelled images only. The student, what is trained, can be any classifier. The default temperature is
 # the paper's, 3, made for networks; teachers like these do better with 1.
 
-clf = HeterogeneousDistiller(teachers, student=KNeighborsClassifier(10), temperature=1)
+names = ["forest", "logistic", "neighbours"]
+clf = HeterogeneousDistiller(dict(zip(names, teachers)), student=KNeighborsClassifier(10), temperature=1)
 clf.fit(X_unlabelled)
 
 # %%
@@ -62,10 +63,9 @@ print(f"{'merged':24s} accuracy on all digits {clf.score(X_test, y_test):.3f}")
 # -----------------------
 # Who knows which digit, and how often two teachers choose the same of the digits that both know:
 
-names = ["forest", "logistic", "neighbours"]
 figure, axes = plt.subplots(1, 2, figsize=(10, 2.8), layout="constrained")
-ClassOverlapDisplay.from_estimator(clf, teacher_names=names, ax=axes[0])
-TeacherAgreementDisplay.from_estimator(clf, X_unlabelled, teacher_names=names, ax=axes[1])
+ClassOverlapDisplay.from_estimator(clf, ax=axes[0])
+TeacherAgreementDisplay.from_estimator(clf, X_unlabelled, ax=axes[1])
 plt.show()
 
 # %%

@@ -58,16 +58,16 @@ teachers = [HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(X, y
 # %%
 # One classifier of six diagnoses
 # -------------------------------
-# The table goes to teachers and student as it is, with names of columns and categories.
+# The table goes to teachers and student as it is, with names of columns and categories. Teachers may have names too.
 
 X_unlabelled, _ = patients(3000, TYPICAL.index, rng)
 X_test, y_test = patients(2000, TYPICAL.index, rng)
 student = LGBMClassifier(n_estimators=60, num_leaves=15, n_jobs=1, verbose=-1)
-clf = HeterogeneousDistiller(teachers, student).fit(X_unlabelled)
+clf = HeterogeneousDistiller(dict(zip(diagnoses, teachers)), student).fit(X_unlabelled)
 clf
 
 # %%
-ClassOverlapDisplay.from_estimator(clf, teacher_names=list(diagnoses))
+ClassOverlapDisplay.from_estimator(clf)
 plt.show()
 
 # %%

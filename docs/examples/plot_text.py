@@ -59,9 +59,10 @@ fan_club = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, np.
 print(fan_club.classes_)
 
 # %%
-# ``class_lists`` renames classes, teacher by teacher, in the order of ``classes_``; None keeps a teacher's own names.
+# ``class_lists`` renames classes, teacher by teacher, in the order of ``classes_``; the others keep their own names.
 
-class_lists = [None, None, ["sport", "politics", "travel"]]
+teachers = {"newsroom": newsroom, "magazine": magazine, "fan club": fan_club}
+class_lists = {"fan club": ["sport", "politics", "travel"]}
 
 # %%
 # One classifier of five topics
@@ -71,9 +72,9 @@ class_lists = [None, None, ["sport", "politics", "travel"]]
 unlabelled, _ = messages(1500, list(WORDS), rng)
 test, y_test = messages(1000, list(WORDS), rng)
 student = make_pipeline(TfidfVectorizer(), LogisticRegression())
-clf = HeterogeneousDistiller([newsroom, magazine, fan_club], student, class_lists=class_lists).fit(unlabelled)
+clf = HeterogeneousDistiller(teachers, student, class_lists=class_lists).fit(unlabelled)
 
-ClassOverlapDisplay.from_estimator(clf, teacher_names=["newsroom", "magazine", "fan club"])
+ClassOverlapDisplay.from_estimator(clf)
 plt.show()
 
 # %%

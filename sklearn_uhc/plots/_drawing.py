@@ -9,9 +9,14 @@ from unicodedata import category
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.merging import TeacherMerger
-from sklearn_uhc.teachers.holder import kind_of_teacher
+from sklearn_uhc.answers import Answers
+from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.merged_classifier import MergedClassifier
+from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.teachers.teacher_outputs import TeacherOutputs
+
+#: What a plot can ask for teachers.
+HOLDERS = MergedClassifier, TeacherMerger, TeacherOutputs
 
 #: Longer names are cut: as tick labels, and elsewhere.
 LONGEST_NAME, LONGEST_LINE = 22, 60
@@ -31,27 +36,46 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
 
 
 def unwrap(estimator: Any, X: Any = None, *, merged: bool = False) -> tuple[Any, Any]:
-    """Return what holds the teachers, the last step of a Pipeline, and X as it gets there; `merged`: it merges them."""
+    """Return what asks the teachers, inside a Pipeline too, and X as it gets there; `merged`: it merges them."""
     while isinstance(estimator, Pipeline):
         X = X if X is None or len(estimator) == 1 else estimator[:-1].transform(X)
         estimator = estimator[-1]
-    if not isinstance(estimator, TeacherMerger if merged else (TeacherMerger, TeacherOutputs)):
-        kinds = "HeterogeneousDistiller or UnifiedEnsemble"
+    if not isinstance(estimator, (MergedClassifier, TeacherMerger) if merged else HOLDERS):
+        kinds = "HeterogeneousDistiller, UnifiedEnsemble or TeacherMerger"
         kinds = kinds if merged else kinds.replace(" or", ",") + " or TeacherOutputs"
         raise TypeError(f"This plot takes a fitted {kinds}, or a Pipeline that ends in one, got {estimator!r}.")
+    if isinstance(estimator, MergedClassifier):
+        check_is_fitted(estimator, "merger_")
+        return estimator.merger_, X
     check_is_fitted(estimator, "label_space_")
     return estimator, X
 
 
-def names_of_teachers(n: int, names: Sequence[str] | None = None, teachers: Sequence[Any] | None = None) -> list[str]:
-    """Return one name per teacher: as given, else its number and kind, else its number."""
-    if names is not None:
-        if len(names) != n:
-            raise ValueError(f"teacher_names has {len(names)} names for {n} teachers: give one for each.")
-        return [str(name) for name in names]
-    if teachers is not None:
-        return [f"{i} {kind_of_teacher(teacher)}" for i, teacher in enumerate(teachers)]
-    return [f"teacher {i}" for i in range(n)]
+def teacher_answers(holder: Any, X: Any, remedy: str) -> Answers:
+    """Return what the teachers of a fitted merge or teacher step say; `remedy` is for answers that were given."""
+    if getattr(holder, "teacher_outputs_", holder) is None:
+        raise ValueError(f"fit was given log_p, so that no teacher can be asked: use {remedy}.")
+    answers: Answers = holder.answers(X)
+    return answers
+
+
+def labels_of(holder: Any) -> list[str]:
+    """Return what plots call the teachers of a fitted merge or teacher step."""
+    return labels_in(holder.label_space_) if holder.roster_ is None else holder.roster_.labels()
+
+
+def labels_in(space: LabelSpace) -> list[str]:
+    """Return what plots call teachers of which only the class lists are known: their names, or their numbers."""
+    return list(space.teacher_names) if space.is_named else [f"teacher {i}" for i in range(space.n_teachers)]
+
+
+def names_of_teachers(n: int, names: Sequence[str] | None) -> list[str]:
+    """Return one name per teacher: as given, else its number."""
+    if names is None:
+        return [f"teacher {i}" for i in range(n)]
+    if len(names) != n:
+        raise ValueError(f"teacher_names has {len(names)} names for {n} teachers: give one for each.")
+    return [str(name) for name in names]
 
 
 def printable(text: str) -> str:
@@ -61,7 +85,7 @@ def printable(text: str) -> str:
     )
 
 
-def shorten(label: Any, most: int = LONGEST_NAME) -> str:
+def one_line(label: Any, most: int = LONGEST_NAME) -> str:
     """Return a label in one line, as short as a tick can take it."""
     text = printable(str(label))
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -69,8 +93,8 @@ def shorten(label: Any, most: int = LONGEST_NAME) -> str:
 
 def name_axes(ax: Any, x: Any, y: Any) -> None:
     """Write names of a user's choice along both axes."""
-    ax.set_xlabel(shorten(x, LONGEST_LINE), **AS_IT_IS)
-    ax.set_ylabel(shorten(y, LONGEST_LINE), **AS_IT_IS)
+    ax.set_xlabel(one_line(x, LONGEST_LINE), **AS_IT_IS)
+    ax.set_ylabel(one_line(y, LONGEST_LINE), **AS_IT_IS)
 
 
 def add_legend(ax: Any, artists: Sequence[Any], names: Sequence[Any], **look: Any) -> None:
@@ -81,12 +105,12 @@ def add_legend(ax: Any, artists: Sequence[Any], names: Sequence[Any], **look: An
     # Matplotlib leaves out labels that begin with "_" and reads "$": the names come in afterwards.
     legend = ax.legend([artist for artist, _ in named], [str(k) for k in range(len(named))], **look)
     for text, (_, name) in zip(legend.get_texts(), named, strict=True):
-        text.set(text=shorten(name, LONGEST_LINE), **AS_IT_IS)
+        text.set(text=one_line(name, LONGEST_LINE), **AS_IT_IS)
 
 
 def label_ticks(axis: Any, labels: Iterable[Any], *, upright: bool | None = None) -> None:
     """Name the ticks 0, 1, ... of a matplotlib axis; many or long names get small letters and stand on end."""
-    texts = [shorten(label) for label in labels]
+    texts = [one_line(label) for label in labels]
     many = len(texts) > 15
     if upright is None:
         upright = many or len(texts) * max(map(len, texts)) > 60
@@ -95,4 +119,4 @@ def label_ticks(axis: Any, labels: Iterable[Any], *, upright: bool | None = None
 
 def text_width(labels: Iterable[Any], size: float = 0.08) -> float:
     """Return about how many inches the longest label takes."""
-    return size * max(len(shorten(label)) for label in labels)
+    return size * max(len(one_line(label)) for label in labels)

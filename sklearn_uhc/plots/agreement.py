@@ -8,8 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_uhc.metrics import pairwise_agreement
-from sklearn_uhc.plots._drawing import label_ticks, names_of_teachers, new_axes, text_width, unwrap
+from sklearn_uhc.answers import answers_given
+from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.metrics import agreement_of_pairs
+from sklearn_uhc.plots._drawing import (
+    label_ticks,
+    labels_in,
+    labels_of,
+    names_of_teachers,
+    new_axes,
+    teacher_answers,
+    text_width,
+    unwrap,
+)
 
 __all__ = ["TeacherAgreementDisplay"]
 
@@ -58,19 +69,15 @@ class TeacherAgreementDisplay:
         self.teacher_names = names_of_teachers(len(values), teacher_names)
 
     @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: Any, *, teacher_names: Sequence[str] | None = None, ax: Any = None
-    ) -> TeacherAgreementDisplay:
-        """Ask the teachers of a fitted distiller, ensemble or `TeacherOutputs` and draw.
+    def from_estimator(cls, estimator: Any, X: Any, *, ax: Any = None) -> TeacherAgreementDisplay:
+        """Ask the teachers of a fitted distiller, ensemble, merger or `TeacherOutputs` and draw.
 
         Parameters
         ----------
-        estimator : HeterogeneousDistiller, UnifiedEnsemble or TeacherOutputs
-            Fitted, or a Pipeline that ends in one.
+        estimator : HeterogeneousDistiller, UnifiedEnsemble, TeacherMerger or TeacherOutputs
+            Fitted, or a Pipeline that ends in one. Its teachers' names label the plot, or their numbers and kinds.
         X : array-like with n rows
             Unlabelled data.
-        teacher_names : list of str, default=None
-            Names of the teachers. None: their numbers and kinds.
         ax : matplotlib Axes, default=None
             Where to draw. None: a new figure.
 
@@ -78,20 +85,17 @@ class TeacherAgreementDisplay:
         -------
         display : TeacherAgreementDisplay
         """
-        estimator, X = unwrap(estimator, X)
-        space = estimator.label_space_
-        names = names_of_teachers(space.n_teachers, teacher_names, estimator.teachers)
-        log_p = teacher_answers(estimator, X, "from_outputs(log_p, class_lists)")
-        return cls.from_outputs(log_p, space.class_lists, teacher_names=names, ax=ax)
+        holder, X = unwrap(estimator, X)
+        answers = teacher_answers(holder, X, "from_outputs(log_p, class_lists)")
+        return cls(agreement_of_pairs(answers), teacher_names=labels_of(holder)).plot(ax)
 
     @classmethod
     def from_outputs(
         cls,
         log_p: Any,
-        class_lists: Sequence[Any],
+        class_lists: Any,
         *,
         sample_weight: NDArray[Any] | None = None,
-        teacher_names: Sequence[str] | None = None,
         ax: Any = None,
     ) -> TeacherAgreementDisplay:
         """Draw the agreement of answers that were read before.
@@ -100,12 +104,10 @@ class TeacherAgreementDisplay:
         ----------
         log_p : array-like of shape (n, K)
             Log-probabilities of the teachers, as `TeacherOutputs` gives them.
-        class_lists : list of lists
+        class_lists : list of lists, or dict of them by teachers' names
             Classes of each teacher, in block order.
         sample_weight : ndarray of shape (n,), default=None
             Weights of the rows.
-        teacher_names : list of str, default=None
-            Names of the teachers. None: their numbers.
         ax : matplotlib Axes, default=None
             Where to draw. None: a new figure.
 
@@ -113,8 +115,8 @@ class TeacherAgreementDisplay:
         -------
         display : TeacherAgreementDisplay
         """
-        agreement = pairwise_agreement(log_p, class_lists, sample_weight=sample_weight)
-        return cls(agreement, teacher_names=teacher_names).plot(ax)
+        answers = answers_given(log_p, LabelSpace(class_lists), abstain=True)
+        return cls(agreement_of_pairs(answers, sample_weight), teacher_names=labels_in(answers.space)).plot(ax)
 
     def plot(self, ax: Any = None, *, cmap: str = "Greys") -> TeacherAgreementDisplay:
         """Draw.
@@ -160,11 +162,3 @@ class TeacherAgreementDisplay:
             )
             for row, column in np.argwhere(~np.ma.getmaskarray(values))
         ]
-
-
-def teacher_answers(estimator: Any, X: Any, remedy: str) -> Any:
-    """Return `log_p` of a fitted distiller, ensemble or teacher step; `remedy` is for answers that were given."""
-    outputs = getattr(estimator, "teacher_outputs_", estimator)
-    if outputs is None:
-        raise ValueError(f"fit was given log_p, so that no teacher can be asked: use {remedy}.")
-    return np.asarray(outputs.transform(X))

@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.plots._drawing import label_ticks, names_of_teachers, new_axes, text_width, unwrap
+from sklearn_uhc.plots._drawing import (
+    label_ticks,
+    labels_in,
+    labels_of,
+    names_of_teachers,
+    new_axes,
+    text_width,
+    unwrap,
+)
 
 __all__ = ["ClassOverlapDisplay"]
 
@@ -62,17 +70,13 @@ class ClassOverlapDisplay:
         self.order = np.argsort(self.components, kind="stable")
 
     @classmethod
-    def from_estimator(
-        cls, estimator: Any, *, teacher_names: Sequence[str] | None = None, ax: Any = None
-    ) -> ClassOverlapDisplay:
-        """Draw the class lists of a fitted distiller, ensemble or `TeacherOutputs`.
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ClassOverlapDisplay:
+        """Draw the class lists of a fitted distiller, ensemble, merger or `TeacherOutputs`.
 
         Parameters
         ----------
-        estimator : HeterogeneousDistiller, UnifiedEnsemble or TeacherOutputs
-            Fitted, or a Pipeline that ends in one.
-        teacher_names : list of str, default=None
-            Names of the teachers. None: their numbers and kinds.
+        estimator : HeterogeneousDistiller, UnifiedEnsemble, TeacherMerger or TeacherOutputs
+            Fitted, or a Pipeline that ends in one. Its teachers' names label the plot, or their numbers and kinds.
         ax : matplotlib Axes, default=None
             Where to draw. None: a new figure.
 
@@ -80,23 +84,18 @@ class ClassOverlapDisplay:
         -------
         display : ClassOverlapDisplay
         """
-        estimator, _ = unwrap(estimator)
-        space = estimator.label_space_
-        names = names_of_teachers(space.n_teachers, teacher_names, estimator.teachers)
-        return cls(space.mask, classes=space.classes, teacher_names=names).plot(ax)
+        holder, _ = unwrap(estimator)
+        space = holder.label_space_
+        return cls(space.mask, classes=space.classes, teacher_names=labels_of(holder)).plot(ax)
 
     @classmethod
-    def from_class_lists(
-        cls, class_lists: Sequence[Any], *, teacher_names: Sequence[str] | None = None, ax: Any = None
-    ) -> ClassOverlapDisplay:
+    def from_class_lists(cls, class_lists: Any, *, ax: Any = None) -> ClassOverlapDisplay:
         """Draw class lists, before anything is fitted.
 
         Parameters
         ----------
-        class_lists : list of lists
+        class_lists : list of lists, or dict of them by teachers' names
             The classes of each teacher.
-        teacher_names : list of str, default=None
-            Names of the teachers. None: their numbers.
         ax : matplotlib Axes, default=None
             Where to draw. None: a new figure.
 
@@ -105,7 +104,7 @@ class ClassOverlapDisplay:
         display : ClassOverlapDisplay
         """
         space = LabelSpace(class_lists)
-        return cls(space.mask, classes=space.classes, teacher_names=teacher_names).plot(ax)
+        return cls(space.mask, classes=space.classes, teacher_names=labels_in(space)).plot(ax)
 
     def plot(self, ax: Any = None, *, cmap: str = "Greys") -> ClassOverlapDisplay:
         """Draw.

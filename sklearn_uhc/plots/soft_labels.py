@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array
 
-from sklearn_uhc.answers import silent_teachers
+from sklearn_uhc.answers import to_numpy
 from sklearn_uhc.balance import balanced_targets, class_weights
-from sklearn_uhc.plots._drawing import label_ticks, new_axes, text_width, unwrap
-from sklearn_uhc.plots.agreement import teacher_answers
+from sklearn_uhc.plots._drawing import label_ticks, new_axes, teacher_answers, text_width, unwrap
 from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["SoftLabelDisplay"]
@@ -75,11 +75,11 @@ class SoftLabelDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, *, kind: str = "mean", ax: Any = None) -> SoftLabelDisplay:
-        """Merge the teachers of a fitted distiller or ensemble on X and draw.
+        """Merge the teachers of a fitted distiller, ensemble or merger on X and draw.
 
         Parameters
         ----------
-        estimator : HeterogeneousDistiller or UnifiedEnsemble
+        estimator : HeterogeneousDistiller, UnifiedEnsemble or TeacherMerger
             Fitted, or a Pipeline that ends in one. Its `class_weight_` balances, if it has them; else those of X.
         X : array-like with n rows
             Unlabelled data. Rows for which no teacher answers are left out, as no student learns from them.
@@ -92,16 +92,18 @@ class SoftLabelDisplay:
         -------
         display : SoftLabelDisplay
         """
-        estimator, X = unwrap(estimator, X, merged=True)
-        if getattr(estimator, "backprop", False):
+        holder, X = unwrap(estimator, X, merged=True)
+        last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+        if getattr(last, "backprop", False):
             raise ValueError("Direct backpropagation makes no soft labels to draw: fit with backprop=False.")
         stored = "SoftLabelDisplay(soft_labels_, classes=classes_), having fitted with store_soft_labels=True"
-        log_p = teacher_answers(estimator, X, stored)
-        log_p = log_p[~silent_teachers(log_p, estimator.label_space_.blocks).all(axis=1)]
-        if len(log_p) == 0:
+        answers = teacher_answers(holder, X, stored)
+        answers = answers.take(np.flatnonzero(answers.heard))
+        if len(answers) == 0:
             raise ValueError("No teacher answers for any row of X: there are no soft labels to draw.")
-        Q = np.asarray(estimator.method_.transform(estimator._tempered(log_p)))
-        return cls(Q, classes=estimator.classes_, class_weight=estimator.class_weight_).plot(ax, kind=kind)
+        Q = to_numpy(holder.method_.transform_answers(holder.adjust(answers)))
+        weight = getattr(last, "class_weight_", None)
+        return cls(Q, classes=holder.classes_, class_weight=weight).plot(ax, kind=kind)
 
     def plot(self, ax: Any = None, *, kind: str = "mean") -> SoftLabelDisplay:
         """Draw.

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 
-from sklearn_uhc.answers import check_answers, check_given, silent_teachers
+from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.metrics import pairwise_agreement
+from sklearn_uhc.metrics import agreement_of_pairs
 from sklearn_uhc.names import look_alikes
 from sklearn_uhc.plots import ClassOverlapDisplay, SoftLabelDisplay, TeacherAgreementDisplay
-from sklearn_uhc.report.result import TeacherReport
-from sklearn_uhc.report.words import label_of
+from sklearn_uhc.report.page import fragment, page
+from sklearn_uhc.report.words import as_text, complaints, label_of
 from sklearn_uhc.soft_labels import LogitFactorization
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.teachers import TeacherOutputs
-from sklearn_uhc.teachers.holder import kind_of_teacher
+from sklearn_uhc.teachers.roster import kind_of_teacher
 from sklearn_uhc.utils.rows import chunks
 
-__all__ = ["teacher_report"]
+__all__ = ["TeacherReport", "teacher_report"]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -34,14 +34,112 @@ ROUNDING = 1e-9
 #: How many teachers that contradict the merge are named per row.
 MOST_AGAINST = 2
 
+#: Columns of the frames: those that may have no row keep them. None: as they come.
+COLUMNS = {
+    "teachers": None,
+    "pairs": ["first", "second", "shared", "agreement"],
+    "rows": ["row", "error", "says", "probability", "contradicted_by"],
+}
+
+
+class TeacherReport(dict[str, Any]):
+    """What a merge rests on, as `teacher_report` finds it: a dict, tables as text, and one HTML page.
+
+    Its entries:
+
+    - "space", what the class lists determine: `summary`, `n_teachers`, `n_classes`, `groups` (classes that chains of
+      teachers link), `known_by_one` (each `class` that one `teacher` alone knows) and `look_alikes` (names that differ
+      in case, blanks or underscores only, each with a teacher that has it);
+    - "n_samples" and "n_unanswered", how many rows there are, and for how many of them no teacher answers;
+    - "teachers", one entry each: `teacher` (its number), `name`, `n_classes`, `classes`; `coverage`, the share of rows
+      it answers; `confidence`, the mean of its largest probability; `temperature` and `weight` of `TeacherCalibrator`,
+      and `left`, why it has no temperature; `shared`, how many of its classes others know; `agreement`, how often it
+      prefers the same as others among the classes it shares with each (`pairwise_agreement`); `residual`, its mean
+      Kullback-Leibler divergence from the merge (MF-LF at temperature 1, calibrated);
+    - "pairs" of teachers that disagree most: `first`, `second`, `shared` (two classes or more) and `agreement`;
+    - "rows" that are hardest to reconcile: `row` (its number), `error` (`reconciliation_error` of that merge, teachers
+      that are noise left out), `says` and `probability`, the merge's first choice, and `contradicted_by`: for every
+      `teacher` furthest from the merge its `divergence`, what it `says`, its calibrated `probability`, and what the
+      merge prefers among the same classes (`merge_says`, `merge_probability`);
+    - "warnings", what is wrong, in words.
+
+    What cannot be told is None. `print(report)` shows tables; in a notebook the report shows itself with its plots.
+
+    Parameters
+    ----------
+    contents : dict
+        The entries above but for the warnings.
+    displays : dict of displays
+        The plots of the page: "overlap", "agreement" and, if a row was answered, "soft_labels".
+    as_frame : bool, default=False
+        Whether "teachers", "pairs" and "rows" are pandas DataFrames.
+
+    Attributes
+    ----------
+    displays : dict of displays
+        `ClassOverlapDisplay`, `TeacherAgreementDisplay` and `SoftLabelDisplay`, not drawn yet: call `plot`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_uhc import teacher_report
+    >>> Z = np.random.default_rng(0).normal(size=(200, 3))
+    >>> report = teacher_report(log_p=np.hstack([Z, Z[:, :2]]), class_lists=[["cat", "cow", "dog"], ["ant", "bee"]])
+    >>> for line in report["warnings"]:
+    ...     print(line.split(":")[0])
+    The class lists do not connect
+    No temperature for teacher 0 and teacher 1
+    >>> page = report.to_html()  # or to_html("report.html")
+    >>> page.startswith("<!DOCTYPE html>")
+    True
+    """
+
+    def __init__(self, contents: dict[str, Any], displays: dict[str, Any], *, as_frame: bool = False) -> None:
+        self.displays = displays
+        self._plain = {**contents, "warnings": complaints(contents)}
+        super().__init__(self._plain)
+        if as_frame:
+            import pandas as pd
+
+            frames = {name: pd.DataFrame(contents[name], columns=names) for name, names in COLUMNS.items()}
+            self.update(frames)
+
+    def __str__(self) -> str:
+        return as_text(self._plain)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return fragment(self._plain, self.displays)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """Return the report as one HTML page, or save it.
+
+        The page needs no other file, no network and no scripts. Plots need matplotlib; without it there are tables.
+
+        Parameters
+        ----------
+        path : str or path, default=None
+            Where to save the page. None: it is returned.
+
+        Returns
+        -------
+        html : str or None
+            The page, if there is no path.
+        """
+        html = page(self._plain, self.displays)
+        if path is None:
+            return html
+        Path(path).write_text(html, encoding="utf-8")
+        return None
+
 
 def teacher_report(
     teachers: Any = None,
     X: Any = None,
     *,
     log_p: Any = None,
-    class_lists: Sequence[Any] | None = None,
-    teacher_names: Sequence[str] | None = None,
+    class_lists: Any = None,
     n_pairs: int = 5,
     n_rows: int = 5,
     as_frame: bool = False,
@@ -50,16 +148,14 @@ def teacher_report(
 
     Parameters
     ----------
-    teachers : list of fitted classifiers, default=None
-        Asked about X. None if `log_p` is given.
+    teachers : list or dict of fitted classifiers, default=None
+        Asked about X. A dict, or (name, classifier) pairs, say what readers know them by. None if `log_p` is given.
     X : array-like with n rows, default=None
         Unlabelled data.
     log_p : array-like of shape (n, K), default=None
         Answers computed before, see `TeacherOutputs`, instead of teachers and X; NaN where a teacher is silent.
-    class_lists : list of lists, default=None
+    class_lists : list of lists, or dict of them by teachers' names, default=None
         Names of each teacher's classes. Needed with `log_p`.
-    teacher_names : list of str, default=None
-        What readers know the teachers by. None: their kinds, or their numbers.
     n_pairs : int, default=5
         Pairs of teachers to show, those that disagree most first.
     n_rows : int, default=5
@@ -88,21 +184,21 @@ def teacher_report(
     for name, value in (("n_pairs", n_pairs), ("n_rows", n_rows)):
         if not isinstance(value, Integral) or value < 0:
             raise ValueError(f"{name} must be an integer of at least 0, got {value!r}.")
-    names, space, Z = _answers(teachers, X, log_p, class_lists, teacher_names)
-    silent = silent_teachers(Z, space.blocks)
-    calibrator = TeacherCalibrator(space.class_lists, abstain=True).set_output(transform="default").fit(Z)
-    agree = pairwise_agreement(Z, space.class_lists)
-    heard = np.flatnonzero(~silent.all(axis=1))
-    answers = calibrator.transform(Z)[heard]
-    Q = _merge(answers, space)
-    apart = _divergences(answers, Q, Blocks.from_label_space(space))
+    names, answers = _read(teachers, X, log_p, class_lists)
+    space, calibrator = answers.space, TeacherCalibrator()
+    calibrated = calibrator.fit_transform_answers(answers)
+    agree = agreement_of_pairs(answers)
+    heard = np.flatnonzero(answers.heard)
+    merged = calibrated.take(heard)
+    Q = _merge(merged)
+    apart = _divergences(merged.log_p, Q, space.matrices)
     contents: dict[str, Any] = {
         "space": _describe(space),
-        "n_samples": len(Z),
-        "n_unanswered": len(Z) - len(heard),
-        "teachers": _teachers(names, space, Z, silent, calibrator, agree.filled(np.nan), apart),
+        "n_samples": len(answers),
+        "n_unanswered": len(answers) - len(heard),
+        "teachers": _teachers(names, answers, calibrator, agree.filled(np.nan), apart),
         "pairs": _pairs(agree.filled(np.nan), _shared(space), n_pairs),
-        "rows": _hardest_rows(heard, answers, Q, _without_noise(apart, calibrator.weights_), space, n_rows),
+        "rows": _hardest_rows(heard, merged.log_p, Q, _without_noise(apart, calibrator.weights_), space, n_rows),
     }
     labels = [label_of(teacher) for teacher in contents["teachers"]]
     displays: dict[str, Any] = {
@@ -114,37 +210,32 @@ def teacher_report(
     return TeacherReport(contents, displays, as_frame=as_frame)
 
 
-def _answers(teachers: Any, X: Any, log_p: Any, class_lists: Any, names: Any) -> tuple[list[str], LabelSpace, Floats]:
-    """Return names, label space and answers, from teachers or as they were given."""
+def _read(teachers: Any, X: Any, log_p: Any, class_lists: Any) -> tuple[list[str], Answers]:
+    """Return the teachers' names and their answers, read or as they were given, in double precision."""
     if (teachers is None) == (log_p is None) or (X is None) == (log_p is None):
         raise ValueError("Give either fitted teachers and X, or log_p and class_lists.")
     if log_p is None:
-        outputs = TeacherOutputs(teachers, class_lists=class_lists, abstain=True).set_output(transform="default")
-        Z = np.asarray(outputs.fit_transform(X), dtype=float)
-        space, own = outputs.label_space_, [kind_of_teacher(teacher) for teacher in teachers]
+        outputs = TeacherOutputs(teachers, class_lists=class_lists, abstain=True)
+        answers, space = outputs.fit_answers(X), outputs.label_space_
+        own = [kind_of_teacher(teacher) for teacher in outputs.roster_.teachers]
     else:
         if class_lists is None:
             raise ValueError("log_p needs class_lists: one list of classes per teacher, in block order.")
         space = LabelSpace(class_lists)
-        log_p = check_given(log_p, space)
-        Z = check_array(log_p, dtype=np.float64, ensure_all_finite=False, input_name="log_p")
-        check_answers(Z, space.blocks, abstain=True, name="log_p")
+        answers = answers_given(log_p, space, abstain=True)
         own = [f"teacher {i}" for i in range(space.n_teachers)]
-    if names is not None and len(names) != space.n_teachers:
-        raise ValueError(f"teacher_names has {len(names)} names for {space.n_teachers} teachers: give one for each.")
-    return own if names is None else [str(name) for name in names], space, Z
+    return space.teacher_names if space.is_named else own, answers.saying(to_numpy(answers.log_p).astype(float))
 
 
-def _merge(answers: Floats, space: LabelSpace) -> Floats:
+def _merge(answers: Answers) -> Floats:
     """Merge; that class lists do not connect, names look alike or a teacher is mute is said in the report."""
     if len(answers) == 0:
-        return np.empty((0, space.n_classes))
-    method = LogitFactorization(space.class_lists, temperature=1.0, abstain=True).set_output(transform="default")
+        return np.empty((0, answers.space.n_classes))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The class lists do not connect")
         warnings.filterwarnings("ignore", message="None of the .* rows is answered")
         warnings.filterwarnings("ignore", message="Names that differ")
-        Q: Floats = method.fit_transform(answers)
+        Q: Floats = LogitFactorization(temperature=1.0).fit_transform_answers(answers)
     return Q
 
 
@@ -171,17 +262,12 @@ def _describe(space: LabelSpace) -> dict[str, Any]:
 
 
 def _teachers(
-    names: list[str],
-    space: LabelSpace,
-    Z: Floats,
-    silent: NDArray[np.bool_],
-    calibrator: TeacherCalibrator,
-    agree: Floats,
-    apart: Floats,
+    names: list[str], answers: Answers, calibrator: TeacherCalibrator, agree: Floats, apart: Floats
 ) -> list[dict[str, Any]]:
     """Describe every teacher."""
+    space, silent = answers.space, ~answers.speaking
     rows, shared, several = [], _shared(space), space.mask.sum(axis=0) > 1
-    top = _largest_probabilities(Z, Blocks.from_label_space(space))
+    top = _largest_probabilities(answers.log_p, space.matrices)
     for i, labels in enumerate(space.class_lists):
         confidence = top[~silent[:, i], i]
         known = np.flatnonzero(~np.isnan(agree[i]) & (np.arange(len(names)) != i))
@@ -196,7 +282,7 @@ def _teachers(
                 "confidence": float(confidence.mean()) if len(confidence) else None,
                 "temperature": float(calibrator.temperatures_[i]),
                 "weight": float(calibrator.weights_[i]),
-                "left": calibrator.left_.get(i),
+                "left": calibrator.uncalibrated_.get(i),
                 "shared": int((space.mask[i] & several).sum()),
                 "agreement": float(np.average(agree[i, known], weights=shared[i, known])) if len(known) else None,
                 "residual": float(residual.mean()) if len(residual) else None,

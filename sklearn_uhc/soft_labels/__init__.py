@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from sklearn_uhc.soft_labels.base import SoftLabelMethod
+from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
 from sklearn_uhc.soft_labels.ce import CrossEntropyUnifier
 from sklearn_uhc.soft_labels.mf import LogitFactorization, ProbabilityFactorization
 from sklearn_uhc.soft_labels.sd import StandardDistillation
@@ -15,6 +15,7 @@ __all__ = [
     "METHODS",
     "CrossEntropyUnifier",
     "LogitFactorization",
+    "Merged",
     "ProbabilityFactorization",
     "SoftLabelMethod",
     "StandardDistillation",
@@ -32,14 +33,17 @@ METHODS: dict[str, Any] = {
 }
 
 
-def resolve_method(method: str | SoftLabelMethod) -> SoftLabelMethod:
-    """Turn a name into a new method and an instance into its clone."""
-    if isinstance(method, SoftLabelMethod):
-        copied: SoftLabelMethod = clone(method)
-        return copied
+#: What the merge needs of a method; SoftLabelMethod has it.
+PROTOCOL = ("fit_transform_answers", "transform_answers", "temperature", "get_params")
+
+
+def resolve_method(method: Any) -> Any:
+    """Turn a name into a new method, and an instance into its clone."""
     if isinstance(method, str) and method in METHODS:
-        made: SoftLabelMethod = METHODS[method]()
-        return made
+        return METHODS[method]()
+    if not isinstance(method, (str, type)) and all(hasattr(method, name) for name in PROTOCOL):
+        return clone(method)
     raise ValueError(
-        f"method must be one of {', '.join(METHODS)}, or an instance of a soft-label transformer, got {method!r}."
+        f"method must be one of {', '.join(METHODS)}, or an instance of a soft-label transformer (see "
+        f"sklearn_uhc.SoftLabelMethod), got {method!r}."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -14,18 +13,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.answers import (
-    Pattern,
-    check_answers,
-    patterns,
-    read_answers,
-    refuse_probabilities,
-    silent_teachers,
-    space_of_answers,
-)
+from sklearn_uhc.answers import Answers, Pattern, answers_of_input
 from sklearn_uhc.label_space import LabelSpace, shorten
 from sklearn_uhc.names import about_look_alikes, look_alikes
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
+from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_positive, check_weights
 from sklearn_uhc.utils.progress import progress
@@ -50,21 +42,40 @@ class Merged(NamedTuple):
         return cls(Q, max(n_iter, 1), residual, int((~solved.converged).sum()))
 
     def then(self, other: Merged) -> Merged:
-        """Diagnostics of two chunks together."""
+        """Keep these soft labels; the diagnostics are those of both chunks together."""
         worst = max(self.n_iter, other.n_iter), max(self.max_residual, other.max_residual)
-        return Merged(None, *worst, self.n_not_converged + other.n_not_converged)
+        return Merged(self.Q, *worst, self.n_not_converged + other.n_not_converged)
 
 
 class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the transformers from teacher log-probabilities (n, K) to soft labels (n, L).
 
-    A subclass says how one chunk of rows is merged, in `_merge(Z, blocks)`: Z (n, K) are logits at temperature 1, the
-    largest of each teacher 0, in double precision where the device has it; `blocks` is the label space as matrices of
-    the same library. Its parameters are `class_lists` and `temperature`, and those of the attributes below that it
-    offers; `_tempered` and `_weights` apply temperature and weights.
+    A method of your own derives from it and says in `merge` how a chunk of rows is merged. Its parameters are
+    `class_lists` and `temperature`, and those of `teacher_weight`, `abstain` and `verbose` that it offers. Checks,
+    chunks, silent teachers, float32 and tensors are taken care of here. `HeterogeneousDistiller` and `TeacherMerger`
+    accept any object with `fit_transform_answers`, `transform_answers` and a `temperature`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_uhc import SoftLabelMethod
+    >>> from sklearn_uhc.soft_labels import Merged
+    >>> class MostConfident(SoftLabelMethod):
+    ...     def __init__(self, class_lists=None, *, temperature=1.0):
+    ...         self.class_lists = class_lists
+    ...         self.temperature = temperature
+    ...
+    ...     def merge(self, Z, blocks, weight):
+    ...         P = np.exp(blocks.log_softmax(Z / self.temperature))
+    ...         top = np.stack([P[:, block].max(axis=1) for block in blocks.slices], axis=1)
+    ...         chosen = blocks.teacher_of == top.argmax(axis=1)[:, None]
+    ...         return Merged((P * chosen) @ blocks.to_class)
+    >>> log_p = np.log([[0.8, 0.2, 0.5, 0.5]])
+    >>> MostConfident([["a", "b"], ["b", "c"]]).fit_transform(log_p)
+    array([[0.8, 0.2, 0. ]])
     """
 
-    class_lists: Sequence[Any] | None
+    class_lists: Any
     temperature: float
     teacher_weight: Sequence[float] | None = None
     abstain: bool = False
@@ -73,13 +84,61 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     _positive: tuple[str, ...] = ("temperature",)
     #: Groups of classes that no teacher links get the same mean logit, which is warned of.
     _levels_groups = True
-    #: Whether rows without any answer were warned of since `fit`: an ensemble would say so at every prediction.
-    _told = False
 
     @abstractmethod
-    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
-        """Merge rows of logits at temperature 1, the largest of each teacher 0; `blocks` is of their library."""
+    def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
+        """Merge a chunk of rows.
 
+        Parameters
+        ----------
+        Z : array of shape (n, K)
+            Logits at temperature 1, the largest of each teacher 0, in double precision where the device has it.
+        blocks : Blocks
+            The label space as arrays of the library, device and precision of Z.
+        weight : array of shape (N,) or None
+            Trust in every teacher, of mean 1; None: all alike.
+
+        Returns
+        -------
+        merged : Merged
+            Soft labels (n, L), and how the solver fared.
+        """
+
+    def solver(self, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:
+        """Return the function that merges a chunk of rows as they were given; here what all chunks share is prepared.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The label space as arrays.
+        weight : array of shape (N,) or None
+            Trust in every teacher, of mean 1; None: all alike.
+
+        Returns
+        -------
+        solve : function of an array of shape (n, K)
+            Returns a `Merged`.
+        """
+        return lambda X: self.merge(blocks.shift(X), blocks, weight)
+
+    def make_loss(self, class_lists: Any) -> Any:
+        """Return the loss of direct backpropagation, a torch module of `sklearn_uhc.losses`.
+
+        Parameters
+        ----------
+        class_lists : list of lists
+            Classes of each teacher, in block order.
+
+        Returns
+        -------
+        loss : TeacherLoss
+        """
+        raise ValueError(
+            f"{type(self).__name__} has no form by backpropagation: its soft labels do not depend on the student. "
+            "Choose 'ce', 'mf_p', 'mf_lu' or 'mf_lf', or backprop=False."
+        )
+
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Any:
         """Set up the label space and solve for the rows of X, to report how the solver fares on them.
 
@@ -88,16 +147,17 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         X : array-like of shape (n, K)
             Log-probabilities or logits of all teachers, block by block in the order of `class_lists`.
         y : ignored
-            There for the API.
+            Not used, present for API consistency by convention.
 
         Returns
         -------
         self
         """
-        X = self._start(X)
-        self._report(self._solve_all(X))
+        self.check_params()
+        self._fit(answers_of_input(self, X, reset=True), keep=False)
         return self
 
+    @all_or_nothing
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit, and return the soft labels that were solved for it. See `fit` and `transform`.
 
@@ -106,16 +166,14 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         X : array-like of shape (n, K)
             Log-probabilities or logits of all teachers, block by block in the order of `class_lists`.
         y : ignored
-            There for the API.
+            Not used, present for API consistency by convention.
 
         Returns
         -------
         Q : ndarray of shape (n, L)
         """
-        X = self._start(X)
-        Q = self._new_labels(X)
-        self._report(self._solve_all(X, Q))
-        return Q
+        self.check_params()
+        return self._fit(answers_of_input(self, X, reset=True), keep=True)
 
     def transform(self, X: Any) -> Any:
         """Return soft labels over all classes.
@@ -131,11 +189,43 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         Q : ndarray of shape (n, L)
             Rows on the simplex, at this transformer's temperature; columns follow `classes_`.
         """
-        check_is_fitted(self)
-        X = self._check_outputs(X, reset=False)
-        Q = self._new_labels(X)
-        self._solve_all(X, Q)
-        return Q
+        check_is_fitted(self, "label_space_")
+        return self.transform_answers(answers_of_input(self, X, reset=False))
+
+    @all_or_nothing
+    def fit_transform_answers(self, answers: Answers) -> Any:
+        """Fit on answers that are checked already, and return their soft labels.
+
+        `class_lists`, `teacher_weight` and `abstain` of this transformer do not count: `answers` has its own.
+
+        Parameters
+        ----------
+        answers : Answers
+            Of all teachers.
+
+        Returns
+        -------
+        Q : array of shape (n, L)
+        """
+        self.check_params()
+        self.n_features_in_ = answers.space.n_outputs
+        return self._fit(answers, keep=True)
+
+    def transform_answers(self, answers: Answers) -> Any:
+        """Return the soft labels of answers that are checked already.
+
+        Parameters
+        ----------
+        answers : Answers
+            Of all teachers.
+
+        Returns
+        -------
+        Q : array of shape (n, L)
+        """
+        if not answers.heard.all():
+            warn_of_unheard(answers)
+        return self._solve_all(answers, keep=True).Q
 
     def reconciliation_error(self, X: Any) -> Any:
         """Return how far the merged answer is from the teachers, row by row: where they cannot be reconciled.
@@ -154,14 +244,12 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         error : ndarray of shape (n,)
             Never NaN. A row that nobody answers has no error to speak of: do not take its 0 for agreement.
         """
-        check_is_fitted(self)
-        X = self._check_outputs(X, reset=False)
-        Q = self._new_labels(X)
-        self._solve_all(X, Q)
-        blocks = self._blocks.like(X[:1])
-        xp = array_namespace(X)
+        check_is_fitted(self, "label_space_")
+        answers = answers_of_input(self, X, reset=False)
+        Q, X = self._solve_all(answers, keep=True).Q, answers.log_p
+        blocks, xp = answers.space.matrices.like(X[:1]), array_namespace(X)
         out = xp.empty_like(X[:, 0])
-        for rows in chunks(len(X), X.dtype.itemsize * self._floats_per_row(), CHUNK_ROWS):
+        for rows in chunks(len(X), X.dtype.itemsize * self.floats_per_row(blocks), CHUNK_ROWS):
             apart = blocks.divergences(blocks.shift(X[rows]) / self.temperature, Q[rows])
             silent = xp.isnan(apart)
             speaking = xp.sum(xp.astype(~silent, X.dtype), axis=1)
@@ -174,123 +262,119 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         input_features : ignored
-            There for the API.
+            Not used, present for API consistency by convention.
 
         Returns
         -------
         names : ndarray of str
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "label_space_")
         return np.asarray([str(label) for label in self.classes_], dtype=object)
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise if a parameter is wrong, before anything is computed."""
         for name in self._positive:
             check_positive(name, getattr(self, name), integer=name == "max_iter")
         check_flag("abstain", self.abstain)
         if self.teacher_weight is not None:
             check_weights(self.teacher_weight)
 
-    def _start(self, X: Any) -> Any:
-        """Validate parameters and X, and prepare the structure that all samples share."""
-        self._told = False
-        self._check_params()
-        X = self._check_outputs(X, reset=True)
-        self._set_structure(self.label_space_)
+    def warn_about(self, answers: Answers) -> None:
+        """Say what is odd about the class lists and about who answers.
+
+        Parameters
+        ----------
+        answers : Answers
+            Of all teachers.
+        """
         if self._levels_groups:
-            warn_if_disconnected(self.label_space_)
-        if alike := about_look_alikes(look_alikes(self.label_space_.class_lists)):
+            warn_if_disconnected(answers.space)
+        if alike := about_look_alikes(look_alikes(answers.space.class_lists)):
             warn_user(alike)
-        if self.abstain:
-            warn_if_mute(silent_teachers(X, self.label_space_.blocks), self.label_space_)
-        return X
+        warn_if_mute(answers)
+        if not answers.heard.all():
+            warn_of_unheard(answers)
 
-    def _set_structure(self, space: LabelSpace) -> None:
-        """Prepare what depends on the class lists alone."""
+    def floats_per_row(self, blocks: Blocks) -> int:
+        """Return how many numbers a solver holds per row at most, roughly; chunks are made accordingly.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The label space as arrays.
+
+        Returns
+        -------
+        n : int
+        """
+        (N, L), K = blocks.M.shape, len(blocks.class_of)
+        return int(12 * K + 12 * L + 6 * N * N)
+
+    def _fit(self, answers: Answers, keep: bool) -> Any:
+        """Solve, say what is odd about the answers, and keep the diagnostics."""
+        self.warn_about(answers)
+        merged, space = self._solve_all(answers, keep), answers.space
         self.label_space_, self.classes_ = space, space.classes
-        self._blocks = Blocks.from_label_space(space)
-        if self.teacher_weight is not None:
-            check_weights(self.teacher_weight, space.n_teachers)
+        self.n_iter_ = merged.n_iter
+        self.max_residual_ = merged.max_residual
+        self.n_not_converged_ = merged.n_not_converged
+        return merged.Q
 
-    def _check_outputs(self, X: Any, reset: bool) -> Any:
-        X = read_answers(self, X, reset=reset)
-        if reset:
-            self.label_space_ = space_of_answers(X, self.class_lists, getattr(self, "feature_names_in_", None))
-        check_answers(X, self.label_space_.blocks, bool(self.abstain))
-        if reset:  # later a row's answer must not depend on its batch
-            refuse_probabilities(X, self.label_space_)
-        return X
-
-    def _solve_all(self, X: Any, out: Any = None) -> Merged:
+    def _solve_all(self, answers: Answers, keep: bool) -> Merged:
         """Solve for all rows at once, or, where teachers are silent, for all rows with the same silent teachers."""
-        silent = silent_teachers(X, self.label_space_.blocks) if self.abstain else np.zeros((1, 1), dtype=bool)
-        if not silent.any():
-            return self._solve(X, out)
-        report, nobody = Merged(None), int(silent.all(axis=1).sum())
-        if out is not None:
-            out[...] = 1 / len(self.classes_)
-        if nobody and not self._told:
-            self._told = True
-            warn_user(
-                f"No teacher answers for {nobody} of {len(X)} rows: nothing is known about them. Their soft labels are "
-                "uniform, and have no weight in the distiller's student and in class weights."
-            )
-        for pattern in patterns(silent, self.label_space_):
-            part = self._restrict(pattern)
-            for some in chunks(len(pattern.rows), 2 * X.dtype.itemsize * (X.shape[1] + len(self.classes_))):
-                report = report.then(self._solve_pattern(X, out, part, pattern, pattern.rows[some]))
+        if answers.silent is None:
+            return self._solve(answers, keep, self.verbose)
+        Q, L, K = _new_labels(answers) if keep else None, answers.space.n_classes, answers.space.n_outputs
+        if Q is not None:
+            Q[...] = 1 / L
+        report = Merged(Q)
+        for pattern in answers.patterns():
+            for some in chunks(len(pattern.rows), 2 * answers.log_p.dtype.itemsize * (K + L)):
+                report = report.then(self._solve_pattern(answers, pattern, pattern.rows[some], Q))
         return report
 
-    def _solve_pattern(self, X: Any, out: Any, part: Any, pattern: Pattern, rows: NDArray[np.int_]) -> Merged:
-        """Solve for rows about which the same teachers are silent; `part` is the method for those that are not."""
-        xp, where = array_namespace(X), device(X)
-        here, columns, classes = (xp.asarray(i, device=where) for i in (rows, pattern.columns, pattern.classes))
-        answers = xp.take(X[here], columns, axis=1)
-        Q = None if out is None else part._new_labels(answers)
-        merged: Merged = part._solve(answers, Q)
+    def _solve_pattern(self, answers: Answers, pattern: Pattern, rows: NDArray[np.int_], out: Any) -> Merged:
+        """Solve for rows about which the same teachers are silent."""
+        part = answers.part(pattern, rows)
+        merged = self._solve(part, out is not None)
         if out is not None:
-            blocks = part._blocks.like(answers[:1])
-            out[here] = self._spread(Q, blocks, classes)
+            xp, where = array_namespace(out), device(out)
+            here, classes = (xp.asarray(index, device=where) for index in (rows, pattern.classes))
+            out[here] = self._spread(merged.Q, part.space.matrices.like(merged.Q[:1]), classes, out.shape[1])
         return merged
 
-    def _restrict(self, pattern: Pattern) -> Any:
-        """Return the same method for some of the teachers."""
-        part = copy.copy(self)
-        part.class_lists, part.verbose = pattern.space.class_lists, 0
-        if self.teacher_weight is not None:
-            part.teacher_weight = np.asarray(self.teacher_weight, dtype=float)[pattern.teachers].tolist()
-        part._set_structure(pattern.space)
-        return part
-
-    def _spread(self, Q: Array, blocks: Blocks, classes: Array) -> Array:
+    def _spread(self, Q: Array, blocks: Blocks, classes: Array, n_classes: int) -> Array:
         """Take soft labels of some classes to all of them.
 
         A class that nobody answers for is not determined, like a group of classes that no teacher links, and gets what
         such a group gets: mean logit 0. Silence is not a no.
         """
-        if Q.shape[1] == len(self.classes_):
+        if Q.shape[1] == n_classes:
             return Q
         xp = array_namespace(Q)
         logits = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
-        all_logits = xp.zeros((Q.shape[0], len(self.classes_)), dtype=Q.dtype, device=device(Q))
+        all_logits = xp.zeros((Q.shape[0], n_classes), dtype=Q.dtype, device=device(Q))
         all_logits[:, classes] = logits - logits @ blocks.component_mean
         return softmax(all_logits)
 
-    def _solve(self, X: Any, out: Any = None) -> Merged:
-        """Merge chunk by chunk into `out`; memory beyond X and Q stays within scikit-learn's `working_memory`.
+    def _solve(self, answers: Answers, keep: bool, verbose: int = 0) -> Merged:
+        """Merge chunk by chunk; memory beyond answers and soft labels stays within scikit-learn's `working_memory`.
 
-        In double precision, whatever that of X: where a shared class is nearly impossible the objectives are so flat
-        that single precision stops anywhere and calls it solved.
+        In double precision, whatever that of the answers: where a shared class is nearly impossible the objectives are
+        so flat that single precision stops anywhere and calls it solved.
         """
+        X = answers.log_p
         xp, one = array_namespace(X), to_double(X[:1])
-        problem, lowest = self._problem(self._blocks.like(one)), float(xp.finfo(one.dtype).min)
-        parts = list(chunks(len(X), one.dtype.itemsize * self._floats_per_row(), CHUNK_ROWS))
-        report = Merged(None)
-        for rows in progress(parts, total=len(parts), desc="Soft labels", verbose=self.verbose):
+        blocks, lowest = answers.space.matrices.like(one), float(xp.finfo(one.dtype).min)
+        solve = self.solver(blocks, _of_mean_one(answers.trust, one))
+        parts = list(chunks(len(X), one.dtype.itemsize * self.floats_per_row(blocks), CHUNK_ROWS))
+        report = Merged(_new_labels(answers) if keep else None)
+        for rows in progress(parts, total=len(parts), desc="Soft labels", verbose=verbose):
             # -inf as a number: a teacher that says nothing else then says that all are alike, at any temperature.
-            merged = problem(xp.clip(to_double(X[rows]), lowest, None))
+            merged = solve(xp.clip(to_double(X[rows]), lowest, None))
             report = report.then(merged)
-            if out is not None:
-                out[rows] = xp.astype(merged.Q, X.dtype, copy=False)
+            if report.Q is not None:
+                report.Q[rows] = xp.astype(merged.Q, X.dtype, copy=False)
         if report.n_not_converged:
             warn_user(
                 f"{type(self).__name__} stopped at max_iter for {report.n_not_converged} of {len(X)} samples; their "
@@ -299,44 +383,9 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
             )
         return report
 
-    def _problem(self, blocks: Blocks) -> Callable[[Array], Merged]:
-        """Return the function that merges a chunk of rows as they were given."""
-
-        def merge(X: Array) -> Merged:
-            return self._merge(blocks.shift(X), blocks)
-
-        return merge
-
-    def _floats_per_row(self) -> int:
-        """Return how many numbers a solver holds per row at most, roughly."""
-        N, L = self._blocks.M.shape
-        return 12 * self.label_space_.n_outputs + 12 * L + 6 * N * N
-
-    def _new_labels(self, X: Any) -> Any:
-        return array_namespace(X).empty((len(X), len(self.classes_)), dtype=X.dtype, device=device(X))
-
-    def _report(self, merged: Merged) -> None:
-        self.n_iter_ = merged.n_iter
-        self.max_residual_ = merged.max_residual
-        self.n_not_converged_ = merged.n_not_converged
-
     def _tolerance(self, tol: float, X: Array) -> float:
         """Return the tolerance, or what the precision of X allows on a device without double precision."""
         return max(float(tol), 64 * float(array_namespace(X).finfo(X.dtype).eps))
-
-    def _weights(self, like: Array) -> Array | None:
-        """Return the trust in every teacher, of mean 1; None: all alike."""
-        if self.teacher_weight is None:
-            return None
-        w = np.asarray(self.teacher_weight, dtype=float)
-        w = w / w.max()  # a sum of very large ones would overflow
-        return array_namespace(like).asarray(w / w.mean(), dtype=like.dtype, device=device(like))
-
-    def _root_weights(self, like: Array) -> Array:
-        """Return the square roots of the weights, (1, N)."""
-        w = self._weights(like)
-        xp, N = array_namespace(like), len(self._blocks.M)
-        return xp.ones((1, N), dtype=like.dtype, device=device(like)) if w is None else xp.sqrt(w)[None, :]
 
     def _tempered(self, Z: Array, blocks: Blocks) -> Array:
         """Probabilities p_i of every teacher at this temperature."""
@@ -348,6 +397,34 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def losses() -> Any:
+    """Return the module of losses, which needs torch."""
+    try:
+        from sklearn_uhc import losses
+    except ImportError as error:
+        raise ImportError("backprop=True needs torch: pip install 'sklearn-uhc[torch]'.") from error
+    return losses
+
+
+def _new_labels(answers: Answers) -> Any:
+    X = answers.log_p
+    return array_namespace(X).empty((len(X), answers.space.n_classes), dtype=X.dtype, device=device(X))
+
+
+def _of_mean_one(trust: NDArray[np.float64] | None, like: Array) -> Array | None:
+    """Return the trust in every teacher, of mean 1; None: all alike."""
+    if trust is None:
+        return None
+    w = trust / trust.max()  # a sum of very large ones would overflow
+    return array_namespace(like).asarray(w / w.mean(), dtype=like.dtype, device=device(like))
+
+
+def root_of(weight: Array | None, blocks: Blocks) -> Array:
+    """Return the square roots of the weights, (1, N)."""
+    xp = array_namespace(blocks.M)
+    return xp.ones_like(blocks.sizes)[None, :] if weight is None else xp.sqrt(weight)[None, :]
 
 
 def to_double(X: Array) -> Array:
@@ -366,15 +443,24 @@ def warn_if_disconnected(space: LabelSpace) -> None:
         )
 
 
-def warn_if_mute(silent: NDArray[np.bool_], space: LabelSpace) -> None:
+def warn_of_unheard(answers: Answers) -> None:
+    """Warn of rows that no teacher answers for."""
+    nobody = int((~answers.heard).sum())
+    warn_user(
+        f"No teacher answers for {nobody} of {len(answers)} rows: nothing is known about them. Their soft labels are "
+        "uniform, and have no weight in the distiller's student and in class weights."
+    )
+
+
+def warn_if_mute(answers: Answers) -> None:
     """Warn of teachers that answer no row, and of classes that nobody answers for therefore."""
-    mute = silent.all(axis=0)
-    if not mute.any():
+    if answers.silent is None or not (mute := answers.silent.all(axis=0)).any():
         return
+    space = answers.space
     unheard = space.classes[~space.mask[~mute].any(axis=0)]
-    who = ("teacher " if mute.sum() == 1 else "teachers ") + ", ".join(map(str, np.flatnonzero(mute)))
+    who = ", ".join(space.called(int(i)) for i in np.flatnonzero(mute))
     lost = f"Nobody answers for {shorten(unheard)}: what is said of them is a guess. " if len(unheard) else ""
     warn_user(
-        f"None of the {len(silent)} rows is answered by {who}: the merge does without. {lost}Give rows that can be "
+        f"None of the {len(answers)} rows is answered by {who}: the merge does without. {lost}Give rows that can be "
         "answered, or leave out who is silent."
     )

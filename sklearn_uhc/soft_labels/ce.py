@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
+from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, losses
 from sklearn_uhc.solvers.blocks import Array, Blocks
 from sklearn_uhc.solvers.ce import solve_ce
 
@@ -81,8 +81,12 @@ class CrossEntropyUnifier(SoftLabelMethod):
         self.abstain = abstain
         self.verbose = verbose
 
-    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
-        tol = self._tolerance(self.tol, Z)
-        P, w = self._tempered(Z, blocks), self._weights(Z)
-        solved = solve_ce(P, blocks, tol=tol, max_iter=int(self.max_iter), weight=w)
+    def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
+        """Minimise J. See `SoftLabelMethod.merge`."""
+        P, tol = self._tempered(Z, blocks), self._tolerance(self.tol, Z)
+        solved = solve_ce(P, blocks, tol=tol, max_iter=int(self.max_iter), weight=weight)
         return Merged.of(solved.u, solved)
+
+    def make_loss(self, class_lists: Any) -> Any:
+        """Return CE-BP. See `SoftLabelMethod.make_loss`."""
+        return losses().CrossEntropyUnifierLoss(class_lists, temperature=self.temperature)

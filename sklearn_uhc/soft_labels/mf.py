@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from array_api_compat import array_namespace
 
-from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
+from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, losses, root_of
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
@@ -84,15 +85,21 @@ class ProbabilityFactorization(SoftLabelMethod):
         self.abstain = abstain
         self.verbose = verbose
 
-    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
+    def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
+        """Factorise the probabilities. See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
         # The weighted problem is the plain one for rows multiplied by sqrt(weight): v takes the factor, u does not.
-        P, root = self._tempered(Z, blocks), self._root_weights(Z)
+        P, root = self._tempered(Z, blocks), root_of(weight, blocks)
         solved = solve_mf_p(P * blocks.by_teacher(root), blocks, tol=tol, max_iter=int(self.max_iter))
         return Merged.of(blocks.level_components(solved.u), solved)
 
-    def _floats_per_row(self) -> int:
-        return super()._floats_per_row() + 3 * self._blocks.M.size  # teachers by classes, for the Hessian
+    def floats_per_row(self, blocks: Blocks) -> int:
+        """Add the Hessian's arrays of teachers by classes. See `SoftLabelMethod.floats_per_row`."""
+        return super().floats_per_row(blocks) + 3 * math.prod(blocks.M.shape)
+
+    def make_loss(self, class_lists: Any) -> Any:
+        """Return MF-P-BP. See `SoftLabelMethod.make_loss`."""
+        return losses().ProbabilityFactorizationLoss(class_lists, temperature=self.temperature)
 
 
 class LogitFactorization(SoftLabelMethod):
@@ -181,16 +188,18 @@ class LogitFactorization(SoftLabelMethod):
         self.abstain = abstain
         self.verbose = verbose
 
-    def _check_params(self) -> None:
-        super()._check_params()
+    def check_params(self) -> None:
+        """Raise if a parameter is wrong, before anything is computed."""
+        super().check_params()
         for name, allowed in (("scale", ("fixed", "free")), ("gauge", ("mean", "paper"))):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
 
-    def _problem(self, blocks: Blocks) -> Callable[[Array], Merged]:
+    def solver(self, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:
+        """Prepare the normal equations of MF-LF, which all rows share. See `SoftLabelMethod.solver`."""
         if self.scale == "free":
-            return super()._problem(blocks)
-        equations = LogitAverage.of(blocks, self._weights(blocks.M))
+            return super().solver(blocks, weight)
+        equations = LogitAverage.of(blocks, weight)
 
         def merge(X: Array) -> Merged:
             U, residual = equations.solve(blocks.shift(X))  # it is linear: the temperature can wait
@@ -198,15 +207,23 @@ class LogitFactorization(SoftLabelMethod):
 
         return merge
 
-    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
+    def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
+        """Factorise the logits with free scales (MF-LU). See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
-        root = self._root_weights(Z)  # see ProbabilityFactorization
+        root = root_of(weight, blocks)  # see ProbabilityFactorization
         scaled = blocks.by_teacher(root) * Z / self.temperature
         solved = solve_mf_lu(scaled, blocks, lam=self.lam, tol=tol, max_iter=int(self.max_iter))
         xp = array_namespace(Z)
         scale = xp.mean(solved.v / root, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 
-    def _floats_per_row(self) -> int:
-        cubes = 5 * self._blocks.M.size if self.scale == "free" else 0  # teachers by classes, for the Hessian
-        return super()._floats_per_row() + cubes
+    def floats_per_row(self, blocks: Blocks) -> int:
+        """Add the Hessian's arrays of teachers by classes, for MF-LU. See `SoftLabelMethod.floats_per_row`."""
+        cubes = 5 * math.prod(blocks.M.shape) if self.scale == "free" else 0
+        return super().floats_per_row(blocks) + cubes
+
+    def make_loss(self, class_lists: Any) -> Any:
+        """Return MF-LF-BP or MF-LU-BP. See `SoftLabelMethod.make_loss`."""
+        return losses().LogitFactorizationLoss(
+            class_lists, temperature=self.temperature, scale=self.scale, lam=self.lam
+        )

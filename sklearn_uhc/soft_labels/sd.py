@@ -73,14 +73,15 @@ class StandardDistillation(SoftLabelMethod):
         self.abstain = abstain
         self.verbose = verbose
 
-    def _merge(self, Z: Array, blocks: Blocks) -> Merged:
-        P, w = self._tempered(Z, blocks), self._weights(Z)
-        P = P if w is None else P * blocks.by_teacher(w[None, :])
+    def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
+        """Average the teachers. See `SoftLabelMethod.merge`."""
+        P = self._tempered(Z, blocks)
+        P = P if weight is None else P * blocks.by_teacher(weight[None, :])
         return Merged(P @ blocks.to_class / len(blocks.M))
 
-    def _spread(self, Q: Array, blocks: Blocks, classes: Array) -> Array:
+    def _spread(self, Q: Array, blocks: Blocks, classes: Array, n_classes: int) -> Array:
         """Leave classes that nobody answers for at 0, as SD does with all that a teacher does not know."""
         xp = array_namespace(Q)
-        out = xp.zeros((Q.shape[0], len(self.classes_)), dtype=Q.dtype, device=device(Q))
+        out = xp.zeros((Q.shape[0], n_classes), dtype=Q.dtype, device=device(Q))
         out[:, classes] = Q
         return out

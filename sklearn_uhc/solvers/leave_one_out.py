@@ -161,7 +161,7 @@ def prepare(blocks: Blocks, weight: Floats) -> tuple[Floats, ListMeans, list[Com
     return weight, ListMeans.of(blocks.M, weight, links), [each for each in found if each is not None]
 
 
-def loudness(parts: Sequence[Part], n_teachers: int) -> Floats:
+def initial_log_temperature(parts: Sequence[Part], n_teachers: int) -> Floats:
     """Return log of the root mean square of every teacher's centred logits, less the median: a start for log tau.
 
     A teacher that is a hundred times as loud as the others would decide all merges but its own, and hide that it is it.

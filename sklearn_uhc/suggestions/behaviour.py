@@ -4,7 +4,8 @@ For column a of one teacher, its *surest rows* are those with the largest p_a: M
 average, or as p_a adds up to if that is less. Foreign rows, of classes that the teacher has never seen, are seldom
 among them. On the surest rows of a, column b of another teacher gives on average R_ab of what it gives on its own.
 
-- Same class: R_ab and R_ba are near 1. The score is the smaller one.
+- Same class: R_ab and R_ba are near 1, and R_ca and R_cb are not for any third name c. The score is the smaller of the
+  two.
 - Part of a coarse class C: R_bC is near 1, but R_Cb is not. Parts that one teacher knows together must add up to C:
   their sum s is compared with C as above, and where that teacher calls a row of C one of the parts, it must be as sure
   of it as it is elsewhere. The score is the product of R_Cs, R_sC, the smallest R_bC, and that sureness.
@@ -35,7 +36,9 @@ ALIKE = 0.85
 #: A part reaches this, as one class in another.
 PART = 0.8
 #: A coarse class and its parts reach this score.
-ADDS_UP = 0.72
+ADDS_UP = 0.78
+#: If a third name lies within one of two by this much, that one may be a coarse class, or all three only look alike.
+RIVAL = 0.7
 
 
 class Columns(NamedTuple):
@@ -117,7 +120,14 @@ class Behaviour:
         """Return the pairs of names that behave like one class, the most alike first."""
         both = np.minimum(self.between, self.between.T)
         pairs = np.argwhere(np.triu(np.nan_to_num(both, nan=0.0) >= ALIKE, k=1))
-        return sorted((self.alike(int(a), int(b)) for a, b in pairs), key=lambda pair: -pair.score)
+        clear = [self.alike(int(a), int(b)) for a, b in pairs if not self._has_rival(a, b)]
+        return sorted(clear, key=lambda pair: -pair.score)
+
+    def _has_rival(self, a: int, b: int) -> bool:
+        """Whether a third name lies within one of two."""
+        within = np.nan_to_num(self.between[:, [a, b]], nan=0.0)
+        within[[a, b]] = 0.0
+        return bool(within.max() >= RIVAL)
 
     def sums(self) -> list[Sum]:
         """Return coarse classes with their parts, the clearest first."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_uhc.answers import check_answers, check_given, to_numpy
+from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.harmonize import NamedList, is_pair, members, read_lists
 from sklearn_uhc.label_space import OTHER, LabelSpace
 from sklearn_uhc.names import grouped, nearly_equal, owners_of_names
@@ -83,19 +83,18 @@ def _probabilities(teachers: Any, lists: Sequence[NamedList], X: Any, log_p: Any
     # Columns get names of their own: those of the teachers need not go together yet.
     space = LabelSpace([[f"{i} {k}" for k in range(len(own.entries))] for i, own in enumerate(lists)])
     if X is not None:
-        asked = _classifiers(teachers)
         X = take_rows(X, some_rows(count_rows(X), MOST_ROWS))
-        log_p = TeacherOutputs(asked, class_lists=space.class_lists, abstain=True).fit_transform(X)
-    else:
-        log_p = check_given(_without_names(log_p), space)
-        log_p = take_rows(log_p, some_rows(len(log_p), MOST_ROWS))
-    Z = np.asarray(to_numpy(log_p), dtype=float)
-    check_answers(Z, space.blocks, abstain=True, name="log_p")
+        log_p = TeacherOutputs(_classifiers(teachers), class_lists=space.class_lists, abstain=True).fit_transform(X)
+    answers = answers_given(_without_names(log_p), space, abstain=True)
+    Z = np.asarray(to_numpy(take_rows(answers.log_p, some_rows(len(answers), MOST_ROWS))), dtype=float)
     return np.column_stack([_softmax(Z[:, block]) for block in space.blocks])
 
 
 def _without_names(log_p: Any) -> Any:
-    return log_p.to_numpy(dtype=float) if hasattr(log_p, "iloc") else log_p
+    """Return answers as an array: columns of a frame carry the teachers' names of classes."""
+    if isinstance(log_p, Answers):
+        return log_p.log_p
+    return np.asarray(log_p.to_numpy(), dtype=float) if hasattr(log_p, "to_numpy") else log_p
 
 
 def _softmax(Z: NDArray[np.float64]) -> NDArray[np.float64]:

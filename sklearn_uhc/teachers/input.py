@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -55,9 +55,11 @@ def _is_matrix(X: Any) -> bool:
     return np.isscalar(X) or (hasattr(X, "__array__") and not hasattr(X, "ndim") and not frame)
 
 
-def input_tags(tags: Any, estimators: Iterable[Any] | None) -> Any:
-    """Take over what all the wrapped estimators accept, field by field."""
-    wrapped = [_tags_of(estimator) for estimator in (() if estimators is None else estimators)]
+def input_tags(tags: Any, teachers: Any, *others: Any) -> Any:
+    """Take over what all the wrapped estimators accept, field by field; `teachers` in any form that users give."""
+    inside = list(teachers.values()) if isinstance(teachers, Mapping) else list(teachers or ())
+    inside = [teacher[1] if isinstance(teacher, tuple) and len(teacher) == 2 else teacher for teacher in inside]
+    wrapped = [_tags_of(estimator) for estimator in (*inside, *others)]
     new = copy.copy(tags)
     new.sparse = all(t.sparse for t in wrapped)
     new.allow_nan = all(t.allow_nan for t in wrapped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -16,13 +16,16 @@ from sklearn.utils import gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, check_memory
 
+from sklearn_uhc.answers import Answers, remembering
 from sklearn_uhc.teachers.features import own_columns, readable
 from sklearn_uhc.teachers.fingerprint import fingerprint, fingerprint_of_data
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
-from sklearn_uhc.teachers.holder import TeacherHolder, check_teachers, teacher_name, warn_if_reordered
+from sklearn_uhc.teachers.holder import TeacherHolder
 from sklearn_uhc.teachers.input import check_input, input_tags
 from sklearn_uhc.teachers.replica import without_side_effects
+from sklearn_uhc.teachers.roster import Roster, check_teachers
 from sklearn_uhc.teachers.store import AnswerStore, stack
+from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.notes import add_note, warn_user
 from sklearn_uhc.utils.parameters import check_flag
 from sklearn_uhc.utils.progress import progress
@@ -45,13 +48,14 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    teachers : list of fitted classifiers
-        Anything with one of the three methods: scikit-learn classifiers, Pipelines, or your own objects. They are
-        never fitted, changed or cloned. One that was trained on a frame finds its columns in the frame X by name, in
-        any order and among others; if one is missing, that is an error before any teacher is asked.
-    class_lists : list of lists, default=None
+    teachers : list or dict of fitted classifiers
+        Anything with one of the three methods: scikit-learn classifiers, Pipelines, or your own objects. A dict, or
+        (name, classifier) pairs, give them names for messages, columns, plots and reports. They are never fitted,
+        changed or cloned. One that was trained on a frame finds its columns in the frame X by name, in any order and
+        among others; if one is missing, that is an error before any teacher is asked.
+    class_lists : list or dict of lists, default=None
         Names of each teacher's classes in the order of its outputs, for teachers that call the same thing by different
-        names. None, for all or for one teacher: its own `classes_`.
+        names; a dict has them by the teachers' names. None, for all or for one teacher: its own `classes_`.
     floor : float or "auto", default="auto"
         Smallest probability a teacher may give. "auto" learns one per teacher in `fit`: a saturated teacher (2 % of its
         answers or more are below 1e-20: trees, forests, k-NN, naive Bayes) gets 0.05 / k for k classes, any other 1e-6.
@@ -79,6 +83,8 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Union of the lists, blocks, connected components.
     floor_ : ndarray of shape (N,)
         The floor of every teacher.
+    roster_ : Roster
+        The teachers as a list, with their names.
     n_features_in_ : int
         Number of features, if X is two-dimensional.
 
@@ -109,9 +115,9 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        teachers: Sequence[Any],
+        teachers: Any,
         *,
-        class_lists: Sequence[Any] | None = None,
+        class_lists: Any = None,
         floor: float | str = "auto",
         abstain: bool = False,
         memory: str | Memory | None = None,
@@ -128,6 +134,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> TeacherOutputs:
         """Check the teachers and learn the floor of each from its answers on X.
 
@@ -136,13 +143,13 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         X : array-like with n rows
             Passed on to every teacher; none of them can change it.
         y : ignored
-            There for the API.
+            Not used, present for API consistency by convention.
 
         Returns
         -------
         self
         """
-        self._fit(X)
+        self._learn(check_teachers(self.teachers, self.class_lists), X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -153,13 +160,13 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         X : array-like with n rows
             Passed on to every teacher; none of them can change it.
         y : ignored
-            There for the API.
+            Not used, present for API consistency by convention.
 
         Returns
         -------
         log_p : ndarray of shape (n, K)
         """
-        return self._join(self._fit(X))
+        return remembering(self.fit_answers(X).log_p, self.label_space_)
 
     def transform(self, X: Any) -> Any:
         """Return the teachers' log-probabilities.
@@ -175,65 +182,111 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
             Each teacher's block is normalised, after everything below its floor was raised to it. NaN where a teacher
             is silent and may be.
         """
-        check_is_fitted(self)
-        X = check_input(self, X, reset=False)
-        return self._join(self._read(X))
+        return remembering(self.answers(X).log_p, self.label_space_)
+
+    @all_or_nothing
+    def fit_answers(self, X: Any, *, roster: Roster | None = None, trust: Any = None) -> Answers:
+        """Fit, and return the answers that were read for it, as the value that merges work with.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Passed on to every teacher; none of them can change it.
+        roster : Roster, default=None
+            The teachers, if they are checked already.
+        trust : array-like of shape (N,), default=None
+            Weights of the teachers, for the steps to come.
+
+        Returns
+        -------
+        answers : Answers
+        """
+        roster = check_teachers(self.teachers, self.class_lists) if roster is None else roster
+        log_p = self._join(self._learn(roster, X))
+        return Answers.of(log_p, roster.space, abstain=bool(self.abstain), trust=trust, source="What teachers say")
+
+    def answers(self, X: Any, *, trust: Any = None) -> Answers:
+        """Return the teachers' answers as the value that merges work with.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Passed on to every teacher; none of them can change it.
+        trust : array-like of shape (N,), default=None
+            Weights of the teachers, for the steps to come.
+
+        Returns
+        -------
+        answers : Answers
+        """
+        check_is_fitted(self, "floor_")
+        log_p = self._join(self._read(self.roster_, check_input(self, X, reset=False)))
+        return Answers.of(log_p, self.label_space_, abstain=bool(self.abstain), trust=trust, source="What teachers say")
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the names of the columns, `teacher<i>__<class>`.
+        """Return the names of the columns, `<teacher>__<class>`.
 
         Parameters
         ----------
         input_features : ignored
-            There for the API.
+            Not used, present for API consistency by convention.
 
         Returns
         -------
         names : ndarray of str
         """
-        check_is_fitted(self)
-        return self.label_space_.output_names
+        check_is_fitted(self, "floor_")
+        return np.asarray(self.label_space_.output_names)
 
-    def _fit(self, X: Any) -> list[NDArray[np.floating[Any]]]:
-        self._check_floor()
-        check_flag("abstain", self.abstain)
-        self.label_space_ = check_teachers(self.teachers, self.class_lists)
-        warn_if_reordered(self.teachers, self.label_space_)
-        self.class_lists_ = self.label_space_.class_lists
-        self._check_floor_of_lists()
-        answers = self._read(check_input(self, X, reset=True))
-        if self.floor == "auto":
-            self.floor_ = np.array([learn_floor(answer) for answer in answers])
-        else:
-            self.floor_ = np.full(len(answers), float(self.floor))
+    def _learn(self, roster: Roster, X: Any) -> list[NDArray[np.floating[Any]]]:
+        """Read all teachers, and learn their floors."""
+        self.check_params(roster)
+        answers = self._read(roster, check_input(self, X, reset=True))
+        learnt = self.floor == "auto"
+        self.floor_ = np.array([learn_floor(answer) if learnt else float(self.floor) for answer in answers])
+        self.roster_, self.label_space_, self.class_lists_ = roster, roster.space, roster.space.class_lists
         return answers
+
+    def check_params(self, roster: Roster) -> None:
+        """Raise if a parameter is wrong, before any teacher is asked.
+
+        Parameters
+        ----------
+        roster : Roster
+            The teachers.
+        """
+        check_flag("abstain", self.abstain)
+        self._check_floor()
+        self._check_floor_of(roster)
 
     def _check_floor(self) -> None:
         number = isinstance(self.floor, Real) and not isinstance(self.floor, bool)
         if self.floor != "auto" and not (number and 0 < float(self.floor) < 0.5):
             raise ValueError(f'floor must be "auto" or a number above 0 and below 0.5, got {self.floor!r}.')
 
-    def _check_floor_of_lists(self) -> None:
+    def _check_floor_of(self, roster: Roster) -> None:
         """Refuse a floor of 1 / k or more, which makes all answers of a teacher with k classes alike."""
-        longest = max(range(len(self.class_lists_)), key=lambda i: len(self.class_lists_[i]))
-        k = len(self.class_lists_[longest])
+        lengths = [len(labels) for labels in roster.space.class_lists]
+        longest, k = int(np.argmax(lengths)), max(lengths)
         if self.floor != "auto" and k > 1 and float(self.floor) >= 1 / k:
-            name = teacher_name(longest, self.teachers[longest])
             raise ValueError(
-                f"floor={self.floor} is too high for the {k} classes of {name}: it must be below {1 / k:.3g}."
+                f"floor={self.floor} is too high for the {k} classes of {roster.called(longest)}: it must be below "
+                f"{1 / k:.3g}."
             )
 
-    def _read(self, X: Any) -> list[NDArray[np.floating[Any]]]:
+    def _read(self, roster: Roster, X: Any) -> list[NDArray[np.floating[Any]]]:
         """Ask every teacher, in threads: predictions release the GIL and nothing has to be copied."""
-        for i, teacher in enumerate(self.teachers):
-            own_columns(teacher, X, teacher_name(i, teacher))  # what is missing is said before anything is read
+        teachers, lists = roster.teachers, roster.space.class_lists
+        names = [roster.called(i) for i in range(len(teachers))]
+        for teacher, name in zip(teachers, names, strict=True):
+            own_columns(teacher, X, name)  # what is missing is said before anything is read
         kept = self.memory is not None or self.store is not None
         data = fingerprint_of_data(X) if kept else None
         asked = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")(
-            delayed(self._read_one)(teacher, X, len(labels), teacher_name(i, teacher), data)
-            for i, (teacher, labels) in enumerate(zip(self.teachers, self.class_lists_, strict=True))
+            delayed(self._read_one)(teacher, X, len(labels), name, data)
+            for teacher, labels, name in zip(teachers, lists, names, strict=True)
         )
-        return list(progress(asked, total=len(self.teachers), desc="Reading teachers", verbose=self.verbose))
+        return list(progress(asked, total=len(teachers), desc="Reading teachers", verbose=self.verbose))
 
     def _read_one(self, teacher: Any, X: Any, n_classes: int, name: str, data: str | None) -> NDArray[np.floating[Any]]:
         """Ask one teacher, or find what it said about the same data before."""

@@ -83,9 +83,9 @@ class TorchTeacher(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : ignored
-            There for the API.
+            Not used, present for API consistency by convention.
         y : ignored
-            There for the API.
+            Not used, present for API consistency by convention.
 
         Returns
         -------

@@ -17,7 +17,7 @@ MOST_CLASSES = 6
 
 
 @dataclass
-class Block:
+class DiagramBlock:
     """Estimators side by side ("parallel"), one after the other ("serial"), or one thing with a text ("single")."""
 
     kind: str
@@ -28,11 +28,13 @@ class Block:
     doc_link_label: str | None = None
     dash_wrapped: bool = True
 
-    def _sk_visual_block_(self) -> Block:
+    def _sk_visual_block_(self) -> DiagramBlock:
         return self
 
 
-def merge_block(teachers: Sequence[Any], class_lists: Sequence[Any], steps: dict[str, Any]) -> Block:
+def merge_block(
+    teachers: Sequence[Any], class_lists: Sequence[Any], names: Sequence[str] | None, steps: dict[str, Any]
+) -> DiagramBlock:
     """Return the block of a merge.
 
     Parameters
@@ -41,30 +43,33 @@ def merge_block(teachers: Sequence[Any], class_lists: Sequence[Any], steps: dict
         As the user gave them.
     class_lists : sequence of N class lists
         None for a teacher of which they are not known.
+    names : sequence of N str or None
+        What the user calls them.
     steps : dict of estimators
         What comes after the teachers, by name.
     """
     shown: list[Any] = list(teachers[:MOST_TEACHERS])
-    names = [_title(i, labels) for i, labels in enumerate(class_lists[:MOST_TEACHERS])]
+    titles = [_title(f"teacher {i}" if names is None else names[i], labels) for i, labels in enumerate(class_lists)]
     details: list[str | None] = [_details(labels) for labels in class_lists[:MOST_TEACHERS]]
     if len(teachers) > len(shown):
-        rest = "\n".join(_title(i, labels) for i, labels in list(enumerate(class_lists))[MOST_TEACHERS:])
+        rest = "\n".join(titles[MOST_TEACHERS:])
         more = f"and {len(teachers) - MOST_TEACHERS} more teachers"
-        shown, names, details = [*shown, Block("single", None, more, rest)], [*names, ""], [*details, None]
-    row = Block("parallel", shown, names, details)
+        shown, details = [*shown, DiagramBlock("single", None, more, rest)], [*details, None]
+        titles = [*titles[:MOST_TEACHERS], ""]
+    row = DiagramBlock("parallel", shown, titles, details)
     # A single estimator shows its own name only: one in a row of its own shows what it is for.
-    rows = [row, *(Block("serial", [part], [None], [None], dash_wrapped=False) for part in steps.values())]
+    rows = [row, *(DiagramBlock("serial", [part], [None], [None], dash_wrapped=False) for part in steps.values())]
     texts = [None, *(str(part) for part in steps.values())]
-    return Block("serial", rows, ["", *steps], texts, dash_wrapped=False)
+    return DiagramBlock("serial", rows, ["", *steps], texts, dash_wrapped=False)
 
 
-def _title(i: int, labels: Any) -> str:
-    """Name a teacher by its number and the first of its classes."""
+def _title(name: str, labels: Any) -> str:
+    """Name a teacher and the first of its classes."""
     if labels is None:
-        return f"teacher {i}"
+        return name
     words = [str(label) for label in labels]
     more = f" and {len(words) - MOST_CLASSES} more" if len(words) > MOST_CLASSES else ""
-    return f"teacher {i}: " + ", ".join(words[:MOST_CLASSES]) + more
+    return f"{name}: " + ", ".join(words[:MOST_CLASSES]) + more
 
 
 def _details(labels: Any) -> str:

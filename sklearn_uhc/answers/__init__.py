@@ -1,0 +1,17 @@
+"""The teachers' answers: one value, the checks where it is made, and the base of steps that change it."""
+
+from sklearn_uhc.answers.check import answers_given, answers_of_input, refuse_probabilities
+from sklearn_uhc.answers.transformer import AnswerTransformer
+from sklearn_uhc.answers.value import Answers, Pattern, remembering, rows_by_speakers, to_numpy
+
+__all__ = [
+    "AnswerTransformer",
+    "Answers",
+    "Pattern",
+    "answers_given",
+    "answers_of_input",
+    "refuse_probabilities",
+    "remembering",
+    "rows_by_speakers",
+    "to_numpy",
+]

@@ -1,0 +1,219 @@
+"""The teachers' answers as one value: checked where it is made, then handed from step to step.
+
+An answer is a log-probability, (n, K) with the teachers side by side. A teacher that cannot say anything about a row
+answers NaN for all its classes. Rows with the same silent teachers share one smaller label space, so there is one merge
+per pattern and never a loop over rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_torch_array
+from numpy.typing import NDArray
+from sklearn.utils import gen_batches
+
+from sklearn_uhc.label_space import LabelSpace
+
+#: Rows checked at a time.
+CHECKED_ROWS = 1024
+
+
+class Pattern(NamedTuple):
+    """Rows for which the same teachers answer."""
+
+    rows: NDArray[np.int_]
+    teachers: NDArray[np.int_]  #: who answers
+    space: LabelSpace  #: of those teachers
+    columns: NDArray[np.int_]  #: their columns among the K
+    classes: NDArray[np.int_]  #: their classes among the L
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What the teachers say about n rows, and what the columns mean.
+
+    Parameters
+    ----------
+    log_p : array or tensor of shape (n, K)
+        Log-probabilities, or logits with any shift per teacher; -inf is the logarithm of 0.
+    space : LabelSpace
+        What the columns mean, and the teachers' names.
+    silent : ndarray of bool of shape (n, N) or None
+        Where a teacher says nothing about a row (NaN in its whole block); None if everybody answers every row.
+    trust : ndarray of shape (N,) or None
+        Weight of every teacher; None if all count alike.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_uhc import LabelSpace
+    >>> from sklearn_uhc.answers import Answers
+    >>> log_p = np.log([[0.8, 0.2, 0.5, 0.5], [0.1, 0.9, np.nan, np.nan]])
+    >>> answers = Answers.of(log_p, LabelSpace([["cat", "dog"], ["dog", "eel"]]), abstain=True)
+    >>> answers.silent.tolist()
+    [[False, False], [False, True]]
+    """
+
+    log_p: Any
+    space: LabelSpace
+    silent: NDArray[np.bool_] | None = None
+    trust: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(
+        cls, log_p: Any, space: LabelSpace, *, abstain: bool, trust: Any = None, source: str = "The array of answers"
+    ) -> Answers:
+        """Check a matrix of numbers, and find who is silent: +inf is refused, and NaN unless teachers may abstain."""
+        silent = find_silence(log_p, space, abstain, source)
+        return cls(log_p, space, silent, None if trust is None else np.asarray(trust, dtype=float))
+
+    def __len__(self) -> int:
+        return len(self.log_p)
+
+    @property
+    def heard(self) -> NDArray[np.bool_]:
+        """(n,): whether any teacher answers for a row."""
+        if self.silent is None:
+            return np.ones(len(self), dtype=bool)
+        return np.asarray(~self.silent.all(axis=1))
+
+    @property
+    def speaking(self) -> NDArray[np.bool_]:
+        """(n, N): whether a teacher answers for a row."""
+        return np.ones((len(self), self.space.n_teachers), dtype=bool) if self.silent is None else ~self.silent
+
+    def take(self, rows: Any) -> Answers:
+        """Return the answers about some rows."""
+        silent = None if self.silent is None else self.silent[rows]
+        where = rows
+        if is_torch_array(self.log_p) and isinstance(rows, np.ndarray):
+            where = array_namespace(self.log_p).asarray(rows, device=device(self.log_p))
+        return replace(self, log_p=self.log_p[where], silent=silent)
+
+    def saying(self, log_p: Any) -> Answers:
+        """Return other answers of the same teachers, who are silent about the same rows."""
+        return replace(self, log_p=log_p)
+
+    def trusting(self, trust: Any) -> Answers:
+        """Return the same answers with other weights of the teachers; None: all alike."""
+        return replace(self, trust=None if trust is None else np.asarray(trust, dtype=float))
+
+    def patterns(self) -> Iterator[Pattern]:
+        """Group rows by their silent teachers; rows without any answer are in no group."""
+        silent = ~self.speaking
+        kind_of = kinds_of_rows(silent)
+        for k, example in enumerate(np.unique(kind_of, return_index=True)[1]):
+            if not silent[example].all():
+                yield _pattern(np.flatnonzero(kind_of == k), np.flatnonzero(~silent[example]), self.space)
+
+    def part(self, pattern: Pattern, rows: NDArray[np.int_]) -> Answers:
+        """Return the answers of a pattern's teachers about some of its rows."""
+        xp, where = array_namespace(self.log_p), device(self.log_p)
+        here, columns = (xp.asarray(index, device=where) for index in (rows, pattern.columns))
+        trust = None if self.trust is None else self.trust[pattern.teachers]
+        return Answers(xp.take(self.log_p[here], columns, axis=1), pattern.space, None, trust)
+
+
+class AnswerArray(np.ndarray):
+    """An array of answers that remembers what its columns mean, from one step of a Pipeline to the next."""
+
+    label_space: LabelSpace | None
+
+    def __array_finalize__(self, obj: Any) -> None:
+        space = getattr(obj, "label_space", None)
+        self.label_space = space if space is not None and self.shape[1:] == (space.n_outputs,) else None
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+
+def remembering(log_p: Any, space: LabelSpace) -> Any:
+    """Return an array of numpy that remembers its label space; a tensor as it is."""
+    if not isinstance(log_p, np.ndarray):
+        return log_p
+    array = log_p.view(AnswerArray)
+    array.label_space = space
+    return array
+
+
+def _pattern(rows: NDArray[np.int_], teachers: NDArray[np.int_], space: LabelSpace) -> Pattern:
+    columns = np.concatenate([np.arange(space.n_outputs)[space.blocks[i]] for i in teachers])
+    part = LabelSpace([space.class_lists[i] for i in teachers])
+    return Pattern(rows, teachers, part, columns, np.flatnonzero(space.mask[teachers].any(axis=0)))
+
+
+def find_silence(X: Any, space: LabelSpace, abstain: bool, source: str) -> NDArray[np.bool_] | None:
+    """Return (n, N), True where a teacher is silent, or None if nobody is; refuse +inf, and NaN that is not allowed."""
+    silent = None
+    for rows in gen_batches(len(X), CHECKED_ROWS):
+        part = X[rows]
+        xp = array_namespace(part)
+        if bool(xp.any(xp.isnan(part))):
+            silent = np.zeros((len(X), space.n_teachers), dtype=bool) if silent is None else silent
+            silent[rows] = _silence(np.isnan(to_numpy(part)), space, abstain, rows.start, source)
+        bad = xp.isinf(part) & (part > 0)
+        if bool(xp.any(bad)):
+            row, column = (int(index[0]) for index in xp.nonzero(bad))
+            raise ValueError(
+                f"{source} contains infinity, first in row {rows.start + row}, column {column}. Only -inf, the "
+                "logarithm of zero, is allowed."
+            )
+    return silent
+
+
+def _silence(
+    missing: NDArray[np.bool_], space: LabelSpace, abstain: bool, first: int, source: str
+) -> NDArray[np.bool_]:
+    """Return who is silent about which of these rows, or raise if a teacher must not be."""
+    whole = np.stack([missing[:, block].all(axis=1) for block in space.blocks], axis=1)
+    part = np.stack([missing[:, block].any(axis=1) for block in space.blocks], axis=1) & ~whole
+    bad = part if abstain else part | whole
+    if bad.any():
+        row, teacher = (int(index[0]) for index in np.nonzero(bad))
+        column = space.blocks[teacher].start + int(np.argmax(missing[row, space.blocks[teacher]]))
+        why = (
+            "A teacher must answer for all its classes, or for none of them."
+            if part[row, teacher]
+            else "A teacher must answer every row; with abstain=True it may leave rows out."
+        )
+        where = f"row {first + row}, column {column} ({space.called(teacher)})"
+        raise ValueError(f"{source} contains NaN, first in {where}. {why}")
+    return whole
+
+
+def to_numpy(X: Any) -> NDArray[Any]:
+    """Return an array of numpy; a tensor may be on any device."""
+    return np.asarray(X.detach().cpu() if is_torch_array(X) else X)
+
+
+def kinds_of_rows(silent: NDArray[np.bool_]) -> NDArray[np.int_]:
+    """Return (n,): a number for every set of silent teachers."""
+    kind_of = np.zeros(len(silent), dtype=np.int64)
+    for first in range(0, silent.shape[1], 31):  # numbers for rows of bits: sorting the rows themselves is slow
+        bits = silent[:, first : first + 31]
+        kind_of = np.unique(kind_of * 2**31 + bits @ (2 ** np.arange(bits.shape[1])), return_inverse=True)[1]
+    return kind_of
+
+
+def rows_by_speakers(speaking: NDArray[np.bool_], most: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int_]]]:
+    """Yield the sets of two teachers or more that most often answer together, `most` at most, each with its rows.
+
+    A row of another set goes to the largest one that all answer it, or to none.
+    """
+    speaking = speaking & (speaking.sum(axis=1) > 1)[:, None]
+    _, example, count = np.unique(kinds_of_rows(~speaking), return_index=True, return_counts=True)
+    order = np.argsort(-count, kind="stable")
+    sets = speaking[example[order]]
+    sets = sets[sets.any(axis=1)][:most]
+    if not len(sets):
+        return
+    sets = sets[np.argsort(-sets.sum(axis=1), kind="stable")]
+    missing = sets.astype(np.float32) @ (~speaking).T.astype(np.float32)
+    fits = missing < 0.5
+    goes_to = np.where(fits.any(axis=0), fits.argmax(axis=0), -1)
+    for k, members in enumerate(sets):
+        yield members, np.flatnonzero(goes_to == k)

@@ -1,0 +1,125 @@
+"""What the distiller and the ensemble have in common: classifiers over all classes that rest on a merge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin
+
+from sklearn_uhc.answers import Answers
+from sklearn_uhc.merger import TeacherMerger
+from sklearn_uhc.metrics import agreement_with
+from sklearn_uhc.teachers.holder import TeacherHolder
+from sklearn_uhc.teachers.input import input_tags
+from sklearn_uhc.utils.diagram import DiagramBlock
+from sklearn_uhc.utils.rows import check_row_weights
+
+
+class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
+    """Mixin for classifiers with all parameters of a `TeacherMerger`, and a fitted one in `merger_`."""
+
+    merger_: TeacherMerger
+    classes_: NDArray[Any]
+
+    def make_merger(self) -> TeacherMerger:
+        """Return the merge that the parameters describe, not fitted yet.
+
+        Returns
+        -------
+        merger : TeacherMerger
+        """
+        return TeacherMerger(**{name: getattr(self, name) for name in TeacherMerger._get_param_names()})
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return class probabilities."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of every row.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            New data, of the kind given to `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            From the union of the teachers' classes.
+        """
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            New data, of the kind given to `fit`.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n, L)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy if labels are given, else the agreement with the teachers.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Data to score on.
+        y : array-like of shape (n,), default=None
+            True labels. None: `metrics.teacher_agreement`, which needs none.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+            Higher is better; the agreement is at most 0.
+        """
+        if y is not None:
+            return float(super().score(X, y, sample_weight))
+        sample_weight = check_row_weights(sample_weight, X)
+        answers = self._answers_to_score(X)
+        return agreement_with(answers, self._proba_to_score(X, answers), sample_weight)
+
+    def _answers_to_score(self, X: Any) -> Answers:
+        if self.merger_.teacher_outputs_ is None:
+            raise ValueError(
+                "score without y asks the teachers, but fit was given log_p instead. Pass y, or call "
+                "sklearn_uhc.metrics.teacher_agreement(log_p, self.predict_proba(X), class_lists)."
+            )
+        return self.merger_.answers(X)
+
+    def _proba_to_score(self, X: Any, answers: Answers) -> NDArray[np.float64]:
+        """Return the probabilities to compare with the teachers' answers about the same rows."""
+        return self.predict_proba(X)
+
+    def _take_features(self) -> None:
+        """Take over what the merge has seen of X."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.merger_, name):
+                setattr(self, name, getattr(self.merger_, name))
+
+    def _sk_visual_block_(self) -> DiagramBlock:
+        """Tell scikit-learn how to draw this in a notebook."""
+        merger: TeacherMerger = getattr(self, "merger_", None) or self.make_merger()
+        student = {"student": self.student} if hasattr(self, "student") else {}
+        return merger.diagram(**student)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = input_tags(tags.input_tags, self.teachers, *self._other_readers())
+        tags.target_tags.required = False
+        return tags
+
+    def _other_readers(self) -> list[Any]:
+        """Return what reads X besides the teachers."""
+        return []

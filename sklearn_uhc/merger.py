@@ -1,0 +1,391 @@
+"""From X to soft labels: teachers are asked, their answers adjusted and merged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Memory
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_uhc.answers import Answers, answers_given
+from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.labels import check_labels
+from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
+from sklearn_uhc.steps import make_steps, resolve_calibrator
+from sklearn_uhc.teachers import TeacherOutputs
+from sklearn_uhc.teachers.holder import TeacherHolder
+from sklearn_uhc.teachers.input import check_input, input_tags
+from sklearn_uhc.teachers.roster import Roster, check_teachers, match_lists, name_teachers
+from sklearn_uhc.utils.diagram import DiagramBlock, merge_block
+from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.parameters import check_flag, check_weights
+from sklearn_uhc.utils.rows import count_rows
+
+__all__ = ["TeacherMerger"]
+
+
+class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
+    """Transform X into soft labels over all classes: ask the teachers, calibrate them, merge their answers.
+
+    What `HeterogeneousDistiller` trains its student on, and `UnifiedEnsemble` predicts with. Of use by itself where
+    soft labels are wanted: in a Pipeline, for a learner of your own, or as features.
+
+    Parameters
+    ----------
+    teachers : list or dict of fitted classifiers
+        Anything with `predict_log_proba`, `predict_proba` or `decision_function`; a dict, or (name, classifier) pairs,
+        give them names. Never fitted, changed or cloned. None is allowed if `fit` is given `log_p`.
+    method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
+        How the teachers' answers are merged. "mf_lv" is another name of "mf_lu". An instance must not have class lists
+        of its own.
+    temperature : float, default=None
+        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 3 by default.
+    class_lists : list or dict of lists, default=None
+        Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
+    calibrate : bool, "auto" or TeacherCalibrator, default="auto"
+        Whether each teacher's logits are divided by a temperature of its own, learnt from the others' answers, before
+        the merge. "auto" does so where the class lists overlap enough to compare teachers, True in any case; where
+        teachers differ by no more than noise, all temperatures are 1. See `docs/teachers.md`.
+    teacher_weight : array-like of N positive numbers or "agreement", default=None
+        Trust in each teacher, in the method's objective. "agreement" learns which teachers are noise to the others
+        and gives them next to none; finer weights learnt from agreement did not help. None: the method's own.
+    abstain : bool, default=None
+        Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
+        answers gets uniform soft labels. None: the method's own.
+    floor : float or "auto", default="auto"
+        Smallest probability a teacher may give, see `TeacherOutputs`.
+    memory : str or joblib.Memory, default=None
+        Where to keep the teachers' answers, so that a search reads each teacher once per X. **It is
+        unpickled: whoever can write there can run code as you.** Prefer `store`.
+    store : str or path, default=None
+        Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
+    n_jobs : int, default=None
+        Number of teachers that answer at the same time.
+    verbose : int, default=0
+        1 shows progress.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (L,)
+        The union of the teachers' classes, sorted: the columns of the soft labels.
+    label_space_ : LabelSpace
+        Who knows which class, and what that leaves undetermined.
+    roster_ : Roster or None
+        The teachers as a list, with their names; None if there are none.
+    teacher_outputs_ : TeacherOutputs or None
+        The fitted teacher step; None if `fit` was given `log_p`.
+    steps_ : list
+        The fitted steps between answers and method.
+    calibrator_ : TeacherCalibrator or None
+        The calibration among these; None if there is none.
+    teacher_weight_ : ndarray of shape (N,) or None
+        The weights that the merge uses, given or learnt; None if all teachers count alike.
+    method_ : soft-label transformer
+        The fitted method.
+    n_features_in_ : int
+        Number of features, if X is two-dimensional.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_uhc import TeacherMerger
+    >>> X, y = load_iris(return_X_y=True)
+    >>> a = LogisticRegression(max_iter=500).fit(X[y != 2], y[y != 2])
+    >>> b = LogisticRegression(max_iter=500).fit(X[y != 0], y[y != 0])
+    >>> merger = TeacherMerger({"north": a, "south": b}, method="ce", temperature=1).fit(X)
+    >>> merger.transform(X[:1]).round(2)
+    array([[0.98, 0.02, 0.  ]])
+    >>> merger.answers(X[:1]).space.output_names.tolist()
+    ['north__0', 'north__1', 'south__1', 'south__2']
+    """
+
+    def __init__(
+        self,
+        teachers: Any,
+        *,
+        method: str | SoftLabelMethod = "mf_lf",
+        temperature: float | None = None,
+        class_lists: Any = None,
+        calibrate: Any = "auto",
+        teacher_weight: Sequence[float] | str | None = None,
+        abstain: bool | None = None,
+        floor: float | str = "auto",
+        memory: str | Memory | None = None,
+        store: str | os.PathLike[str] | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.teachers = teachers
+        self.method = method
+        self.temperature = temperature
+        self.class_lists = class_lists
+        self.calibrate = calibrate
+        self.teacher_weight = teacher_weight
+        self.abstain = abstain
+        self.floor = floor
+        self.memory = memory
+        self.store = store
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None, *, log_p: Any = None) -> TeacherMerger:
+        """Learn the teachers' floors, temperatures and weights, as far as that is wanted, without labels.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Unlabelled data, passed on to the teachers as it is. None is allowed if `log_p` is given.
+        y : array-like of shape (n,), default=None
+            Checked and then not used.
+        log_p : array-like of shape (n, K) or Answers, default=None
+            The teachers' answers on X, if they were computed before: no teacher is asked.
+
+        Returns
+        -------
+        self
+        """
+        self.fit_transform(X, y, log_p=log_p)
+        return self
+
+    @all_or_nothing
+    def fit_transform(self, X: Any, y: Any = None, *, log_p: Any = None) -> Any:
+        """Fit, and return the soft labels of X. See `fit` and `transform`.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Unlabelled data. None is allowed if `log_p` is given.
+        y : array-like of shape (n,), default=None
+            Checked and then not used.
+        log_p : array-like of shape (n, K) or Answers, default=None
+            The teachers' answers on X, if they were computed before.
+
+        Returns
+        -------
+        Q : ndarray of shape (n, L)
+        """
+        answers = self.fit_answers(X, y, log_p=log_p)
+        return self.method_.fit_transform_answers(answers)
+
+    def transform(self, X: Any) -> Any:
+        """Return the soft labels of X.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            New data, of the kind given to `fit`.
+
+        Returns
+        -------
+        Q : ndarray of shape (n, L)
+            Rows on the simplex, at the method's temperature; columns follow `classes_`.
+        """
+        return self.method_.transform_answers(self.adjust(self.answers(X)))
+
+    @all_or_nothing
+    def fit_answers(self, X: Any, y: Any = None, *, log_p: Any = None) -> Answers:
+        """Fit everything but the method, and return the answers as it gets them: read, calibrated, weighted.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Unlabelled data. None is allowed if `log_p` is given.
+        y : array-like of shape (n,), default=None
+            Checked and then not used.
+        log_p : array-like of shape (n, K) or Answers, default=None
+            The teachers' answers on X, if they were computed before.
+
+        Returns
+        -------
+        answers : Answers
+        """
+        roster, space = self._check_teachers(log_p)
+        method, steps = self._make_method(space), make_steps(self.calibrate, self.teacher_weight)
+        outputs, trust = self._make_outputs(method), self._trust(method, space)
+        check_labels(y, X, space.classes)
+        if log_p is None:
+            assert roster is not None
+            outputs.check_params(roster)
+            answers = outputs.fit_answers(X, roster=roster, trust=trust)
+            self._take_features(outputs)
+        else:
+            n = None if X is None else count_rows(check_input(self, X, reset=True))
+            answers = answers_given(log_p, space, abstain=bool(outputs.abstain), n=n, trust=trust)
+        if not answers.heard.any():
+            raise ValueError("No teacher answers for any row: there is nothing to learn from.")
+        for step in steps:
+            answers = step.fit_transform_answers(answers)
+        self.roster_, self.label_space_, self.classes_ = roster, space, space.classes
+        self.teacher_outputs_ = outputs if log_p is None else None
+        self.method_, self.steps_ = method, steps
+        self.teacher_weight_ = answers.trust
+        return answers
+
+    def answers(self, X: Any) -> Answers:
+        """Return what the teachers say about X, before calibration.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            New data, of the kind given to `fit`.
+
+        Returns
+        -------
+        answers : Answers
+        """
+        check_is_fitted(self, "method_")
+        if self.teacher_outputs_ is None:
+            raise ValueError(
+                "fit was given log_p, so no teacher can be asked: use answers that were computed before, or fit with "
+                "teachers."
+            )
+        return self.teacher_outputs_.answers(X, trust=self._trust(self.method_, self.label_space_))
+
+    def adjust(self, answers: Answers) -> Answers:
+        """Take answers through the fitted steps: calibrated and weighted, ready to be merged.
+
+        Parameters
+        ----------
+        answers : Answers
+            As the teachers gave them.
+
+        Returns
+        -------
+        answers : Answers
+        """
+        for step in self.steps_:
+            answers = step.transform_answers(answers)
+        return answers
+
+    @property
+    def calibrator_(self) -> Any:
+        """The fitted calibration among the steps; None if there is none."""
+        return next((step for step in self.steps_ if hasattr(step, "get_params")), None)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns: the classes.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Not used, present for API consistency by convention.
+
+        Returns
+        -------
+        names : ndarray of str
+        """
+        check_is_fitted(self, "method_")
+        return np.asarray([str(label) for label in self.classes_], dtype=object)
+
+    def _check_teachers(self, log_p: Any) -> tuple[Roster | None, LabelSpace]:
+        """Check teachers and class lists, before anything is read."""
+        if self.teachers is not None:
+            roster = check_teachers(self.teachers, self.class_lists)
+            return roster, roster.space
+        if self.class_lists is not None and log_p is not None:
+            return None, LabelSpace(self.class_lists)
+        if isinstance(log_p, Answers):
+            return None, log_p.space
+        raise TypeError(
+            "teachers is None: give fitted classifiers, or their answers: class_lists and fit(X, log_p=...)."
+        )
+
+    def _make_method(self, space: LabelSpace) -> Any:
+        """Return the method at the temperature of this merge, with its parameters checked."""
+        method = resolve_method(self.method)
+        if self.abstain is not None:
+            check_flag("abstain", self.abstain)
+        own = getattr(method, "class_lists", None)
+        if own is not None and LabelSpace(own) != space:
+            raise ValueError(
+                "The method has class_lists of its own, and they are not the teachers': leave them out of the method, "
+                "and rename classes with class_lists of the merge."
+            )
+        known = method.get_params(deep=False)
+        changes = {"temperature": self.temperature, "verbose": self.verbose or None}
+        method.set_params(**{name: value for name, value in changes.items() if value is not None and name in known})
+        if hasattr(method, "check_params"):
+            method.check_params()
+        return method
+
+    def _make_outputs(self, method: Any) -> TeacherOutputs:
+        """Return the teacher step, not fitted yet."""
+        abstain = getattr(method, "abstain", False) if self.abstain is None else self.abstain
+        return TeacherOutputs(
+            self.teachers,
+            class_lists=self.class_lists,
+            floor=self.floor,
+            abstain=abstain,
+            memory=self.memory,
+            store=self.store,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+
+    def _trust(self, method: Any, space: LabelSpace) -> Any:
+        """Return the weights of the teachers that are given, here or in the method."""
+        given = None if isinstance(self.teacher_weight, str) else self.teacher_weight
+        weight = getattr(method, "teacher_weight", None) if given is None else given
+        if weight is not None:
+            check_weights(weight, space.n_teachers)
+        return weight
+
+    def _take_features(self, outputs: TeacherOutputs) -> None:
+        """Take over what the teacher step has seen of X."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+            if hasattr(outputs, name):
+                setattr(self, name, getattr(outputs, name))
+
+    def _sk_visual_block_(self) -> DiagramBlock:
+        """Tell scikit-learn how to draw this in a notebook."""
+        return self.diagram()
+
+    def diagram(self, **more: Any) -> DiagramBlock:
+        """Return the diagram that notebooks show, with estimators that come after the merge by name.
+
+        Parameters
+        ----------
+        **more : estimators
+            What comes after, such as a student.
+
+        Returns
+        -------
+        block : DiagramBlock
+            For scikit-learn.
+        """
+        teachers, lists, names = self._diagram_teachers()
+        return merge_block(teachers, lists, names, {**self._diagram_steps(), **more})
+
+    def _diagram_teachers(self) -> tuple[list[Any], list[Any], list[str] | None]:
+        """Return teachers, class lists and names as far as they are known before `fit`."""
+        if self.teachers is None:
+            lists = list(self.class_lists.values() if isinstance(self.class_lists, dict) else self.class_lists or [])
+            return ["answers given as log_p"] * len(lists), lists, None
+        names, teachers = name_teachers(self.teachers)
+        given = match_lists(self.class_lists, names, len(teachers))
+        own = [getattr(teacher, "classes_", None) for teacher in teachers]
+        return teachers, [k if labels is None else labels for k, labels in zip(own, given, strict=True)], names
+
+    def _diagram_steps(self) -> dict[str, Any]:
+        """Return calibration and method by name."""
+        method = resolve_method(self.method)
+        if self.temperature is not None:
+            method.set_params(temperature=self.temperature)
+        # Before fit, "auto" has not been decided: what is certain is shown.
+        certain = None if isinstance(self.calibrate, str) else resolve_calibrator(self.calibrate)
+        calibrator = self.calibrator_ if hasattr(self, "steps_") else certain
+        return {**({} if calibrator is None else {"calibration": calibrator}), "method": method}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = input_tags(tags.input_tags, self.teachers)
+        tags.target_tags.required = False
+        return tags

@@ -1,0 +1,91 @@
+"""The steps between the teachers' answers and the merge: which there are, and in which order.
+
+A step has `fit_transform_answers(answers)` and `transform_answers(answers)`, both from `Answers` to `Answers`. To add
+one, write it in a file of its own (`AnswerTransformer` is a base for it) and put it into `make_steps`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from sklearn_uhc.answers import Answers
+from sklearn_uhc.calibration import TeacherCalibrator
+from sklearn_uhc.utils.notes import warn_user
+
+
+class Step(Protocol):
+    """What stands between answers and merge."""
+
+    def fit_transform_answers(self, answers: Answers) -> Answers:
+        """Learn from answers, and return what they become."""
+
+    def transform_answers(self, answers: Answers) -> Answers:
+        """Return what answers become."""
+
+
+def make_steps(calibrate: Any, teacher_weight: Any) -> list[Step]:
+    """Return the steps that these parameters of a merge ask for, not fitted yet, or say which parameter is wrong."""
+    calibrator = resolve_calibrator(calibrate)
+    steps: list[Step] = [] if calibrator is None else [calibrator]
+    if isinstance(teacher_weight, str):
+        if teacher_weight != "agreement":
+            raise ValueError(
+                f'teacher_weight must be one positive number per teacher or "agreement", got {teacher_weight!r}.'
+            )
+        steps.append(TrustByAgreement(calibrator))
+    return steps
+
+
+def resolve_calibrator(calibrate: Any) -> Any:
+    """Return a new calibrator, or None; True means whatever the overlap of the lists."""
+    if isinstance(calibrate, (bool, np.bool_)):
+        return TeacherCalibrator(min_overlap=0.0) if calibrate else None
+    if isinstance(calibrate, str) and calibrate == "auto":
+        return TeacherCalibrator()
+    if isinstance(calibrate, type) or not hasattr(calibrate, "fit_transform_answers"):
+        raise ValueError(
+            f'calibrate must be True, False, "auto", a TeacherCalibrator or another AnswerTransformer, got '
+            f"{calibrate!r}."
+        )
+    calibrator = clone(calibrate)
+    if hasattr(calibrator, "check_params"):
+        calibrator.check_params()
+    for name in ("class_lists", "teacher_weight"):
+        if getattr(calibrator, name, None) is not None:
+            raise ValueError(f"{name} of the calibrator does not count in a merge: give {name} to the merge itself.")
+    return calibrator
+
+
+class TrustByAgreement:
+    """Trust teachers by whether the others bear them out: who is noise to them gets next to no weight.
+
+    The calibration finds that out on the way. Where there is none, or one that does not tell, a calibrator is fitted
+    for the weights alone.
+    """
+
+    weights_: NDArray[np.float64]
+
+    def __init__(self, calibrator: Any = None) -> None:
+        self.calibrator = calibrator
+
+    def fit_transform_answers(self, answers: Answers) -> Answers:
+        """Learn the weights, and return the answers with them."""
+        source = self.calibrator
+        if not hasattr(source, "weights_"):
+            source = TeacherCalibrator()
+            source.fit_transform_answers(answers)
+        if not source.comparable_.any():
+            warn_user(
+                'teacher_weight="agreement" cannot tell a broken teacher here, weights stay as they are: it takes '
+                "three teachers or more whose lists share two classes and overlap enough, and ten rows."
+            )
+        self.weights_ = source.weights_
+        return self.transform_answers(answers)
+
+    def transform_answers(self, answers: Answers) -> Answers:
+        """Return the answers with the weights learnt."""
+        return answers.trusting(self.weights_)

@@ -1,0 +1,161 @@
+"""Who is asked: teachers as users give them, with their names and classes, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_clusterer, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_uhc.label_space import LabelSpace, check_class_list, check_is_list, shorten
+from sklearn_uhc.utils.notes import warn_user
+
+
+class Roster(NamedTuple):
+    """The teachers that are asked, with their names and classes; checked when it was made."""
+
+    teachers: list[Any]
+    space: LabelSpace  #: its class lists follow the teachers
+
+    def called(self, i: int) -> str:
+        """Return how messages call a teacher: its name, or its place in the list, and its type."""
+        return _called(self.space.called(i), self.teachers[i])
+
+    def labels(self) -> list[str]:
+        """Return what plots and tables call the teachers: their names, or their places and kinds."""
+        if self.space.is_named:
+            return list(self.space.teacher_names)
+        return [f"{i} {kind_of_teacher(teacher)}" for i, teacher in enumerate(self.teachers)]
+
+
+def kind_of_teacher(teacher: Any) -> str:
+    """Return what plots call a teacher: the type of what is frozen, of a Pipeline's last step, of a net's module."""
+    if isinstance(teacher, FrozenEstimator):
+        return kind_of_teacher(teacher.estimator)
+    if getattr(teacher, "steps", None):
+        return kind_of_teacher(teacher.steps[-1][1])
+    inner = getattr(teacher, "module", teacher)
+    return (inner if isinstance(inner, type) else type(inner)).__name__
+
+
+def name_teachers(teachers: Any) -> tuple[list[str] | None, list[Any]]:
+    """Take names and teachers apart: of a dict, or of (name, teacher) pairs; None for the names of a plain list."""
+    if isinstance(teachers, Mapping) and teachers:
+        names, found = list(teachers), list(teachers.values())
+    elif isinstance(teachers, (str, bytes)) or not isinstance(teachers, Sequence) or len(teachers) == 0:
+        raise TypeError(
+            "teachers must be a list of fitted classifiers, (name, classifier) pairs, or a dict of them by name, with "
+            f"one at least; got {teachers!r}."
+        )
+    elif not any(_is_pair(teacher) for teacher in teachers):
+        return None, list(teachers)
+    elif all(_is_pair(teacher) for teacher in teachers):
+        names, found = [name for name, _ in teachers], [teacher for _, teacher in teachers]
+    else:
+        raise TypeError("teachers mixes (name, classifier) pairs with classifiers without a name: name all, or none.")
+    _check_names(names)
+    return names, found
+
+
+def _is_pair(teacher: Any) -> bool:
+    return isinstance(teacher, tuple) and len(teacher) == 2 and isinstance(teacher[0], str)
+
+
+def _check_names(names: list[Any]) -> None:
+    for name in names:
+        if not isinstance(name, str) or not name or "__" in name:
+            raise ValueError(f"A teacher's name must be text without '__', got {name!r}.")
+        if names.count(name) > 1:
+            raise ValueError(f"Two teachers are named {name!r}: give each a name of its own.")
+
+
+def check_teachers(teachers: Any, class_lists: Any = None) -> Roster:
+    """Check that all teachers are fitted classifiers, and return them with the space of their classes."""
+    names, teachers = name_teachers(teachers)
+    titles = [f"teacher {i}" if names is None else f"teacher {names[i]!r}" for i in range(len(teachers))]
+    titles = [_called(title, teacher) for title, teacher in zip(titles, teachers, strict=True)]
+    for title, teacher in zip(titles, teachers, strict=True):
+        _check_classifier(teacher, title)
+        _check_fitted(teacher, title)
+    given = match_lists(class_lists, names, len(teachers))
+    lists = [_class_list(i, *each) for i, each in enumerate(zip(titles, teachers, given, strict=True))]
+    roster = Roster(teachers, LabelSpace(lists if names is None else dict(zip(names, lists, strict=True))))
+    _warn_if_reordered(roster)
+    return roster
+
+
+def match_lists(class_lists: Any, names: list[str] | None, n: int) -> list[Any]:
+    """Return one class list, or None, per teacher; lists by name are put in the teachers' order."""
+    if class_lists is None:
+        return [None] * n
+    if isinstance(class_lists, Mapping):
+        unknown = [name for name in class_lists if name not in (names or [])]
+        if unknown:
+            known = "the teachers have no names" if names is None else f"the teachers are {shorten(names)}"
+            raise ValueError(f"class_lists names teachers that are not there: {shorten(unknown)}; {known}.")
+        return [class_lists.get(name) for name in names or []]
+    check_is_list(class_lists)
+    given = list(class_lists)
+    if len(given) != n:
+        raise ValueError(f"class_lists has {len(given)} lists for {n} teachers: give one for each.")
+    return given
+
+
+def _called(title: str, teacher: Any) -> str:
+    return f"{title} ({type(teacher).__name__})"
+
+
+def _check_classifier(teacher: Any, name: str) -> None:
+    if isinstance(teacher, type):
+        raise TypeError(f"{name}: a class was given where a fitted classifier is needed; got {teacher!r}.")
+    if isinstance(teacher, (tuple, list)):
+        raise TypeError(f"{name}: give fitted classifiers, or (name, classifier) pairs, got {teacher!r}.")
+    if isinstance(teacher, BaseEstimator) and (is_regressor(teacher) or is_clusterer(teacher)):
+        raise TypeError(f"{name} is not a classifier.")
+
+
+def _check_fitted(teacher: Any, name: str) -> None:
+    if hasattr(teacher, "classes_") or not hasattr(teacher, "fit"):
+        return  # objects that only predict have nothing to fit
+    try:
+        check_is_fitted(teacher)
+    except NotFittedError as error:
+        raise NotFittedError(
+            f"{name} is not fitted. Teachers are used as they are: call its fit(X, y) before passing it on. In a "
+            "search over `teachers` itself, wrap each in sklearn.frozen.FrozenEstimator."
+        ) from error
+
+
+def _class_list(i: int, title: str, teacher: Any, labels: Any) -> Any:
+    own = getattr(teacher, "classes_", None)
+    if own is not None and len(own) and np.ndim(own[0]) > 0:
+        raise ValueError(f"{title} predicts several outputs at once: give one classifier per output.")
+    if labels is None:
+        if own is None:
+            raise ValueError(f"{title} has no classes_: name its classes with class_lists.")
+        return own
+    names = check_class_list(i, labels)
+    if own is not None and len(own) != len(names):
+        raise ValueError(
+            f"class_lists[{i}] names {len(names)} classes, but {title} has {len(own)} outputs: "
+            "name every class, in the order of its classes_."
+        )
+    return names
+
+
+def _warn_if_reordered(roster: Roster) -> None:
+    """Warn of class lists that hold a teacher's own classes in another order, which may be a mistake."""
+    for i, (teacher, names) in enumerate(zip(roster.teachers, roster.space.class_lists, strict=True)):
+        if getattr(teacher, "classes_", None) is None:
+            continue
+        own = np.asarray(teacher.classes_).tolist()
+        if own != names.tolist() and set(own) == set(names.tolist()):
+            warn_user(
+                f"class_lists[{i}] holds the classes of {roster.called(i)} in another order. It renames its "
+                f"outputs one by one: {shorten(own)} become {shorten(names)}. If that is not meant, give None to keep "
+                "them."
+            )
