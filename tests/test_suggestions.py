@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_uhc import TeacherOutputs, harmonize, suggest_harmonization
 from sklearn_uhc.label_space import OTHER
+from sklearn_uhc.suggestions import behaviour
 from sklearn_uhc.suggestions.behaviour import surest_rows
 
 
@@ -78,12 +79,14 @@ def test_two_that_may_each_be_a_third_are_not_both_joined_with_it(rng):
     assert len({"x", "y"} & {name for one in found for name in (one.name, *one.becomes)}) < 2
 
 
-def test_a_class_that_a_third_name_lies_within_is_not_called_the_same(rng):
-    """The whole behaves like its larger part, but another part lies within it, which only others know."""
-    sets = [[[0, 1], [2], [3]], [[0], [2], [4]], [[1], [3], [5]]]
+def test_classes_that_a_third_lies_within_are_not_called_the_same(rng, monkeypatch):
+    """Teacher 1 does not know b, and calls it a: like this, a behaves as the coarse class ab does."""
+    sets = [[[0, 1], [2], [3]], [[0, 1], [2], [4]], [[1], [3], [5]]]
     lists = [["ab", "c", "d"], ["a", "c", "e"], ["b", "d", "f"]]
     log_p = answers(rng, sets, sure=8.0)
-    assert "ab" not in suggest_harmonization(lists, log_p=log_p).as_synonyms()
+    assert suggest_harmonization(lists, log_p=log_p).as_synonyms() == {}
+    monkeypatch.setattr(behaviour, "RIVAL", 2.0)
+    assert suggest_harmonization(lists, log_p=log_p).as_synonyms() == {"a": "ab"}
 
 
 def test_spelling_needs_no_answers_and_tells_of_them_if_there_are_any(rng):

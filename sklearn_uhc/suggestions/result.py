@@ -22,7 +22,8 @@ class Suggestion:
     becomes : tuple of labels
         The one name to use instead, or the parts.
     score : float or None
-        How alike the answers are, at most about 1; None if there were no answers to compare.
+        How alike the answers are, at most about 1; None if there were no answers to compare. A low score of a nearly
+        equal name says little: teachers may be surest of rows that the others do not know.
     evidence : str
         The reason, in words.
     numbers : dict

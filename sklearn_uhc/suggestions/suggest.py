@@ -12,7 +12,7 @@ from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.harmonize import NamedList, is_pair, members, read_lists
 from sklearn_uhc.label_space import OTHER, LabelSpace
 from sklearn_uhc.names import grouped, nearly_equal, owners_of_names
-from sklearn_uhc.suggestions.behaviour import LEAST_ROWS, MASS, Alike, Behaviour, Columns, Sum
+from sklearn_uhc.suggestions.behaviour import ALIKE, LEAST_ROWS, MASS, Alike, Behaviour, Columns, Sum
 from sklearn_uhc.suggestions.result import Suggestion, Suggestions
 from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.utils.rows import count_rows, some_rows, take_rows
@@ -163,7 +163,9 @@ def _spelling(pair: tuple[Any, Any], behaviour: Behaviour | None) -> Suggestion:
     one = behaviour.alike(*(behaviour.columns.names.index(label) for label in pair))
     if np.isnan(one.score):
         return Suggestion("spelling", b, (a,), None, text)
-    return Suggestion("spelling", b, (a,), one.score, f"{text}; answers alike: {one.score:.2f}", _figures(one))
+    # A low score says little: the surest rows may be foreign to one of the two.
+    text += f"; answers alike: {one.score:.2f}" if one.score >= ALIKE else ""
+    return Suggestion("spelling", b, (a,), one.score, text, _figures(one))
 
 
 def _answers(a: Any, b: Any, one: Alike) -> Suggestion:
