@@ -60,7 +60,7 @@ def alternate(
     """
     lam = 0.01
     data = P if method == "MF-P" else blocks.center(Z)
-    V = np.ones((len(data), len(blocks.M)))
+    cube, V = blocks.cube(data), np.ones((len(data), len(blocks.M)))
     C = np.zeros_like(V)
     size = (data**2).sum(axis=1) + (0 if method == "MF-P" else lam)
     worst, sweeps = 0.0, 0
@@ -68,9 +68,9 @@ def alternate(
     while len(data) and sweeps < max_iter:
         for _ in range(10):
             if method == "MF-P":
-                V = mf_p.sweep(data, V, blocks)
+                V = mf_p.sweep(cube, V, blocks)
             else:
-                U, V, C = mf_lu.paper_sweep(data, V, C, lam, blocks)
+                U, V, C = mf_lu.paper_sweep(cube, V, C, lam, blocks)
         sweeps += 10
         if method == "MF-P":
             residual = mf_p.ProbabilityFit(data, size, blocks).at(np.log(V)).residual
@@ -84,5 +84,5 @@ def alternate(
             break
         if dropping:
             worst = max(worst, float(residual[~going].max(initial=0.0)))
-            data, V, C, size = data[going], V[going], C[going], size[going]
+            data, cube, V, C, size = data[going], cube[going], V[going], C[going], size[going]
     return time.perf_counter() - start, worst, sweeps

@@ -12,54 +12,64 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
+from sklearn_uhc.class_sets import (
+    OTHER,
+    flat_labels,
+    holds_sets,
+    members_of,
+    name_of_entry,
+    normalize_sets,
+    same_entry,
+)
+from sklearn_uhc.identification import Identification
+
 __all__ = ["OTHER", "LabelSpace"]
 
 _FAMILIES = {"U": "strings", "T": "strings", "S": "bytes", "b": "booleans", "i": "numbers", "u": "numbers"}
-
-
-class _Other:
-    """What `OTHER` is: one object, in every process and after every copy."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "OTHER"
-
-    def __reduce__(self) -> str:
-        return "OTHER"
-
-
-#: In a class list: "none of my other classes".
-OTHER = _Other()
 
 
 class LabelSpace:
     """The classes of all teachers together, and who knows which of them.
 
     Teacher outputs stand side by side in one array of K = sum of the list lengths
-    columns; `blocks[i]` are the columns of teacher i and `columns[i]` says which of
-    the L merged classes they mean.
+    columns; `blocks[i]` are the columns of teacher i. A column means one class, or a
+    set of classes ("one of these").
 
     Parameters
     ----------
-    class_lists : sequence of N sequences of labels, or dict of them by teachers' names
-        For each teacher its classes, in the order of its output columns. Strings or
-        numbers, but the same sort everywhere.
+    class_lists : sequence of N sequences, or dict of them by teachers' names
+        For each teacher what its output columns mean, in their order: a label, a tuple
+        of labels ("one of these") or `OTHER` ("none of my other classes", that is, all
+        classes of the union that the list does not name). Labels are strings or numbers,
+        but the same sort everywhere. The columns of one teacher have no class in common.
+    universe : sequence of labels, default=None
+        More classes that OTHER stands for, though no list names them. They count only
+        if a list holds OTHER.
 
     Attributes
     ----------
     teacher_names : list of N str
         Names of the teachers; "teacher0", "teacher1", ... if they were given none.
     classes : ndarray of shape (L,)
-        The union of all lists, sorted.
+        The union of all labels, alone or in a set, sorted.
     class_lists : list of N ndarrays
-        The lists as arrays.
+        The lists as arrays; of objects where they hold tuples or OTHER. A set of one
+        class is that class.
+    members : ndarray of int
+        The classes, as indices in `classes`, of column 0, then those of column 1, ...
+    offsets : ndarray of int, shape (K + 1,)
+        `members[offsets[k]:offsets[k + 1]]` are the classes of column k.
+    has_sets : bool
+        Whether any column means more than one class.
     columns : list of N ndarrays of int
-        `columns[i][j]` is the index in `classes` of the j-th class of teacher i.
+        `columns[i][j]` is the index in `classes` of the j-th class of teacher i. An
+        error where columns mean sets.
     blocks : list of N slices
         The columns of teacher i among the K columns.
     mask : ndarray of bool, shape (N, L)
-        True where teacher i knows class l (the paper's M, transposed).
+        True where class l stands in a column of teacher i (the paper's M, transposed).
+    named : ndarray of bool, shape (N, L)
+        The same without OTHER.
     components : ndarray of int, shape (L,)
         Group of every class: two classes share a group if a chain of teachers links
         them. How probable one group is beside another cannot be told from the teachers.
@@ -68,7 +78,7 @@ class LabelSpace:
 
     Examples
     --------
-    >>> from sklearn_uhc import LabelSpace
+    >>> from sklearn_uhc import OTHER, LabelSpace
     >>> space = LabelSpace([["cat", "dog"], ["dog", "cow"], ["ant", "bee"]])
     >>> space.classes.tolist()
     ['ant', 'bee', 'cat', 'cow', 'dog']
@@ -76,24 +86,88 @@ class LabelSpace:
     2
     >>> print(space.describe())
     3 teachers, 5 classes, 2 groups of classes that no teacher links: {ant, bee}, {cat, cow, dog}
+
+    A coarse class is a tuple of the classes that it covers.
+
+    >>> space = LabelSpace([[("CD4 T", "CD8 T"), "B"], ["CD4 T", OTHER]])
+    >>> space.output_names.tolist()
+    ['teacher0__CD4 T|CD8 T', 'teacher0__B', 'teacher1__CD4 T', 'teacher1__OTHER']
+    >>> space.is_identified
+    True
     """
 
     def __init__(
-        self, class_lists: Iterable[Sequence[Any] | NDArray[Any]] | Mapping[str, Sequence[Any] | NDArray[Any]]
+        self,
+        class_lists: Iterable[Sequence[Any] | NDArray[Any]] | Mapping[str, Sequence[Any] | NDArray[Any]],
+        *,
+        universe: Sequence[Any] | NDArray[Any] | None = None,
     ) -> None:
         self.is_named = isinstance(class_lists, Mapping)
         lists = list(class_lists.values()) if isinstance(class_lists, Mapping) else class_lists
-        self.class_lists = _check_class_lists(lists)
-        numbered = [f"teacher{i}" for i in range(len(self.class_lists))]
+        self.class_lists, flat = _check_class_lists(lists)
+        n = len(flat)
+        numbered = [f"teacher{i}" for i in range(n)]
         self.teacher_names = [str(name) for name in class_lists] if isinstance(class_lists, Mapping) else numbered
-        comparable = _of_one_type(self.class_lists)
+        if universe is not None and any(OTHER in labels.tolist() for labels in self.class_lists if _has_sets(labels)):
+            flat = [*flat, check_class_list(n, universe)]
+            _check_families(flat)
+        comparable = _of_one_type(flat)
         self.classes: NDArray[Any] = np.unique(np.concatenate(comparable))
-        self.columns = [np.searchsorted(self.classes, labels) for labels in comparable]
-        ends = np.cumsum([len(labels) for labels in self.class_lists]).tolist()
+        named = [np.searchsorted(self.classes, labels) for labels in comparable[:n]]
+        self._set_columns(named)
+
+    def _set_columns(self, named: list[NDArray[np.int_]]) -> None:
+        """Set what the columns mean, from the classes that each list names."""
+        N, L = len(self.class_lists), len(self.classes)
+        sets = [members_of(labels, own, L) for labels, own in zip(self.class_lists, named, strict=True)]
+        for i, columns in enumerate(sets):
+            if not all(map(len, columns)):
+                raise ValueError(
+                    f"Class list {i} names all {L} classes that there are, so that its OTHER stands for none. Leave "
+                    "that column out of the teacher's answers, or give OTHER a class of its own: a tuple with its name."
+                )
+        ends = np.cumsum([len(own) for own in sets]).tolist()
         self.blocks = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-        self.mask = np.zeros((len(self.class_lists), len(self.classes)), dtype=bool)
-        for i, columns in enumerate(self.columns):
-            self.mask[i, columns] = True
+        self.members: NDArray[np.int_] = np.concatenate([part for own in sets for part in own])
+        self.offsets: NDArray[np.int_] = np.cumsum([0, *(len(part) for own in sets for part in own)])
+        self.has_sets = len(self.members) > self.n_outputs
+        self.mask, self.named = np.zeros((N, L), dtype=bool), np.zeros((N, L), dtype=bool)
+        for i, (own, block) in enumerate(zip(named, self.blocks, strict=True)):
+            self.named[i, own] = True
+            self.mask[i, self.members[self.offsets[block.start] : self.offsets[block.stop]]] = True
+
+    def restrict(self, teachers: Sequence[int] | NDArray[np.int_]) -> LabelSpace:
+        """Return the label space of some of the teachers, in which every column means what it means here.
+
+        OTHER stays "all classes of this space that the list does not name".
+
+        Parameters
+        ----------
+        teachers : sequence of int
+            Which teachers, in which order.
+
+        Returns
+        -------
+        space : LabelSpace
+            Its classes are those that stand in a column of one of these teachers.
+        """
+        return LabelSpace([self.class_lists[i] for i in teachers], universe=self.classes)
+
+    def complete(self) -> tuple[LabelSpace, NDArray[np.int_]]:
+        """Return the label space in which every teacher has one more column for each class that it leaves out.
+
+        Returns
+        -------
+        space : LabelSpace
+        columns : ndarray of int
+            For every column of it the column here, or K for those that are new.
+        """
+        missing = [self.classes[~own].tolist() for own in self.mask]
+        lists = [[*own.tolist(), *more] for own, more in zip(self.class_lists, missing, strict=True)]
+        new = [np.full(len(more), self.n_outputs) for more in missing]
+        parts = zip(self.blocks, new, strict=True)
+        columns = np.concatenate([np.append(np.arange(block.start, block.stop), more) for block, more in parts])
+        return LabelSpace(lists, universe=self.classes), columns.astype(int)
 
     @property
     def n_teachers(self) -> int:
@@ -113,8 +187,13 @@ class LabelSpace:
     @property
     def output_names(self) -> NDArray[Any]:
         """Names of the K output columns, `<teacher>__<class>`."""
-        named = zip(self.teacher_names, self.class_lists, strict=True)
-        return np.asarray([f"{name}__{label}" for name, labels in named for label in labels], dtype=object)
+        names = zip(self.teacher_of.tolist(), self.column_names, strict=True)
+        return np.asarray([f"{self.teacher_names[i]}__{name}" for i, name in names], dtype=object)
+
+    @property
+    def column_names(self) -> list[str]:
+        """What the K columns mean: a class, the classes of a set with bars between them, or OTHER."""
+        return [name_of_entry(label) for labels in self.class_lists for label in labels]
 
     def called(self, i: int) -> str:
         """Return how messages call teacher i: by its name if it has one, else by its number."""
@@ -130,12 +209,30 @@ class LabelSpace:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "matrices"}  # they can be made again
 
+    @property
+    def teacher_of(self) -> NDArray[np.int_]:
+        """(K,), the teacher of every column."""
+        return np.repeat(np.arange(self.n_teachers), [len(labels) for labels in self.class_lists])
+
+    @property
+    def set_sizes(self) -> NDArray[np.int_]:
+        """(K,), how many classes every column means."""
+        return np.diff(self.offsets)
+
+    @property
+    def columns(self) -> list[NDArray[np.int_]]:
+        """The class of every column, teacher by teacher."""
+        if self.has_sets:
+            raise ValueError("Columns of this label space mean sets of classes: use members and offsets.")
+        return [self.members[block] for block in self.blocks]
+
     @cached_property
     def components(self) -> NDArray[np.int_]:
         """Group of every class, numbered in the order of `classes`."""
-        # A star around each teacher's first class links its whole list.
-        hubs = np.concatenate([np.full(len(columns), columns[0]) for columns in self.columns])
-        edges = (np.ones(len(hubs)), (hubs, np.concatenate(self.columns)))
+        # A star around each teacher's first class links its whole list; a single column says nothing about its classes.
+        linking = [np.flatnonzero(own) for own, block in zip(self.mask, self.blocks, strict=True) if _length(block) > 1]
+        hubs = np.concatenate([np.full(len(own), own[0]) for own in linking] or [np.zeros(0, dtype=int)])
+        edges = (np.ones(len(hubs)), (hubs, np.concatenate(linking or [hubs])))
         graph = coo_matrix(edges, shape=(self.n_classes, self.n_classes))
         labels: NDArray[np.int_] = connected_components(graph, directed=False)[1].astype(int)
         return labels
@@ -144,6 +241,58 @@ class LabelSpace:
     def n_components(self) -> int:
         """Number of groups of classes; 1 if the merged probability is identified."""
         return int(self.components.max()) + 1
+
+    @cached_property
+    def identification(self) -> Identification:
+        """What consistent answers determine, in numbers."""
+        return Identification(self.membership(), self.teacher_of, self.components)
+
+    @property
+    def rank(self) -> int:
+        """Rank of the linear system q(S_k) = p_k q(U_i) that consistent answers satisfy, for q in general position.
+
+        U_i is the union of the sets S_k of teacher i. With rank L - 1 the answers determine q.
+        """
+        return self.identification.rank
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether consistent answers determine q: all classes are linked, and sets tell them all apart."""
+        return self.rank == self.n_classes - 1
+
+    def undetermined(self) -> NDArray[Any]:
+        """Return the classes whose odds are not determined: sets do not tell them apart from others of their group."""
+        return self.classes[self.identification.touched]
+
+    def never_apart(self) -> list[NDArray[Any]]:
+        """Return groups of classes that stand in the same columns everywhere, and get equal shares therefore."""
+        return [self.classes[group] for group in self.identification.never_apart]
+
+    def condition(self, q: Any = None) -> float:
+        """Say how well the linked classes are tied to each other.
+
+        By how much errors in the teachers' log-odds can grow in the log-odds of q: the largest over the smallest
+        singular value, other than zero, of the derivative of the former by the latter. A hundred or more: some classes
+        hang on others by a long chain of teachers, or only through large sets.
+
+        Parameters
+        ----------
+        q : array-like of shape (L,), default=None
+            Where to take the derivative; None: all classes equally probable.
+
+        Returns
+        -------
+        condition : float
+            At least 1; infinite if what is determined for most q is not at this one.
+        """
+        identified = self.identification
+        return identified.condition if q is None else identified.condition_at(np.asarray(q, dtype=float))
+
+    def membership(self) -> NDArray[np.bool_]:
+        """(K, L), which classes every column means."""
+        table = np.zeros((self.n_outputs, self.n_classes), dtype=bool)
+        table[np.repeat(np.arange(self.n_outputs), self.set_sizes), self.members] = True
+        return table
 
     @cached_property
     def list_ids(self) -> NDArray[np.int_]:
@@ -167,11 +316,24 @@ class LabelSpace:
     def describe(self) -> str:
         """Say in one line what the lists determine and what they do not."""
         size = f"{_count(self.n_teachers, 'teacher')}, {_count(self.n_classes, 'class', 'classes')}"
+        if self.has_sets:
+            size += f", {int((self.set_sizes > 1).sum())} of {self.n_outputs} columns mean sets of classes"
         if self.is_connected:
             lists = "one list shared by all" if self.is_shared else "all linked by shared classes"
-            return f"{size}, {lists}"
-        groups = ", ".join("{" + ", ".join(map(spelled, shorten(group))) + "}" for group in self.groups())
-        return f"{size}, {self.n_components} groups of classes that no teacher links: {groups}"
+            return f"{size}, {lists}{self._describe_sets()}"
+        groups = ", ".join(map(_braces, self.groups()))
+        return f"{size}, {self.n_components} groups of classes that no teacher links: {groups}{self._describe_sets()}"
+
+    def _describe_sets(self) -> str:
+        """Say what sets leave open."""
+        if not self.has_sets or not len(self.undetermined()):
+            return ""
+        apart = self.never_apart()
+        never = f"never told apart: {', '.join(map(_braces, apart))}" if apart else ""
+        within = set(np.concatenate(apart).tolist()) if apart else set()
+        rest = [label for label in self.undetermined().tolist() if label not in within]
+        open_ = f"not determined by their sets: {_braces(rest)}" if rest else ""
+        return "; " + ", ".join(filter(None, [never, open_]))
 
     def __repr__(self) -> str:
         return f"<LabelSpace: {self.describe()}>"
@@ -179,19 +341,30 @@ class LabelSpace:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LabelSpace):
             return NotImplemented
-        return len(self.class_lists) == len(other.class_lists) and all(
-            a.tolist() == b.tolist() for a, b in zip(self.class_lists, other.class_lists, strict=True)
-        )
+        if list(map(len, self.class_lists)) != list(map(len, other.class_lists)):
+            return False
+        if self.classes.tolist() != other.classes.tolist():
+            return False
+        pairs = zip(self.class_lists, other.class_lists, strict=True)
+        return all(same_entry(a, b) for own, its in pairs for a, b in zip(own.tolist(), its.tolist(), strict=True))
 
     __hash__ = None  # type: ignore[assignment]  # equal by value, mutable arrays inside
 
 
-def _check_class_lists(class_lists: Iterable[Sequence[Any] | NDArray[Any]]) -> list[NDArray[Any]]:
-    """Turn class lists into 1-D arrays of one sort of label, or say which one is wrong."""
+def _check_class_lists(
+    class_lists: Iterable[Sequence[Any] | NDArray[Any]],
+) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+    """Return the class lists as arrays, and the labels of each; of one sort, or say which list is wrong."""
     check_is_list(class_lists)
     lists = [check_class_list(i, labels) for i, labels in enumerate(class_lists)]
     if not lists:
         raise ValueError("class_lists is empty: give one list of classes per teacher, for at least one teacher.")
+    flat = [_named(i, labels) for i, labels in enumerate(lists)]
+    _check_families(flat)
+    return lists, flat
+
+
+def _check_families(lists: list[NDArray[Any]]) -> None:
     families = [_family(i, labels) for i, labels in enumerate(lists)]
     for i, family in enumerate(families):
         if family != families[0]:
@@ -200,7 +373,11 @@ def _check_class_lists(class_lists: Iterable[Sequence[Any] | NDArray[Any]]) -> l
                 f"({shorten(lists[0])}), class list {i} holds {family} ({shorten(lists[i])}). "
                 "Rename the classes of one side with class_lists."
             )
-    return lists
+
+
+def _named(i: int, labels: NDArray[Any]) -> NDArray[Any]:
+    """Return the labels of a checked list, those of sets one by one."""
+    return check_class_list(i, flat_labels(i, labels.tolist())) if _has_sets(labels) else labels
 
 
 def check_is_list(class_lists: Any) -> None:
@@ -212,10 +389,15 @@ def check_is_list(class_lists: Any) -> None:
 
 
 def check_class_list(i: int, labels: Any) -> NDArray[Any]:
-    """Turn one class list into a 1-D array of one sort of label, or say what is wrong with it."""
+    """Turn one class list into a 1-D array of one sort of label, or say what is wrong with it.
+
+    With sets, an array of labels, tuples and OTHER.
+    """
     if isinstance(labels, (str, bytes, set, frozenset, dict)) or not isinstance(labels, Iterable):
         raise TypeError(f"Class list {i} must be an ordered list of classes, one per output column, got {labels!r}.")
     values = list(labels)
+    if holds_sets(values):
+        return normalize_sets(values, check_class_list(i, flat_labels(i, values)))
     # Only strings become a string array: np.asarray would also turn ["a", 1] into one.
     uniform = all(isinstance(value, str) for value in values) or not any(isinstance(v, str) for v in values)
     array = np.asarray(labels if hasattr(labels, "dtype") else values, dtype=None if uniform else object)
@@ -230,8 +412,8 @@ def check_class_list(i: int, labels: Any) -> NDArray[Any]:
     unique, counts = np.unique(array, return_counts=True)
     if len(unique) < len(array):
         raise ValueError(
-            f"Class list {i} repeats {shorten(unique[counts > 1])}: each class must stand once. If two output "
-            "columns mean the same class, add their probabilities up in the teacher first."
+            f"Class list {i} repeats {shorten(unique[counts > 1])}: each class must stand once, alone or in a set. "
+            "If two output columns mean the same class, add their probabilities up in the teacher first."
         )
     return array
 
@@ -293,6 +475,19 @@ def shorten(labels: Iterable[Any], most: int = 8) -> list[Any]:
     """Return the first few labels as plain Python values, for messages."""
     values = [label.item() if isinstance(label, np.generic) else label for label in labels]
     return values if len(values) <= most else [*values[:most], "..."]
+
+
+def _braces(labels: Iterable[Any]) -> str:
+    return "{" + ", ".join(map(spelled, shorten(labels))) + "}"
+
+
+def _has_sets(labels: NDArray[Any]) -> bool:
+    """Say whether a checked class list holds tuples or OTHER."""
+    return labels.dtype == object
+
+
+def _length(block: slice) -> int:
+    return int(block.stop - block.start)
 
 
 def _count(n: int, one: str, many: str | None = None) -> str:

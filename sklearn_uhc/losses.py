@@ -12,6 +12,8 @@ by T makes its curvature shrink with T^2 (Hinton, Vinyals and Dean, 2015). With 
 uniform answers is that of the cross-entropy with hard labels, and that of CE-BP has the same bound everywhere: a
 learning rate that works for labels works here, for any number of teachers, at any temperature. MF-LU-BP is slower at
 high temperatures, because of its ridge: see `lam` of `LogitFactorizationLoss`.
+
+Where a column means a set of classes, log q(S_k) / T with q = exp(T u) takes the place of u_l, as in the solvers.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ from torch import Tensor, nn
 
 from sklearn_uhc.answers import refuse_probabilities
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.solvers import mf_lu, mf_p
+from sklearn_uhc.solvers import mf_lu, mf_p, set_mf_lu, set_terms
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Blocks
+from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["CrossEntropyUnifierLoss", "LogitFactorizationLoss", "ProbabilityFactorizationLoss", "TeacherLoss"]
 
@@ -109,6 +112,17 @@ class TeacherLoss(nn.Module):
         """Return the objective of every row."""
         raise NotImplementedError
 
+    def _column_logits(self, u: Tensor, blocks: Blocks, V: Tensor | None = None) -> Tensor:
+        """(n, L) to (n, K): what u, times each teacher's v, says about every column; for a set log q(S_k) / T."""
+        if not isinstance(blocks, SetBlocks):
+            by_class = u @ blocks.to_class.T  # a product with zeros and ones: its gradient is one too, and fast
+            return by_class if V is None else by_class * blocks.by_teacher(V)
+        vk = torch.ones_like(blocks.set_sizes) if V is None else blocks.by_teacher(V)
+        logits = self.temperature * (vk @ blocks.to_set)[..., None] * u[:, None, :]
+        sets = logits.masked_fill(blocks.in_set == 0, -float("inf")).logsumexp(dim=2) / self.temperature
+        both = torch.cat([u, sets], dim=1).index_select(1, blocks.source)
+        return both * torch.where(blocks.set_sizes > 1, torch.ones_like(vk), vk)
+
     def _top(self, Z: Tensor) -> Tensor:
         """(n, K) to (n, N): the largest value of every teacher, all at once; a batch is too small for one by one."""
         N, longest = self._padded.shape
@@ -164,11 +178,12 @@ class CrossEntropyUnifierLoss(TeacherLoss):
     """
 
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
-        a = self._probabilities(Z, blocks) @ blocks.to_class
-        by_class = u @ blocks.to_class.T  # a product with zeros and ones: its gradient is one too, and fast
-        top = self._top(by_class.detach())
-        log_sums = ((by_class - blocks.by_teacher(top)).exp() @ blocks.to_teacher).log() + top
-        return log_sums.sum(dim=1) - (a * u).sum(dim=1)
+        P, phi = self._probabilities(Z, blocks), self._column_logits(u, blocks)
+        top = self._top(phi.detach())
+        log_sums = ((phi - blocks.by_teacher(top)).exp() @ blocks.to_teacher).log() + top
+        if isinstance(blocks, SetBlocks):
+            return log_sums.sum(dim=1) - (P * phi).sum(dim=1)
+        return log_sums.sum(dim=1) - ((P @ blocks.to_class) * u).sum(dim=1)
 
 
 class ProbabilityFactorizationLoss(TeacherLoss):
@@ -193,7 +208,12 @@ class ProbabilityFactorizationLoss(TeacherLoss):
         self.factor = float(self._blocks.sizes.mean()) / 2 if factor is None else float(factor)
 
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
-        P, U = self._probabilities(Z, blocks), u.softmax(dim=1)
+        P = self._probabilities(Z, blocks)
+        if isinstance(blocks, SetBlocks):
+            E = self._column_logits(u.log_softmax(dim=1), blocks).exp()
+            V = set_terms.best_scale(P, E.detach(), blocks)
+            return self.factor * ((P - E * blocks.by_teacher(V)) ** 2).sum(dim=1)
+        U = u.softmax(dim=1)
         V = mf_p.best_v(P, U.detach(), blocks)
         return self.factor * ((P - (U @ blocks.to_class.T) * blocks.by_teacher(V)) ** 2).sum(dim=1)
 
@@ -239,11 +259,21 @@ class LogitFactorizationLoss(TeacherLoss):
         self.factor = 0.5 / float(self._blocks.sizes.mean()) if factor is None else float(factor)
 
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
+        if isinstance(blocks, SetBlocks):
+            return self._set_objective(u, Z, blocks)
         Z, centered = blocks.center(Z), u @ self._centering(blocks)
         if self.scale == "fixed":
             return self.factor * ((Z - centered) ** 2).sum(dim=1)
         V = mf_lu.best_v(Z, u.detach(), self.lam, blocks)
         error = ((Z - centered * blocks.by_teacher(V)) ** 2).sum(dim=1)
+        return self.factor * (error + self.lam * ((u**2).sum(dim=1) + (V**2).sum(dim=1)))
+
+    def _set_objective(self, u: Tensor, Z: Tensor, blocks: SetBlocks) -> Tensor:
+        """Return the objective where columns mean sets."""
+        if self.scale == "fixed":
+            return self.factor * (blocks.center(Z - self._column_logits(u, blocks)) ** 2).sum(dim=1)
+        V = set_mf_lu.best_v(blocks.center(Z), u.detach(), self.temperature, self.lam, blocks)
+        error = (blocks.center(Z - self._column_logits(u, blocks, V)) ** 2).sum(dim=1)
         return self.factor * (error + self.lam * ((u**2).sum(dim=1) + (V**2).sum(dim=1)))
 
     @staticmethod
@@ -269,5 +299,8 @@ class LogitFactorizationLoss(TeacherLoss):
         u, Z, blocks = self._prepare(logits.detach(), log_p)
         if self.scale == "fixed":
             return torch.ones(len(u), blocks.M.shape[0], dtype=u.dtype, device=u.device)
+        if isinstance(blocks, SetBlocks):
+            stretched: Tensor = set_mf_lu.best_v(blocks.center(Z), u, self.temperature, self.lam, blocks)
+            return stretched
         v: Tensor = mf_lu.best_v(blocks.center(Z), u, self.lam, blocks)
         return v

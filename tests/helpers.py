@@ -8,7 +8,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from sklearn.utils.validation import check_array
 
-from sklearn_uhc import LabelSpace
+from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.soft_labels import METHODS
 
 METHOD_NAMES = ["sd", "ce", "mf_p", "mf_lu", "mf_lf"]
@@ -91,3 +91,39 @@ def consistent_outputs(Q, class_lists):
 def make_method(name, class_lists=None, **params):
     method = METHODS[name]()
     return method.set_params(class_lists=class_lists, **params)
+
+
+def random_set_lists(rng, L, N):
+    """Draw class lists of L classes with sets, OTHER and coarse classes of a taxonomy; the classes are all in them."""
+    groups = np.array_split(rng.permutation(L), max(2, L // 3))
+    while True:
+        lists = [_random_set_list(rng, L, groups) for _ in range(N)]
+        named = {
+            label for labels in lists for entry in labels for label in (entry if isinstance(entry, tuple) else [entry])
+        }
+        if len(named - {OTHER}) == L:
+            return lists
+
+
+def _random_set_list(rng, L, groups):
+    kind = rng.integers(4)
+    own = rng.permutation(L)[: rng.integers(2, L + 1)].tolist()
+    if kind == 0:  # plain
+        return own
+    if kind == 1:  # coarse classes of a taxonomy, some of them opened
+        opened = rng.random(len(groups)) < 0.4
+        return [
+            e
+            for group, o in zip(groups, opened, strict=True)
+            for e in (group.tolist() if o else [tuple(group.tolist())])
+        ]
+    cuts = np.sort(rng.integers(0, len(own) + 1, size=rng.integers(1, 4)))
+    parts = [tuple(part.tolist()) for part in np.split(np.array(own), cuts) if len(part)]
+    return [*parts, OTHER] if kind == 2 and len(own) < L else parts
+
+
+def consistent_set_outputs(Q, class_lists):
+    """Log-probabilities of teachers that sum Q over their sets and renormalise."""
+    space = LabelSpace(class_lists)
+    sums = np.log(Q @ space.membership().T)
+    return np.concatenate([log_softmax(sums[:, block], axis=1) for block in space.blocks], axis=1)

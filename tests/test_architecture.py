@@ -14,9 +14,31 @@ import sklearn_uhc
 
 #: Files and folders of the package, from the innermost ring outwards.
 RINGS = [
-    ["label_space", "solvers", "answers", "losses", "utils", "taxonomy", "harmonize", "names"],
+    [
+        "class_sets",
+        "identification",
+        "label_space",
+        "solvers",
+        "answers",
+        "losses",
+        "utils",
+        "taxonomy",
+        "harmonize",
+        "names",
+    ],
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels", "membership"],
-    ["steps", "merger", "merged_classifier", "distiller", "ensemble", "report", "plots", "suggestions"],
+    [
+        "steps",
+        "merger",
+        "merged_classifier",
+        "distiller",
+        "ensemble",
+        "report",
+        "plots",
+        "export",
+        "packages",
+        "suggestions",
+    ],
     ["__init__"],
 ]
 #: Rings whose parts may import each other.
@@ -30,6 +52,10 @@ OPTIONAL = [
     "xgboost",
     "catboost",
     "onnxruntime",
+    "skl2onnx",
+    "onnx",
+    "httpx",
+    "pyarrow",
     "dask",
     "matplotlib",
     "pandas",

@@ -94,8 +94,7 @@ def _compare_names(names: Any, space: LabelSpace) -> None:
     if found is None:
         return
     in_columns = [label for labels in found.values() for label in labels]
-    listed = [name.partition("__")[2] for name in space.output_names]
-    for name, column, label in zip(names, in_columns, listed, strict=False):
+    for name, column, label in zip(names, in_columns, space.column_names, strict=False):
         if column != label:
             raise ValueError(
                 f"The column {name!r} stands where the class lists name {label!r}: give the lists in the order of the "

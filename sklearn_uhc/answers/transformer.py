@@ -15,9 +15,10 @@ from sklearn_uhc.answers.check import answers_of_input
 from sklearn_uhc.answers.value import Answers, remembering
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.versioned import Versioned
 
 
-class AnswerTransformer(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
+class AnswerTransformer(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of transformers of `log_p`, (n, K) to (n, K), such as `TeacherCalibrator`.
 
     One of your own derives from it and says what it learns from answers, in `learn`, and what it makes of them, in

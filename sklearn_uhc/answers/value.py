@@ -142,8 +142,7 @@ def remembering(log_p: Any, space: LabelSpace) -> Any:
 
 def _pattern(rows: NDArray[np.int_], teachers: NDArray[np.int_], space: LabelSpace) -> Pattern:
     columns = np.concatenate([np.arange(space.n_outputs)[space.blocks[i]] for i in teachers])
-    part = LabelSpace([space.class_lists[i] for i in teachers])
-    return Pattern(rows, teachers, part, columns, np.flatnonzero(space.mask[teachers].any(axis=0)))
+    return Pattern(rows, teachers, space.restrict(teachers), columns, np.flatnonzero(space.mask[teachers].any(axis=0)))
 
 
 def find_silence(X: Any, space: LabelSpace, abstain: bool, source: str) -> NDArray[np.bool_] | None:

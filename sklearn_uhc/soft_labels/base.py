@@ -22,6 +22,7 @@ from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_positive, check_weights
 from sklearn_uhc.utils.progress import progress
 from sklearn_uhc.utils.rows import chunks
+from sklearn_uhc.utils.versioned import Versioned
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
 CHUNK_ROWS = 4096
@@ -34,20 +35,23 @@ class Merged(NamedTuple):
     n_iter: int = 1
     max_residual: float = 0.0
     n_not_converged: int = 0
+    n_ill_conditioned: int = 0
 
     @classmethod
     def of(cls, Q: Array, solved: Solution) -> Merged:
         """Take the diagnostics of a solver's answer."""
         n_iter, residual = int(solved.n_iter.max()), float(solved.residual.max())
-        return cls(Q, max(n_iter, 1), residual, int((~solved.converged).sum()))
+        poor = int((solved.converged & ~solved.well_conditioned).sum())
+        return cls(Q, max(n_iter, 1), residual, int((~solved.converged).sum()), poor)
 
     def then(self, other: Merged) -> Merged:
         """Keep these soft labels; the diagnostics are those of both chunks together."""
         worst = max(self.n_iter, other.n_iter), max(self.max_residual, other.max_residual)
-        return Merged(self.Q, *worst, self.n_not_converged + other.n_not_converged)
+        sums = self.n_not_converged + other.n_not_converged, self.n_ill_conditioned + other.n_ill_conditioned
+        return Merged(self.Q, *worst, *sums)
 
 
-class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
+class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the transformers from teacher log-probabilities (n, K) to soft labels (n, L).
 
     A method of your own derives from it and says in `merge` how a chunk of rows is merged. Its parameters are
@@ -250,7 +254,8 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         blocks, xp = answers.space.matrices.like(X[:1]), array_namespace(X)
         out = xp.empty_like(X[:, 0])
         for rows in chunks(len(X), X.dtype.itemsize * self.floats_per_row(blocks), CHUNK_ROWS):
-            apart = blocks.divergences(blocks.shift(X[rows]) / self.temperature, Q[rows])
+            Z = blocks.shift(X[rows]) / self.temperature
+            apart = blocks.divergences(Z, Q[rows], self.temperature)
             silent = xp.isnan(apart)
             speaking = xp.sum(xp.astype(~silent, X.dtype), axis=1)
             out[rows] = xp.sum(xp.where(silent, xp.zeros_like(apart), apart), axis=1) / xp.clip(speaking, 1.0, None)
@@ -318,6 +323,7 @@ class SoftLabelMethod(TransformerMixin, BaseEstimator, metaclass=ABCMeta):
         self.n_iter_ = merged.n_iter
         self.max_residual_ = merged.max_residual
         self.n_not_converged_ = merged.n_not_converged
+        self.n_ill_conditioned_ = merged.n_ill_conditioned
         return merged.Q
 
     def _solve_all(self, answers: Answers, keep: bool) -> Merged:

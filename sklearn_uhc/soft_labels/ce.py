@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, losses
-from sklearn_uhc.solvers.blocks import Array, Blocks
+from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.ce import solve_ce
+from sklearn_uhc.solvers.set_fit import solve_set_ce
+from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["CrossEntropyUnifier"]
 
@@ -17,7 +19,9 @@ class CrossEntropyUnifier(SoftLabelMethod):
 
     .. math:: J(q) = -\sum_i \sum_{l \in L_i} p_i(l) \log \frac{q_l}{\sum_{k \in L_i} q_k}
 
-    Convex in the logits of q; solved to the optimum by Newton's method on a dual with one variable per teacher.
+    Convex in the logits of q; solved to the optimum by Newton's method on a dual with one variable per teacher. Where a
+    column means a set of classes, q is summed over the set at temperature 1, then tempered like the teacher's answer. J
+    need not be convex then; the optimum is the one reached from even shares within every set.
 
     Parameters
     ----------
@@ -26,7 +30,7 @@ class CrossEntropyUnifier(SoftLabelMethod):
     temperature : float, default=3.0
         Divides the logits of every teacher first.
     tol : float, default=1e-9
-        A sample is solved when no entry of the dual gradient exceeds it.
+        A sample is solved when no entry of the dual gradient exceeds it; with sets, of the gradient by the logits of q.
     max_iter : int, default=200
         Most Newton steps; problems of the paper's size take 4 to 8.
     teacher_weight : array-like of N positive numbers, default=None
@@ -45,9 +49,11 @@ class CrossEntropyUnifier(SoftLabelMethod):
     n_iter_ : int
         Newton steps of the slowest sample given to `fit`.
     max_residual_ : float
-        Largest entry of the dual gradient over the samples given to `fit`: the optimality certificate.
+        Largest entry of that gradient over the samples given to `fit`: the optimality certificate.
     n_not_converged_ : int
-        Samples given to `fit` that stopped at `max_iter`.
+        Samples given to `fit` that stopped at `max_iter`, away from the optimum as far as can be told.
+    n_ill_conditioned_ : int
+        Always 0: the answer is determined to 1e-8, however weakly teachers are linked.
 
     Examples
     --------
@@ -83,8 +89,11 @@ class CrossEntropyUnifier(SoftLabelMethod):
 
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Minimise J. See `SoftLabelMethod.merge`."""
-        P, tol = self._tempered(Z, blocks), self._tolerance(self.tol, Z)
-        solved = solve_ce(P, blocks, tol=tol, max_iter=int(self.max_iter), weight=weight)
+        tol, most = self._tolerance(self.tol, Z), int(self.max_iter)
+        if isinstance(blocks, SetBlocks):
+            solved = solve_set_ce(Z, blocks, temperature=self.temperature, tol=tol, max_iter=most, weight=weight)
+            return Merged.of(softmax(solved.u), solved)
+        solved = solve_ce(self._tempered(Z, blocks), blocks, tol=tol, max_iter=most, weight=weight)
         return Merged.of(solved.u, solved)
 
     def make_loss(self, class_lists: Any) -> Any:

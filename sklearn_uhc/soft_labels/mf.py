@@ -13,6 +13,9 @@ from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
 from sklearn_uhc.solvers.mf_p import solve_mf_p
+from sklearn_uhc.solvers.set_fit import solve_set_mf_lf, solve_set_mf_p
+from sklearn_uhc.solvers.set_mf_lu import solve_set_mf_lu
+from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["LogitFactorization", "ProbabilityFactorization"]
 
@@ -53,7 +56,10 @@ class ProbabilityFactorization(SoftLabelMethod):
     max_residual_ : float
         Largest relative gradient over the samples given to `fit`: the optimality certificate.
     n_not_converged_ : int
-        Samples given to `fit` that stopped at `max_iter`.
+        Samples given to `fit` that stopped at `max_iter`, away from a local optimum as far as can be told.
+    n_ill_conditioned_ : int
+        Samples given to `fit` whose optimum is so flat (smallest eigenvalue of the Hessian, each variable in its own
+        scale, below 1e-6) that rounding, and so the batch and the library, may change the answer by more than 1e-8.
 
     Examples
     --------
@@ -88,6 +94,10 @@ class ProbabilityFactorization(SoftLabelMethod):
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Factorise the probabilities. See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
+        if isinstance(blocks, SetBlocks):
+            T, most = self.temperature, int(self.max_iter)
+            solved = solve_set_mf_p(Z, blocks, temperature=T, tol=tol, max_iter=most, weight=weight)
+            return Merged.of(softmax(solved.u), solved)
         # The weighted problem is the plain one for rows multiplied by sqrt(weight): v takes the factor, u does not.
         P, root = self._tempered(Z, blocks), root_of(weight, blocks)
         solved = solve_mf_p(P * blocks.by_teacher(root), blocks, tol=tol, max_iter=int(self.max_iter))
@@ -150,7 +160,10 @@ class LogitFactorization(SoftLabelMethod):
         Over the samples given to `fit`, the largest entry of the normal equations' error (MF-LF) or of the relative
         projected gradient (MF-LU): the optimality certificate.
     n_not_converged_ : int
-        Samples given to `fit` that stopped at `max_iter`.
+        Samples given to `fit` that stopped at `max_iter`, away from a local optimum as far as can be told.
+    n_ill_conditioned_ : int
+        Samples given to `fit` whose optimum is so flat (smallest eigenvalue of the Hessian, each variable in its own
+        scale, below 1e-6) that rounding, and so the batch and the library, may change the answer by more than 1e-8.
 
     Examples
     --------
@@ -197,7 +210,7 @@ class LogitFactorization(SoftLabelMethod):
 
     def solver(self, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:
         """Prepare the normal equations of MF-LF, which all rows share. See `SoftLabelMethod.solver`."""
-        if self.scale == "free":
+        if self.scale == "free" or isinstance(blocks, SetBlocks):
             return super().solver(blocks, weight)
         equations = LogitAverage.of(blocks, weight)
 
@@ -210,11 +223,23 @@ class LogitFactorization(SoftLabelMethod):
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Factorise the logits with free scales (MF-LU). See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
+        if isinstance(blocks, SetBlocks):
+            return self._merge_sets(Z, blocks, weight, tol)
         root = root_of(weight, blocks)  # see ProbabilityFactorization
         scaled = blocks.by_teacher(root) * Z / self.temperature
         solved = solve_mf_lu(scaled, blocks, lam=self.lam, tol=tol, max_iter=int(self.max_iter))
         xp = array_namespace(Z)
         scale = xp.mean(solved.v / root, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
+        return Merged.of(softmax(solved.u * scale), solved)
+
+    def _merge_sets(self, Z: Array, blocks: SetBlocks, weight: Array | None, tol: float) -> Merged:
+        """Merge rows where columns mean sets: both need iterations then."""
+        T, most = self.temperature, int(self.max_iter)
+        if self.scale == "fixed":
+            solved = solve_set_mf_lf(Z, blocks, weight=weight, tol=tol, max_iter=most)
+            return Merged.of(softmax(solved.u / T), solved)
+        solved = solve_set_mf_lu(Z, blocks, temperature=T, lam=self.lam, weight=weight, tol=tol, max_iter=most)
+        scale = array_namespace(Z).mean(solved.v, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 
     def floats_per_row(self, blocks: Blocks) -> int:

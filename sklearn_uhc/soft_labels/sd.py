@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from array_api_compat import array_namespace, device
 
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
-from sklearn_uhc.solvers.blocks import Array, Blocks
+from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
+from sklearn_uhc.solvers.set_fit import solve_set_sd
+from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["StandardDistillation"]
 
@@ -20,6 +22,9 @@ class StandardDistillation(SoftLabelMethod):
 
     The baseline of the paper, exact when all teachers share one class list and wrong otherwise: a teacher's ignorance
     counts as a vote against.
+
+    With columns that mean sets of classes, q minimises the cross-entropy against all teachers, each taken to say 0 for
+    the classes that stand in none of its columns. If every list has OTHER, that is CE, and right.
 
     Parameters
     ----------
@@ -41,11 +46,11 @@ class StandardDistillation(SoftLabelMethod):
     label_space_ : LabelSpace
         Blocks and connected components of the lists.
     n_iter_ : int
-        Always 1.
+        1; with sets, Newton steps of the slowest sample given to `fit`.
     max_residual_ : float
-        Always 0.
-    n_not_converged_ : int
-        Always 0.
+        0; with sets, the largest entry of the gradient by the logits of q over the samples given to `fit`.
+    n_not_converged_, n_ill_conditioned_ : int
+        0; with sets, samples given to `fit` that were not solved, and 0.
 
     Examples
     --------
@@ -72,6 +77,22 @@ class StandardDistillation(SoftLabelMethod):
         self.teacher_weight = teacher_weight
         self.abstain = abstain
         self.verbose = verbose
+
+    def solver(self, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:
+        """Complete the lists of all teachers where columns mean sets. See `SoftLabelMethod.solver`."""
+        if not isinstance(blocks, SetBlocks):
+            return super().solver(blocks, weight)
+        space, columns = blocks.space.complete()
+        xp, whole = array_namespace(blocks.M), SetBlocks.from_label_space(space).like(blocks.M)
+        taken = xp.asarray(columns, device=device(blocks.M))
+
+        def merge(X: Array) -> Merged:
+            P = self._tempered(blocks.shift(X), blocks)
+            P = xp.take(xp.concat([P, xp.zeros_like(P[:, :1])], axis=1), taken, axis=1)
+            solved = solve_set_sd(P, whole, temperature=self.temperature, weight=weight)
+            return Merged.of(softmax(solved.u), solved)
+
+        return merge
 
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Average the teachers. See `SoftLabelMethod.merge`."""

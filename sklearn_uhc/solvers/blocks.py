@@ -35,7 +35,13 @@ class Solution(NamedTuple):
     v: Array  #: (n, N)
     n_iter: Array  #: (n,)
     residual: Array  #: (n,), the optimality measure of the solver's docstring
-    converged: Array  #: (n,), residual within the tolerance
+    converged: Array  #: (n,), certified as an optimum: residual within the tolerance, and no step leads further
+    well_conditioned: Array  #: (n,), the optimum is determined to 1e-8 in double precision
+
+    @classmethod
+    def of(cls, found: Any, U: Array, V: Array, before: int = 0) -> Solution:
+        """Take the diagnostics of `newton.minimize` after some steps before it."""
+        return cls(U, V, found.n_iter + before, found.residual, found.converged, found.well_conditioned)
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,17 @@ class Blocks:
     class_of: Array  #: (K,)
     teacher_of: Array  #: (K,)
     cell_of: Array  #: (N * L,), which of the K columns is teacher i, class l; K where there is none
+    shared: Array  #: (K,), 1 where another teacher knows the class too
     slices: tuple[slice, ...]  #: the columns of each teacher
     n_components: int
 
     @classmethod
     def from_label_space(cls, space: LabelSpace) -> Blocks:
         """Build the matrices; they depend on the class lists alone, never on a sample."""
+        if space.has_sets:
+            from sklearn_uhc.solvers.sets import SetBlocks  # which builds on this class
+
+            return SetBlocks.from_label_space(space)
         N, L, K = space.n_teachers, space.n_classes, space.n_outputs
         M = space.mask.astype(float)
         class_of = np.concatenate(space.columns)
@@ -81,9 +92,15 @@ class Blocks:
             class_of=class_of,
             teacher_of=teacher_of,
             cell_of=cell_of.ravel(),
+            shared=(M.sum(axis=0) > 1)[class_of].astype(float),
             slices=tuple(space.blocks),
             n_components=space.n_components,
         )
+
+    @property
+    def shares(self) -> Array:
+        """(N,): whether a teacher knows a class that another knows too."""
+        return self.shared @ self.to_teacher > 0
 
     @property
     def batch_rows(self) -> int:
@@ -148,11 +165,16 @@ class Blocks:
         xp, Z = array_namespace(Z), self.shift(Z)
         return Z - self.by_teacher(xp.log(xp.exp(Z) @ self.to_teacher))
 
-    def divergences(self, Z: Array, Q: Array) -> Array:
-        """(n, N): Kullback-Leibler divergence of Q, on a teacher's classes, from its answer; NaN where it is silent."""
+    def column_logits(self, U: Array, temperature: float = 1.0) -> Array:
+        """(n, L) to (n, K): what logits U of q, at a temperature, say about the columns, up to a shift per sample."""
+        return self.by_class(U)
+
+    def divergences(self, Z: Array, Q: Array, temperature: float = 1.0) -> Array:
+        """(n, N): Kullback-Leibler divergence of Q, on a teacher's columns, from its answer; NaN where it is silent."""
         xp, silent = array_namespace(Z), array_namespace(Z).isnan(Z)
         log_p = self.log_softmax(xp.where(silent, xp.zeros_like(Z), Z))
-        log_q = self.log_softmax(self.by_class(xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))))
+        log_q = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
+        log_q = self.log_softmax(self.column_logits(log_q, temperature))
         # NaN of a silent teacher would spread to all in a product of matrices.
         parts = xp.where(silent, xp.zeros_like(Z), xp.exp(log_p) * (log_p - log_q)) @ self.to_teacher
         quiet = xp.astype(silent, Z.dtype) @ self.to_teacher > 0
@@ -178,3 +200,13 @@ def softmax(U: Array) -> Array:
     xp = array_namespace(U)
     E = xp.exp(U - xp.max(U, axis=1, keepdims=True))
     return E / xp.sum(E, axis=1, keepdims=True)
+
+
+def over_teachers(cube: Array, V: Array) -> Array:
+    """(n, N, L) and weights (n, N) to (n, L): sums over the teachers. Far quicker than products with `to_class`."""
+    return array_namespace(cube).matmul(V[:, None, :], cube)[:, 0, :]
+
+
+def over_classes(cube: Array, U: Array) -> Array:
+    """(n, N, L) and weights (n, L) to (n, N): sums over the classes."""
+    return array_namespace(cube).matmul(cube, U[:, :, None])[:, :, 0]

@@ -4,14 +4,13 @@
 
 Its stationary points are q_l = a_l / (M't)_l with t = exp(theta), theta the minimiser of the convex
 
-    f(theta)   = sum_l a_l log (M't)_l - sum_i theta_i + (ridge / 2) ||theta||^2
-    gradient_i = t_i (M (a / M't))_i - 1 + ridge theta_i
-    Hessian    = diag(t * (M (a / M't)) + ridge) - T M diag(a / (M't)^2) M' T,     T = diag(t)
+    f(theta)   = sum_l a_l log (M't)_l - sum_i theta_i
+    gradient_i = t_i (M (a / M't))_i - 1
+    Hessian    = diag(t * (M (a / M't))) - T M diag(a / (M't)^2) M' T,     T = diag(t)
 
-The ridge is there for the directions in which f is flat: the common shift of theta in a connected component, and more
-when zeros in a disconnect the classes of one sample. A weight w_i of the cross-entropy against teacher i makes
-a_l = sum_i w_i p_i(l) and takes the place of the 1 in the gradient and before theta_i. Residual: largest entry of the
-gradient.
+Where answers next to zero link teachers so weakly that rounding hides it, those samples are solved by `ce_links.py`. A
+weight w_i of the cross-entropy against teacher i makes a_l = sum_i w_i p_i(l) and takes the place of the 1 in the
+gradient and before theta_i. Residual: largest entry of the gradient.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from dataclasses import dataclass, replace
 from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
+from sklearn_uhc.solvers.ce_links import minimize_links
 from sklearn_uhc.solvers.newton import Point, minimize, shorten
 
-RIDGE = 1e-14
 #: Longest step in theta; keeps exp(theta) in range and the quadratic model honest.
 MAX_STEP = 4.0
 
@@ -35,6 +34,9 @@ class CrossEntropyDual:
     a: Array
     blocks: Blocks
     w: Array = 1.0  #: (N,), or one number for all
+    rounding: float = 1.0
+    flat: float = 1e-15
+    nothing: float = 0.0
 
     def __len__(self) -> int:
         return int(self.a.shape[0])
@@ -49,28 +51,32 @@ class CrossEntropyDual:
         xp, M = array_namespace(theta), self.blocks.M
         t = xp.exp(theta)
         s = t @ M
-        value = xp.sum(self.a * xp.log(s), axis=1) - xp.sum(self.w * theta - 0.5 * RIDGE * theta**2, axis=1)
-        gradient = t * ((self.a / s) @ M.T) - self.w + RIDGE * theta
+        value = xp.sum(self.a * xp.log(s), axis=1) - xp.sum(self.w * theta, axis=1)
+        gradient = t * ((self.a / s) @ M.T) - self.w
         return Point(theta, s, value, gradient, xp.max(xp.abs(gradient), axis=1))
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
         """Hessian, and its diagonal term as the scale."""
         xp = array_namespace(point.x)
         t = xp.exp(point.x)
-        diagonal = xp.clip(point.gradient + self.w - RIDGE * point.x, 1e-12, None)
+        diagonal = xp.clip(point.gradient + self.w, 1e-12, None)
         shared = self.blocks.gram(self.a / point.u**2) * (t[:, :, None] * t[:, None, :])
         # The gradient has no part along the common shift of a component: filling that null space in keeps it out of
         # the step as well.
-        return self.blocks.teacher_component_mean - shared, diagonal + RIDGE, diagonal
+        return self.blocks.teacher_component_mean - shared, diagonal, diagonal
 
     def safe(self, point: Point) -> Array:
         """Return the next point of the MM iteration: t_i = w_i / (M (a / M't))_i."""
         xp = array_namespace(point.x)
-        return point.x - xp.log(xp.clip(point.gradient + self.w - RIDGE * point.x, 1e-30, None) / self.w)
+        return point.x - xp.log(xp.clip(point.gradient + self.w, 1e-30, None) / self.w)
 
     def move(self, theta: Array, step: Array) -> Array:
         """Take the step, shortened if it is too long to be trusted."""
         return theta + shorten(step, MAX_STEP)
+
+    def reach(self, theta: Array) -> float:
+        """Return 1: a step in theta is relative."""
+        return 1.0
 
     def keep(self, rows: Array) -> CrossEntropyDual:
         """Return the problem of some samples."""
@@ -82,8 +88,24 @@ def solve_ce(
 ) -> Solution:
     """Minimise J for every row of P; `u` of the answer is q itself, `v` is theta."""
     xp = array_namespace(P)
-    a = (P if weight is None else P * blocks.by_teacher(weight[None, :])) @ blocks.to_class
+    P = P if weight is None else P * blocks.by_teacher(weight[None, :])
+    a = P @ blocks.to_class
     dual = CrossEntropyDual(a, blocks, 1.0 if weight is None else weight)
-    theta, n_iter, residual = minimize(dual, tol=tol, max_iter=max_iter, damping=1e-8)
-    Q = blocks.level_components(a / (xp.exp(theta) @ blocks.M))
-    return Solution(Q, theta, n_iter, residual, residual <= tol)
+    found = minimize(dual, tol=tol, max_iter=max_iter, damping=1e-8)
+    rows = xp.nonzero(~(found.converged & found.well_conditioned))[0]
+    for start in range(0, rows.shape[0], blocks.batch_rows):
+        some = rows[start : start + blocks.batch_rows]
+        for column, better in zip(found, minimize_links(P[some], blocks, tol=tol, max_iter=max_iter), strict=True):
+            column[some, ...] = better
+    return Solution.of(found, blocks.level_components(_best_q(a, found.x, blocks)), found.x)
+
+
+def _best_q(a: Array, theta: Array, blocks: Blocks) -> Array:
+    """Return a / (M't), up to a factor; theta may be beyond what exp can hold."""
+    xp = array_namespace(theta)
+    spread = xp.where(blocks.M > 0, theta[:, :, None], xp.asarray(-xp.inf, dtype=theta.dtype))
+    top = xp.max(spread, axis=1)
+    log_s = top + xp.log(xp.sum(xp.exp(spread - top[:, None, :]), axis=1))
+    log_q = xp.log(xp.clip(a, float(xp.finfo(a.dtype).tiny), None)) - log_s
+    log_q = xp.where(a > 0, log_q, xp.asarray(-xp.inf, dtype=a.dtype))
+    return xp.exp(log_q - xp.max(log_q, axis=1, keepdims=True))

@@ -49,3 +49,32 @@ class LogitAverage(NamedTuple):
         error = self.A @ U
         error -= Bz
         return U.T, xp.maximum(xp.max(error, axis=0), -xp.min(error, axis=0))
+
+
+def shifts_out(Z: Array, blocks: Blocks) -> Array:
+    """Return the same u for logits Z (n, K) by systems of one unknown per teacher, its shift c_i.
+
+    (diag(k) - M D^-1 M') c = r - M D^-1 b,   u = D^-1 (b - M' c),   with D the number of teachers that know a class, b
+    and r the sums of z over teachers and over classes. No certificate: a start, not an answer.
+    """
+    xp, M = array_namespace(Z), blocks.M
+    D = xp.sum(M, axis=0)
+    eye = xp.eye(M.shape[0], dtype=M.dtype, device=device(M))
+    core = blocks.sizes[:, None] * eye - (M / D) @ M.T
+    b = Z @ blocks.to_class
+    c = (Z @ blocks.to_teacher - (b / D) @ M.T) @ xp.linalg.inv(core + blocks.teacher_component_mean)
+    return (b - c @ M) / D
+
+
+def agreement(P: Array, blocks: Blocks) -> tuple[Array, Array]:
+    """Return what q of MF-LF makes every teacher say, (n, K), and log v, (n, N), with v_i = w_i / q(L_i).
+
+    P (n, K) is positive and its blocks sum to w_i. Where teachers agree they say just that. In logarithms, as q may be
+    beyond what exp can hold.
+    """
+    xp = array_namespace(P)
+    u = blocks.by_class(shifts_out(xp.log(P), blocks))
+    top = xp.stack([xp.max(u[:, block], axis=1) for block in blocks.slices], axis=1)
+    E = xp.exp(u - blocks.by_teacher(top))
+    v = (P @ blocks.to_teacher) / (E @ blocks.to_teacher)
+    return E * blocks.by_teacher(v), xp.log(v) - top

@@ -21,14 +21,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
-from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
-from sklearn_uhc.solvers.newton import Point, add_diagonal, minimize
+from sklearn_uhc.solvers.blocks import Array, Blocks, Solution, over_classes, over_teachers
+from sklearn_uhc.solvers.newton import Point, add_diagonal, break_ties, minimize
 
 #: Sweeps before the first Newton step: the paper's own, then those without shift and scale.
 PAPER_SWEEPS, BALANCED_SWEEPS = 20, 15
+#: Curvature and, relative to ||Z||^2 + lam, gain that count as nothing where the objective is flat.
+FLAT, NO_GAIN = 1e-12, 1e-14
 #: How much of its last change v takes along into the next of the latter, which halves the way that is left.
 MOMENTUM = 0.7
 
@@ -48,35 +49,36 @@ def gradient(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[
     return by_u, by_v
 
 
-def paper_sweep(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> tuple[Array, Array, Array]:
-    """One round of the paper's Algorithm 2 on centred Z: u, then v, then c."""
-    U = _best_u(Z, V, C, lam, blocks)
+def paper_sweep(cube: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> tuple[Array, Array, Array]:
+    """One round of the paper's Algorithm 2 on centred logits (n, N, L): u, then v, then c."""
+    U = _best_u(cube, V, C, lam, blocks)
     sums = U @ blocks.M.T
-    V = ((Z * blocks.by_class(U)) @ blocks.to_teacher - C * sums) / (lam + U**2 @ blocks.M.T)
-    V = array_namespace(Z).clip(V, 0.0, None)
+    V = (over_classes(cube, U) - C * sums) / (lam + U**2 @ blocks.M.T)
+    V = array_namespace(V).clip(V, 0.0, None)
     return U, V, -V * sums / blocks.sizes
 
 
-def _best_u(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> Array:
+def _best_u(cube: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> Array:
     """Least squares for u given v and c: sum_i v_i (z_i - c_i), over lam + sum_i v_i^2."""
-    above = (Z * blocks.by_teacher(V)) @ blocks.to_class - (C * V) @ blocks.M
-    return above / (lam + V**2 @ blocks.M)
+    return (over_teachers(cube, V) - (C * V) @ blocks.M) / (lam + V**2 @ blocks.M)
 
 
 def best_v(Z: Array, U: Array, lam: float, blocks: Blocks) -> Array:
     """Least squares for v and c given u, v not negative, on centred Z."""
-    xp = array_namespace(Z)
-    variance = U**2 @ blocks.M.T - (U @ blocks.M.T) ** 2 / blocks.sizes
-    V = ((Z * blocks.by_class(U)) @ blocks.to_teacher) / (lam + xp.clip(variance, 0.0, None))
-    return xp.clip(V, 0.0, None)
+    return _best_v((Z * blocks.by_class(U)) @ blocks.to_teacher, U, lam, blocks)
 
 
-def balanced_sweep(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
-    """One round on centred Z: u given c, mean zero per component; v and c together; then ||u|| = ||v||."""
-    xp = array_namespace(Z)
-    U = _best_u(Z, V, -V * (U @ blocks.M.T) / blocks.sizes, lam, blocks)
+def _best_v(above: Array, U: Array, lam: float, blocks: Blocks) -> Array:
+    xp, variance = array_namespace(U), U**2 @ blocks.M.T - (U @ blocks.M.T) ** 2 / blocks.sizes
+    return xp.clip(above / (lam + xp.clip(variance, 0.0, None)), 0.0, None)
+
+
+def balanced_sweep(cube: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
+    """One round on centred logits (n, N, L): u given c, of mean zero; v and c together; then ||u|| = ||v||."""
+    xp = array_namespace(cube)
+    U = _best_u(cube, V, -V * (U @ blocks.M.T) / blocks.sizes, lam, blocks)
     U = U - U @ blocks.component_mean
-    V = best_v(Z, U, lam, blocks)
+    V = _best_v(over_classes(cube, U), U, lam, blocks)
     uu, vv = xp.sum(U**2, axis=1, keepdims=True), xp.sum(V**2, axis=1, keepdims=True)
     s = xp.where((uu > 0) & (vv > 0), (uu + (uu == 0)) / (vv + (vv == 0)), xp.ones_like(uu)) ** 0.25
     return U / s, V * s
@@ -91,25 +93,29 @@ class LogitFit:
     lam: float
     blocks: Blocks
     sweeps: int = PAPER_SWEEPS + BALANCED_SWEEPS
+    rounding: float = 0.0
+    flat: float = FLAT
+
+    @property
+    def nothing(self) -> Array:
+        """A gain that is not worth a step, (n,)."""
+        return NO_GAIN * self.size
 
     def __len__(self) -> int:
         return int(self.Z.shape[0])
 
     def start(self) -> Array:
-        """Return v after the first sweeps. They only choose the optimum, so single precision does."""
-        xp, blocks = array_namespace(self.Z), self.blocks.single()
-        Z = xp.astype(self.Z, xp.float32)
-        V = xp.ones((len(self), blocks.M.shape[0]), dtype=Z.dtype, device=device(Z))
+        """Return v after the first sweeps, from v = 1 up to the rule for ties."""
+        xp, blocks, cube = array_namespace(self.Z), self.blocks, self.blocks.cube(self.Z)
+        V = break_ties(cube[:, :, 0])
         C = 0 * V
-        # In single precision OpenBLAS now and then reports an invalid value in products of finite matrices.
-        with np.errstate(invalid="ignore"):
-            for _ in range(min(PAPER_SWEEPS, self.sweeps)):
-                U, V, C = paper_sweep(Z, V, C, self.lam, blocks)
-            onward = 0 * V
-            for k in range(self.sweeps - PAPER_SWEEPS):
-                last, (U, V) = V, balanced_sweep(Z, U, xp.clip(V + onward, 0.0, None), self.lam, blocks)
-                onward = MOMENTUM * (V - last) if k else onward  # the first one also jumps to another scale
-        return xp.astype(V, self.Z.dtype)
+        for _ in range(min(PAPER_SWEEPS, self.sweeps)):
+            U, V, C = paper_sweep(cube, V, C, self.lam, blocks)
+        onward = 0 * V
+        for k in range(self.sweeps - PAPER_SWEEPS):
+            last, (U, V) = V, balanced_sweep(cube, U, xp.clip(V + onward, 0.0, None), self.lam, blocks)
+            onward = MOMENTUM * (V - last) if k else onward  # the first one also jumps to another scale
+        return V
 
     def best_u(self, V: Array) -> Array:
         """Least squares for u and c given v."""
@@ -169,6 +175,10 @@ class LogitFit:
         """Take the step, v not negative."""
         return array_namespace(V).clip(V + step, 0.0, None)
 
+    def reach(self, V: Array) -> Array:
+        """Return the largest v: what a step is short beside."""
+        return array_namespace(V).max(V, axis=1)
+
     def keep(self, rows: Array) -> LogitFit:
         """Return the problem of some samples."""
         return replace(self, Z=self.Z[rows], size=self.size[rows])
@@ -180,5 +190,5 @@ def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-
     Z = blocks.center(Z)
     sweeps = min(PAPER_SWEEPS + BALANCED_SWEEPS, max_iter)
     problem = LogitFit(Z, xp.sum(Z**2, axis=1) + lam, lam, blocks, sweeps)
-    V, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter - sweeps)
-    return Solution(problem.best_u(V), V, n_iter + sweeps, residual, residual <= tol)
+    found = minimize(problem, tol=tol, max_iter=max_iter - sweeps)
+    return Solution.of(found, problem.best_u(found.x), found.x, sweeps)

@@ -9,23 +9,36 @@ is left is a problem in theta = log v, one variable per teacher:
     gradient_i = - sum_l y_il (P_il - y_il),                 y = u v'
     Hessian    = diag(d) - G diag(1 / b) G',   G_il = v_i (P_il - 2 y_il),   d_i = - sum_l u_l G_il
 
-The paper alternates between u and v, which is the step - gradient / sum_l y^2. Its first sweeps choose the local
-optimum here too. Residual: largest entry of the gradient, relative to ||P||^2.
+A class that only one teacher knows is fitted exactly and takes no part. The paper alternates between u and v, which is
+the step - gradient / sum_l y^2. Its first sweeps choose the local optimum here too, but where teachers agree, up to a
+squared error of 1e-6 ||P||^2: there MF-LF's answer is the start, which is q if they agree exactly.
+
+Residual: largest entry of the gradient, each relative to its own sum_l y^2. Relative to ||P||^2 it would be small
+wherever v_i is, as on the plateaus far from any optimum.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
-from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
-from sklearn_uhc.solvers.newton import Point, minimize, shorten
+from sklearn_uhc.solvers.blocks import Array, Blocks, Solution, over_classes, over_teachers
+from sklearn_uhc.solvers.mf_lf import agreement
+from sklearn_uhc.solvers.newton import Point, break_ties, minimize, shorten
 
 #: Sweeps of the paper's algorithm before the first Newton step.
-WARM_UP = 5
+WARM_UP = 16
+#: Squared error, relative to ||P||^2, below which teachers agree: MF-LF's answer is the start then.
+AGREED = 1e-6
+#: Squared probabilities that are nothing, relative to ||P||^2: such a v_i counts as 0.
+NOTHING = 1e-24
+#: Curvature and, relative to ||P||^2, gain that count as nothing where the objective is flat.
+FLAT, NO_GAIN = 1e-9, 1e-11
+#: Largest log v before all are scaled down.
+LARGEST = 100.0
 #: Longest step in log v.
-MAX_STEP = 2.0
+MAX_STEP = 1.0
 
 
 def objective(P: Array, U: Array, V: Array, blocks: Blocks) -> Array:
@@ -49,10 +62,11 @@ def _ratio(above: Array, below: Array) -> Array:
     return above / xp.clip(below, float(xp.finfo(above.dtype).tiny), None)
 
 
-def sweep(P: Array, V: Array, blocks: Blocks) -> Array:
-    """One round of the paper's Algorithm 1: v from u from v, with u on the simplex."""
-    U = best_u(P, V, blocks)
-    return best_v(P, U / array_namespace(U).sum(U, axis=1, keepdims=True), blocks)
+def sweep(cube: Array, V: Array, blocks: Blocks) -> Array:
+    """One round of the paper's Algorithm 1 on probabilities (n, N, L): v from u from v, with u on the simplex."""
+    U = _ratio(over_teachers(cube, V), V**2 @ blocks.M)
+    U /= array_namespace(U).sum(U, axis=1, keepdims=True)
+    return _ratio(over_classes(cube, U), U**2 @ blocks.M.T)
 
 
 @dataclass(frozen=True)
@@ -63,54 +77,86 @@ class ProbabilityFit:
     size: Array  #: (n,), ||P||^2
     blocks: Blocks
     sweeps: int = WARM_UP
+    rounding: float = 0.0
+    flat: float = FLAT
+
+    @property
+    def nothing(self) -> Array:
+        """A gain that is not worth a step, (n,)."""
+        return NO_GAIN * self.size
 
     def __len__(self) -> int:
         return int(self.P.shape[0])
 
     def start(self) -> Array:
-        """Return log v after some sweeps of the paper's algorithm from v = 1."""
+        """Return log v after some sweeps of the paper's algorithm; where teachers agree, that of their agreement."""
         xp, P = array_namespace(self.P), self.P
-        V = xp.ones((len(self), self.blocks.M.shape[0]), dtype=P.dtype, device=device(P))
+        cube = self.blocks.cube(P)
+        V = break_ties(cube[:, :, 0])
         for _ in range(self.sweeps):
-            V = sweep(P, V, self.blocks)
-        return self._logarithm(V)
+            V = sweep(cube, V, self.blocks)
+        theta, agree = self._agreement()
+        return _fix_scale(xp.where(agree[:, None], theta, xp.log(xp.clip(V, float(xp.finfo(V.dtype).tiny), None))))
+
+    def _agreement(self) -> tuple[Array, Array]:
+        """Return log v of teachers that agree, and which samples' do."""
+        xp, blocks = array_namespace(self.P), self.blocks
+        P = xp.clip(self.P, float(xp.finfo(self.P.dtype).tiny), None)
+        answers, theta = agreement(P, blocks)
+        error = self.P - answers
+        return theta, xp.sum(error**2, axis=1) < AGREED * self.size
 
     def at(self, theta: Array) -> Point:
-        """F, its gradient, and the largest entry of that relative to ||P||^2."""
-        xp = array_namespace(theta)
+        """F, its gradient, and the largest entry of that relative to sum_l y^2."""
+        xp, blocks = array_namespace(theta), self.blocks
         V = xp.exp(theta)
-        U = best_u(self.P, V, self.blocks)
-        Y = self.blocks.by_class(U) * self.blocks.by_teacher(V)
+        U = best_u(self.P, V, blocks)
+        Y = blocks.by_class(U)
+        Y *= blocks.by_teacher(V)
         error = self.P - Y
-        gradient = -((Y * error) @ self.blocks.to_teacher)
-        residual = xp.max(xp.abs(gradient), axis=1) / self.size
+        error *= blocks.shared
+        gradient = -((Y * error) @ blocks.to_teacher)
+        residual = xp.max(xp.abs(gradient) / self._scale(Y), axis=1)
         return Point(theta, U, 0.5 * xp.sum(error**2, axis=1), gradient, residual)
+
+    def _scale(self, Y: Array) -> Array:
+        """Return sum_l y^2 over the classes that others know too."""
+        return (Y**2 * self.blocks.shared) @ self.blocks.to_teacher + NOTHING * self.size[:, None]
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
         """Hessian, and sum_l y^2 as the scale."""
         xp, blocks = array_namespace(point.x), self.blocks
         V = xp.exp(point.x)
-        u, v = blocks.by_class(point.u), blocks.by_teacher(V)
-        g = v * (self.P - 2 * u * v)
-        B = xp.clip(V**2 @ blocks.M, float(xp.finfo(V.dtype).tiny), None)
-        G = blocks.cube(g * blocks.by_class(1 / xp.sqrt(B)))
-        scale = ((u * v) ** 2) @ blocks.to_teacher + 1e-12 * self.size[:, None]
+        y = blocks.by_class(point.u) * blocks.by_teacher(V)
+        g = (self.P - 2 * y) * blocks.shared
+        tiny = float(xp.finfo(V.dtype).tiny)
+        B = xp.clip(V**2 @ blocks.M, tiny, None)
+        G = blocks.cube(g * blocks.by_teacher(V) * blocks.by_class(1 / xp.sqrt(B)))
+        scale = self._scale(y)
         # F does not see the common scale of a component: filling that null space in keeps it out of the step.
-        null = xp.min(scale, axis=1)[:, None, None] * blocks.teacher_component_mean
-        return null - xp.matmul(G, xp.permute_dims(G, (0, 2, 1))), -((u * g) @ blocks.to_teacher), scale
+        null = scale[:, :, None] * (scale / xp.clip(scale @ blocks.teacher_component_mean, tiny, None))[:, None, :]
+        null *= blocks.teacher_component_mean
+        return null - xp.matmul(G, xp.permute_dims(G, (0, 2, 1))), -((y * g) @ blocks.to_teacher), scale
 
     def safe(self, point: Point) -> Array:
         """Return the next v of the paper's algorithm: least squares given u."""
-        return self._logarithm(best_v(self.P, point.u, self.blocks))
+        xp, blocks = array_namespace(point.x), self.blocks
+        u = blocks.by_class(point.u) * blocks.shared
+        above, below = (self.P * u) @ blocks.to_teacher, u**2 @ blocks.to_teacher
+        tiny = float(xp.finfo(u.dtype).tiny)
+        change = xp.log(xp.clip(above, tiny, None)) - xp.log(xp.clip(below, tiny, None)) - point.x
+        scale = self._scale(u * blocks.by_teacher(xp.exp(point.x)))
+        common = ((scale * change) @ blocks.teacher_component_mean) / (scale @ blocks.teacher_component_mean)
+        return point.x + xp.where(below > tiny, change - common, xp.zeros_like(change))
 
     def move(self, theta: Array, step: Array) -> Array:
         """Take the step, shortened if need be."""
-        return _fix_scale(theta + shorten(step, MAX_STEP))
+        theta = theta + shorten(step, MAX_STEP)
+        return theta - array_namespace(theta).clip(_largest(theta) - LARGEST, 0.0, None)
 
-    @staticmethod
-    def _logarithm(V: Array) -> Array:
-        xp = array_namespace(V)
-        return _fix_scale(xp.log(xp.clip(V, float(xp.finfo(V.dtype).tiny), None)))
+    def reach(self, theta: Array) -> float:
+        """Return 1: a step in log v is relative."""
+        return 1.0
 
     def keep(self, rows: Array) -> ProbabilityFit:
         """Return the problem of some samples."""
@@ -118,8 +164,12 @@ class ProbabilityFit:
 
 
 def _fix_scale(theta: Array) -> Array:
-    """Take the common scale, which F does not see, out of v; a change of it would look like a step to nowhere."""
-    return theta - array_namespace(theta).max(theta, axis=1, keepdims=True)
+    """Take the common scale, which F does not see, out of v."""
+    return theta - _largest(theta)
+
+
+def _largest(theta: Array) -> Array:
+    return array_namespace(theta).max(theta, axis=1, keepdims=True)
 
 
 def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
@@ -127,8 +177,8 @@ def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-8, max_iter: int = 1
     xp = array_namespace(P)
     sweeps = min(WARM_UP, max_iter)
     problem = ProbabilityFit(P, xp.sum(P**2, axis=1), blocks, sweeps)
-    theta, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter - sweeps, damping=1e-2)
-    V = xp.exp(theta)
+    found = minimize(problem, tol=tol, max_iter=max_iter - sweeps, damping=1e-2)
+    V = xp.exp(found.x)
     U = best_u(P, V, blocks)
     total = xp.sum(U, axis=1, keepdims=True)
-    return Solution(U / total, V * total, n_iter + sweeps, residual, residual <= tol)
+    return Solution.of(found, U / total, V * total, sweeps)

@@ -4,10 +4,15 @@ A problem has N variables per sample. In units in which its own scale is 1, the 
 
     (H + damping I) step = - gradient
 
-and is taken where it does not increase the objective. Elsewhere the damping grows, and the sample takes the problem's
-own safe step instead, one that cannot increase it: the MM step for CE, a sweep of the paper's for MF-P and MF-LU. A
-sample is solved when its residual is within the tolerance and Newton's step is short: where the objective is nearly
-flat a small gradient alone says little of how far the optimum is. So is one that can get no further in this precision.
+and is taken where it does not increase the objective. Elsewhere the sample takes the lowest of two others: the same
+step with negative curvature taken as positive, and the problem's own safe step, which cannot increase the objective:
+the MM step for CE, least squares for v given u for MF-P and MF-LU.
+
+A sample is solved when the residual is within the tolerance, the next step would be negligible or none leads downhill,
+and H has no eigenvalue below -1e-6, in the same units. At a saddle point it is pushed along the negative curvature.
+Where two optima tie, the push and the start follow one rule, teachers in their order with weights 1, 1 / sqrt 2, 1 /
+sqrt 3, ..., which is far above rounding: neither the batch nor the library decides. Where H is flat, below 1e-6, a
+sample also stops when there is nothing left to gain, and does not count as well conditioned.
 
 Solved samples leave the batch and others come in: the slowest need ten times the steps of most, and a batch of a few
 costs nearly as much as one of hundreds.
@@ -15,13 +20,23 @@ costs nearly as much as one of hundreds.
 
 from __future__ import annotations
 
-from functools import cache
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from array_api_compat import array_namespace, device
-from threadpoolctl import ThreadpoolController
 
+from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Blocks
+
+#: A Hessian whose smallest eigenvalue, in units in which the scale of every variable is 1, is below this one is ill
+#: conditioned: rounding moves the optimum by more than 1e-9.
+WELL_CONDITIONED = 1e-6
+#: Objectives that differ by less, relative, tie; and how much the start differs from the paper's.
+TIE = 1e-8
+#: A step this short, relative to a long one, may be judged by the residual.
+CLOSE = 1e-2
+#: How often a push off a saddle point is shortened before it is given up.
+PUSHES = 8
 
 
 class Point(NamedTuple):
@@ -36,6 +51,18 @@ class Point(NamedTuple):
 
 class Problem(Protocol):
     """An objective of N variables per sample, with its data."""
+
+    @property
+    def rounding(self) -> float:
+        """How large the terms of the objective are that may cancel: it is rounded like this plus its value."""
+
+    @property
+    def flat(self) -> float:
+        """Curvature that counts as none, in units in which the scale of every variable is 1."""
+
+    @property
+    def nothing(self) -> Array | float:
+        """A gain that is not worth a step where the objective is flat, (n,) or one number for all."""
 
     @property
     def blocks(self) -> Blocks:
@@ -59,6 +86,9 @@ class Problem(Protocol):
     def move(self, x: Array, step: Array) -> Array:
         """Add a step, within the constraints."""
 
+    def reach(self, x: Array) -> Array | float:
+        """Return how far a long step goes, (n,) or one number for all."""
+
     def keep(self, rows: Array) -> Problem:
         """Return the problem of some samples only."""
 
@@ -69,48 +99,48 @@ class Batch(NamedTuple):
     rows: Array  #: (n,), which samples of the problem
     age: Array  #: (n,), steps taken
     mu: Array  #: (n,), damping
-    settled: Array  #: (n,), nothing more to gain, or one short step away
+    solved: Array  #: (n,), settled, with a residual within the tolerance or nothing to gain
+    lowest: Array  #: (n,), smallest eigenvalue of the scaled Hessian where solved
     point: Point
 
     def take(self, rows: Array) -> Batch:
         """Return some of the samples."""
-        rest = {name: getattr(self, name)[rows] for name in ("rows", "age", "mu", "settled")}
-        return Batch(point=_rows_of(self.point, rows), **rest)
+        rest = {name: getattr(self, name)[rows] for name in self._fields[:-1]}
+        return Batch(point=rows_of(self.point, rows), **rest)
 
     def join(self, other: Batch) -> Batch:
         """Return both, one after the other."""
         xp = array_namespace(self.rows)
         point = Point(*(xp.concat(pair) for pair in zip(self.point, other.point, strict=True)))
-        rest = {
-            name: xp.concat([getattr(self, name), getattr(other, name)]) for name in ("rows", "age", "mu", "settled")
-        }
+        rest = {name: xp.concat([getattr(self, name), getattr(other, name)]) for name in self._fields[:-1]}
         return Batch(point=point, **rest)
 
 
-def minimize(problem: Problem, *, tol: float, max_iter: int, damping: float = 1e-3) -> tuple[Array, Array, Array]:
-    """Return x (n, N), the number of steps (n,) and the residual (n,) of every sample."""
+class Found(NamedTuple):
+    """Where the samples ended."""
+
+    x: Array  #: (n, N)
+    n_iter: Array  #: (n,), steps taken
+    residual: Array  #: (n,)
+    converged: Array  #: (n,), certified as a local optimum
+    well_conditioned: Array  #: (n,), the certificate holds with a curvature above `WELL_CONDITIONED`
+
+
+def minimize(problem: Problem, *, tol: float, max_iter: int, damping: float = 1e-3) -> Found:
+    """Return a local optimum of every sample."""
     # Products this small gain little from a second thread of BLAS, and wait for it where the other cores are busy.
-    with _blas().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         return _minimize(problem, tol, max_iter, damping)
 
 
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def _minimize(problem: Problem, tol: float, max_iter: int, damping: float) -> tuple[Array, Array, Array]:
+def _minimize(problem: Problem, tol: float, max_iter: int, damping: float) -> Found:
     """Let samples into the batch as others leave it, so that it is full until the last have come."""
     n, room = len(problem), problem.blocks.batch_rows
     batch = _enter(problem, slice(0, min(n, room)), damping)
-    entered, x = min(n, room), batch.point.x
-    xp, where = array_namespace(x), device(x)
-    out = xp.empty((n, x.shape[1]), dtype=x.dtype, device=where)
-    n_iter, residual = (xp.empty((n,), dtype=dtype, device=where) for dtype in (xp.int64, x.dtype))
+    entered, found = min(n, room), _nothing_yet(n, batch.point.x)
     while batch.rows.shape[0]:
-        done = (batch.settled & (batch.point.residual <= tol)) | (batch.age >= max_iter)
-        rows, point = batch.rows[done], _rows_of(batch.point, done)
-        out[rows, :], n_iter[rows], residual[rows] = point.x, batch.age[done], point.residual
+        done = (batch.age >= max_iter) | batch.solved
+        _write(found, batch.take(done), tol)
         batch = batch.take(~done)
         free = min(room - batch.rows.shape[0], n - entered)
         if free == n - entered > 0 or 2 * free >= room:  # a few at a time are not worth the trouble
@@ -118,7 +148,21 @@ def _minimize(problem: Problem, tol: float, max_iter: int, damping: float) -> tu
             entered += free
         elif batch.rows.shape[0]:
             batch = _advance(problem.keep(batch.rows), batch, tol)
-    return out, n_iter, residual
+    return found
+
+
+def _nothing_yet(n: int, x: Array) -> Found:
+    xp, where = array_namespace(x), device(x)
+    kinds = (xp.int64, x.dtype, xp.bool, xp.bool)
+    columns = (xp.empty((n,), dtype=dtype, device=where) for dtype in kinds)
+    return Found(xp.empty((n, x.shape[1]), dtype=x.dtype, device=where), *columns)
+
+
+def _write(found: Found, batch: Batch, tol: float) -> None:
+    rows, point = batch.rows, batch.point
+    found.x[rows, :], found.n_iter[rows], found.residual[rows] = point.x, batch.age, point.residual
+    found.converged[rows] = batch.solved
+    found.well_conditioned[rows] = batch.solved & (point.residual <= tol) & (batch.lowest >= WELL_CONDITIONED)
 
 
 def _enter(problem: Problem, rows: slice, damping: float) -> Batch:
@@ -126,41 +170,99 @@ def _enter(problem: Problem, rows: slice, damping: float) -> Batch:
     part = problem.keep(rows)
     x = part.start()
     point, xp = part.at(x), array_namespace(x)
-    eps = float(xp.finfo(x.dtype).eps)
     # Damping in proportion to the gradient: where the objective is flat none is left, and Newton's step is honest.
-    mu = _damp(xp, point.residual, damping, eps)
+    mu = _damp(xp, point.residual, damping, problem.flat)
     numbers = xp.arange(rows.start, rows.stop, device=device(x))
-    return Batch(numbers, xp.zeros_like(numbers), mu, point.residual <= 4 * eps, point)
+    return Batch(numbers, xp.zeros_like(numbers), mu, mu < 0, xp.zeros_like(mu), point)
+
+
+def _push(problem: Problem, point: Point) -> tuple[Point, Array]:
+    """Leave saddle points along negative curvature, by the rule for ties; tell where it did not help."""
+    xp = array_namespace(point.x)
+    eps = float(xp.finfo(point.x.dtype).eps)
+    step = Hessian.at(problem, point).way_down()
+    longest = xp.max(xp.abs(step), axis=1)  # 0 if the last step has left the negative curvature behind
+    step *= (problem.reach(point.x) / xp.where(longest > 0, longest, xp.ones_like(longest)))[:, None]
+    moved = xp.zeros_like(point.value) > 1
+    for _ in range(PUSHES):
+        ahead, back = (problem.at(problem.move(point.x, sign * step)) for sign in (1, -1))
+        # A tie goes ahead; what is no tie goes where the objective is lower.
+        trial = choose(xp, ahead.value <= back.value + TIE * xp.abs(point.value), ahead, back)
+        lower = ~moved & (trial.value < point.value - 8 * eps * (problem.rounding + xp.abs(point.value)))
+        point, moved = choose(xp, lower, trial, point), moved | lower
+        if bool(xp.all(moved)):
+            break
+        step = step / 4
+    return point, ~moved
 
 
 def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
-    """Take one step: Newton's where it does not lead uphill, else the safe one."""
+    """Take one step: Newton's where it does not lead uphill, else a better one."""
     point, mu, xp = batch.point, batch.mu, array_namespace(batch.mu)
     eps = float(xp.finfo(mu.dtype).eps)
-    step = _step(problem, point, mu)
+    hessian = Hessian.at(problem, point, mu)
+    step = hessian.step()
     trial = problem.at(problem.move(point.x, step))
-    better = _is_better(xp, trial, point, eps)
+    better = _is_better(problem, trial, point)
+    # The next step would be about as much shorter as the gradient has become smaller.
+    shrinking = xp.clip(trial.residual / xp.clip(point.residual, eps**4, None), None, 1.0)
+    change = trial.x - point.x  # what the constraints leave of the step
+    settled = better & (xp.max(xp.abs(change), axis=1) * shrinking <= 0.1 * tol * problem.reach(point.x))
+    gain = -xp.sum(point.gradient * change, axis=1)
     if not bool(xp.all(better)):
         rows = xp.nonzero(~better)[0]
-        stuck, rest = _rows_of(point, rows), problem.keep(rows)
-        safe = rest.at(rest.safe(stuck))
-        stuck = _choose(xp, _is_better(xp, safe, stuck, eps), safe, stuck)
-        for old, new in zip(trial, stuck, strict=True):
-            old[rows, ...] = new
-    mu = xp.where(better, _damp(xp, trial.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
-    short = xp.max(xp.abs(step), axis=1) <= tol**0.5  # the next Newton step would be about the square of the last
-    settled = ~better | short | (trial.residual <= 4 * eps)
-    return Batch(batch.rows, batch.age + 1, mu, settled, trial)
+        other, bent, stuck = _otherwise(problem.keep(rows), rows_of(point, rows))
+        gain[rows] = point.value[rows] - other.value
+        _put(trial, rows, other)
+        settled[rows], better[rows] = stuck, bent
+    mu = xp.where(better, _damp(xp, trial.residual, mu / 10, problem.flat), xp.clip(mu * 8, None, 1.0))
+    settled = (settled | (trial.residual <= 4 * eps)) & (trial.residual <= tol)
+    solved, lowest = settled | (gain <= problem.nothing), xp.zeros_like(mu)
+    rows = xp.nonzero(solved)[0]
+    if rows.shape[0]:
+        lowest[rows] = hessian.take(rows).lowest()
+        solved = settled | (solved & (lowest < WELL_CONDITIONED))
+        rows = xp.nonzero(solved & (lowest < -WELL_CONDITIONED))[0]
+    if rows.shape[0]:
+        pushed, solved[rows] = _push(problem.keep(rows), rows_of(trial, rows))
+        _put(trial, rows, pushed)
+    return Batch(batch.rows, batch.age + 1, mu, solved, lowest, trial)
 
 
-def _is_better(xp: Any, new: Point, old: Point, eps: float) -> Array:
-    """Tell where a step went downhill; near the optimum a true decrease drowns in rounding: allow for that much."""
-    downhill = xp.sum(old.gradient * (new.x - old.x), axis=1) < 0
-    return downhill & (new.value <= old.value + 8 * eps * (1 + xp.abs(old.value)))
+def _otherwise(problem: Problem, point: Point) -> tuple[Point, Array, Array]:
+    """Where Newton's step fails: one that goes down along negative curvature too, or the safe one, whichever is lowest.
+
+    Tells who took the first, and who is stuck.
+    """
+    xp = array_namespace(point.x)
+    best = problem.at(problem.safe(point))
+    fine = _is_better(problem, best, point)
+    best, bent = choose(xp, fine, best, point), ~fine & fine
+    step = Hessian.at(problem, point).bent_step(problem.flat)
+    for part in (1.0, 0.2, 0.04):
+        trial = problem.at(problem.move(point.x, part * step))
+        lower = _is_better(problem, trial, point) & ((trial.value < best.value) | ~fine)
+        best, fine, bent = choose(xp, lower, trial, best), fine | lower, bent | lower
+    return best, bent, ~fine
 
 
-def _damp(xp: Any, residual: Array, most: Any, eps: float) -> Array:
-    return xp.clip(xp.minimum(residual, most + xp.zeros_like(residual)), 10 * eps, None)
+def _is_better(problem: Problem, new: Point, old: Point) -> Array:
+    """Tell where a step went downhill.
+
+    Near the optimum a true decrease drowns in rounding: allow for that much. What a variable of small scale gains
+    drowns even so: a short step that halves the residual, in which scales do not matter, is good too.
+    """
+    xp = array_namespace(new.x)
+    rounding = float(xp.finfo(new.x.dtype).eps) * (problem.rounding + xp.abs(old.value))
+    change = new.x - old.x
+    downhill = xp.sum(old.gradient * change, axis=1) < 0
+    close = xp.max(xp.abs(change), axis=1) <= CLOSE * problem.reach(old.x)
+    smaller = close & (new.residual <= 0.5 * old.residual) & (new.value <= old.value + 1e6 * rounding)
+    return (downhill & (new.value <= old.value + 8 * rounding)) | smaller
+
+
+def _damp(xp: Any, residual: Array, most: Any, least: float) -> Array:
+    return xp.clip(xp.minimum(residual, most + xp.zeros_like(residual)), least, None)
 
 
 def shorten(step: Array, longest: float) -> Array:
@@ -170,14 +272,75 @@ def shorten(step: Array, longest: float) -> Array:
     return step * xp.clip(longest / xp.clip(length, 1e-30, None), None, 1.0)
 
 
-def _step(problem: Problem, point: Point, mu: Array) -> Array:
-    B, d, scale = problem.curvature(point)
-    xp = array_namespace(B)
-    unit = 1 / xp.sqrt(scale)
-    B *= unit[:, :, None]  # in place: a batch of matrices is the largest thing there is
-    B *= unit[:, None, :]
-    add_diagonal(B, d * unit**2 + mu[:, None])
-    return unit * _solve(B, -(unit * point.gradient))
+@dataclass(frozen=True)
+class Hessian:
+    """Second derivatives in units in which the scale of every variable is 1."""
+
+    H: Array  #: (n, N, N)
+    unit: Array  #: (n, N), how long a step of 1 is
+    slope: Array  #: (n, N), the gradient in these units
+
+    @classmethod
+    def at(cls, problem: Problem, point: Point, mu: Array | None = None) -> Hessian:
+        """Scale the problem's own and add the damping mu (n,)."""
+        H, d, scale = problem.curvature(point)
+        unit = 1 / array_namespace(H).sqrt(scale)
+        H *= unit[:, :, None]  # in place: a batch of matrices is the largest thing there is
+        H *= unit[:, None, :]
+        add_diagonal(H, d * unit**2 + (0.0 if mu is None else mu[:, None]))
+        return cls(H, unit, unit * point.gradient)
+
+    def take(self, rows: Array) -> Hessian:
+        """Return those of some samples."""
+        return Hessian(self.H[rows], self.unit[rows], self.slope[rows])
+
+    def step(self) -> Array:
+        """Newton's step."""
+        return self.unit * solve_each(self.H, -self.slope)
+
+    def bent_step(self, flat: float) -> Array:
+        """Newton's step with every curvature taken as positive: it leads downhill, away from saddle points."""
+        xp = array_namespace(self.H)
+        values, vectors = xp.linalg.eigh(self.H)
+        along = xp.matmul(self.slope[:, None, :], vectors)[:, 0, :]
+        along = along / xp.clip(xp.abs(values), flat, None)
+        along = xp.where(values < 0, 2 * along, along)  # where it bends down, further is better
+        return -self.unit * xp.matmul(vectors, along[:, :, None])[:, :, 0]
+
+    def lowest(self) -> Array:
+        """Return the smallest eigenvalues, (n,); one where all are well conditioned, which is quick to see."""
+        xp, H = array_namespace(self.H), self.H + 0
+        add_diagonal(H, 0 * self.unit - WELL_CONDITIONED)
+        try:
+            xp.linalg.cholesky(H)
+        except Exception:  # the name of a matrix that is not positive differs from library to library
+            return xp.linalg.eigvalsh(self.H)[:, 0]
+        return xp.ones_like(self.unit[:, 0])
+
+    def way_down(self) -> Array:
+        """Return the part of the rule for ties along negative curvature, weighted by it.
+
+        A function of the matrix and not of its single eigenvectors, which are arbitrary where eigenvalues tie.
+        """
+        xp = array_namespace(self.H)
+        values, vectors = xp.linalg.eigh(self.H)
+        rule = tie_rule(self.H, self.H.shape[1])
+        along = xp.matmul(rule[None, None, :], vectors)[:, 0, :] * xp.clip(-values, 0.0, None)
+        return self.unit * xp.matmul(vectors, along[:, :, None])[:, :, 0]
+
+
+def tie_rule(like: Array, n_teachers: int) -> Array:
+    """Return 1, 1 / sqrt 2, 1 / sqrt 3, ..., (N,): where optima tie, earlier teachers count more."""
+    xp = array_namespace(like)
+    return 1 / xp.sqrt(1 + xp.arange(n_teachers, dtype=like.dtype, device=device(like)))
+
+
+def break_ties(V: Array) -> Array:
+    """Return the start v = 1 of the paper, in the shape of V, as far above it as the rule for ties asks.
+
+    That is far more than rounding and far less than teachers differ by.
+    """
+    return 1 + TIE * tie_rule(V, V.shape[1]) + array_namespace(V).zeros_like(V)
 
 
 def add_diagonal(H: Array, d: Array) -> None:
@@ -186,7 +349,7 @@ def add_diagonal(H: Array, d: Array) -> None:
     H[:, i, i] = H[:, i, i] + d
 
 
-def _solve(A: Array, b: Array) -> Array:
+def solve_each(A: Array, b: Array) -> Array:
     """Solve every system of a batch; if one of them is exactly singular, all take a gradient step this time."""
     xp = array_namespace(A)
     try:
@@ -196,10 +359,17 @@ def _solve(A: Array, b: Array) -> Array:
     return xp.where(xp.isfinite(x), x, xp.zeros_like(x))
 
 
-def _rows_of(point: Point, rows: Array) -> Point:
+def rows_of(point: Point, rows: Array) -> Point:
+    """Return some of the samples."""
     return Point(*(part[rows] for part in point))
 
 
-def _choose(xp: Any, mask: Array, new: Point, old: Point) -> Point:
+def _put(point: Point, rows: Array, new: Point) -> None:
+    for old, part in zip(point, new, strict=True):
+        old[rows, ...] = part
+
+
+def choose(xp: Any, mask: Array, new: Point, old: Point) -> Point:
+    """Take the new point where the mask holds, else the old one."""
     pairs = zip(new, old, strict=True)
     return Point(*(xp.where(mask[:, None] if a.ndim == 2 else mask, a, b) for a, b in pairs))

@@ -25,11 +25,12 @@ from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.response import log_proba
 from sklearn_uhc.utils.rows import check_row_weights, is_dataset
 from sklearn_uhc.utils.unchanged import unchanged
+from sklearn_uhc.utils.versioned import Versioned
 
 __all__ = ["SoftLabelClassifier"]
 
 
-class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Train any classifier on soft labels: rows of probabilities instead of one label each.
 
     Trees, forests and nearest neighbours are trained through their multi-output regressor twins; LightGBM, XGBoost,

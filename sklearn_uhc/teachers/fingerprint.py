@@ -21,6 +21,7 @@ from scipy.sparse import issparse
 from sklearn.neighbors import BallTree, KDTree
 from sklearn.utils import Bunch
 
+from sklearn_uhc.teachers.answering import AnsweringTeacher
 from sklearn_uhc.teachers.torch_teacher import TorchTeacher
 from sklearn_uhc.teachers.torchscript import Saved, parts_of_script
 from sklearn_uhc.utils.rows import count_rows, is_dataset, take_rows
@@ -213,6 +214,8 @@ def _stand_in(obj: Any) -> Any:
         return type(obj), obj.func, obj.args, obj.keywords
     if isinstance(obj, (KDTree, BallTree)):  # numbers in it are sizes, which the arrays have, and counts of its queries
         return type(obj), [part for part in obj.__getstate__() if not isinstance(part, int)]
+    if isinstance(obj, AnsweringTeacher) and (decisive := obj._decides_answers()) is not None:
+        return type(obj), decisive
     if isinstance(obj, TorchTeacher):
         return type(obj), _without(obj, HOW_TO_RUN)
     for package, stand_in in STAND_INS.items():

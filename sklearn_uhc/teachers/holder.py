@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from sklearn_uhc.utils.versioned import Versioned
 
-class TeacherHolder:
+
+class TeacherHolder(Versioned):
     """Mixin for estimators with a `teachers` parameter, which is never fitted, cloned or changed."""
 
     teachers: Any

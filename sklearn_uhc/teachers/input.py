@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,14 +57,18 @@ def _is_matrix(X: Any) -> bool:
 
 def input_tags(tags: Any, teachers: Any, *others: Any) -> Any:
     """Take over what all the wrapped estimators accept, field by field; `teachers` in any form that users give."""
-    inside = list(teachers.values()) if isinstance(teachers, Mapping) else list(teachers or ())
-    inside = [teacher[1] if isinstance(teacher, tuple) and len(teacher) == 2 else teacher for teacher in inside]
-    wrapped = [_tags_of(estimator) for estimator in (*inside, *others)]
+    wrapped = [_tags_of(estimator) for estimator in (*listed(teachers), *others)]
     new = copy.copy(tags)
     new.sparse = all(t.sparse for t in wrapped)
     new.allow_nan = all(t.allow_nan for t in wrapped)
     new.string = all(t.string for t in wrapped)
     return new
+
+
+def listed(teachers: Any) -> list[Any]:
+    """Return teachers without their names; none if it is no list or dict, as tags are asked for early."""
+    found = teachers.values() if isinstance(teachers, Mapping) else teachers if isinstance(teachers, Sequence) else ()
+    return [teacher[1] if isinstance(teacher, tuple) and len(teacher) == 2 else teacher for teacher in found]
 
 
 def _tags_of(estimator: Any) -> Any:

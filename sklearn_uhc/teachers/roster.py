@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_clusterer, is_regressor
+from sklearn.base import BaseEstimator, is_clusterer
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.label_space import LabelSpace, check_class_list, check_is_list, shorten
+from sklearn_uhc.teachers.check_kind import check_kind_of_teacher, check_several
 from sklearn_uhc.utils.notes import warn_user
 
 
@@ -44,6 +45,7 @@ def kind_of_teacher(teacher: Any) -> str:
 
 def name_teachers(teachers: Any) -> tuple[list[str] | None, list[Any]]:
     """Take names and teachers apart: of a dict, or of (name, teacher) pairs; None for the names of a plain list."""
+    check_several(teachers)
     if isinstance(teachers, Mapping) and teachers:
         names, found = list(teachers), list(teachers.values())
     elif isinstance(teachers, (str, bytes)) or not isinstance(teachers, Sequence) or len(teachers) == 0:
@@ -114,7 +116,8 @@ def _check_classifier(teacher: Any, name: str) -> None:
         raise TypeError(f"{name}: a class was given where a fitted classifier is needed; got {teacher!r}.")
     if isinstance(teacher, (tuple, list)):
         raise TypeError(f"{name}: give fitted classifiers, or (name, classifier) pairs, got {teacher!r}.")
-    if isinstance(teacher, BaseEstimator) and (is_regressor(teacher) or is_clusterer(teacher)):
+    check_kind_of_teacher(teacher, name)
+    if isinstance(teacher, BaseEstimator) and is_clusterer(teacher):
         raise TypeError(f"{name} is not a classifier.")
 
 

@@ -355,7 +355,8 @@ def _answers(
         try:
             answer = _ask_about(teacher, ask, X, asked, columns)
         except Exception as error:
-            add_note(error, f"This came from {name}.")
+            some = "" if asked == slice(0, count_rows(X)) else f", asked about rows {asked.start} to {asked.stop - 1}"
+            add_note(error, f"This came from {name}{some}.")
             raise
         _check_shape(answer.shape, asked.stop - asked.start, n_classes, name)
         yield answer

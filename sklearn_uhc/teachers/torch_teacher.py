@@ -13,11 +13,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn_uhc.teachers.replica import is_module, replicate
 from sklearn_uhc.utils.device import module_input, resolve_device
 from sklearn_uhc.utils.rows import count_rows, take_rows
+from sklearn_uhc.utils.versioned import Versioned
 
 __all__ = ["TorchTeacher"]
 
 
-class TorchTeacher(ClassifierMixin, BaseEstimator):
+class TorchTeacher(Versioned, ClassifierMixin, BaseEstimator):
     """A trained `torch.nn.Module` that gives logits, as a fitted classifier.
 
     It is read in batches, in evaluation mode and without gradients. A replica with the same weights is made for each

@@ -1,0 +1,95 @@
+"""Entries of a class list that mean several classes: a tuple is "one of these", OTHER is "none of my other classes"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["OTHER", "flat_labels", "holds_sets", "members_of", "name_of_entry", "normalize_sets", "same_entry"]
+
+#: Members of a set that its name spells out.
+MOST_SPELLED = 6
+
+
+class _Other:
+    """What `OTHER` is: one object, in every process and after every copy."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "OTHER"
+
+    def __reduce__(self) -> str:
+        return "OTHER"
+
+
+#: In a class list: "none of my other classes".
+OTHER = _Other()
+
+
+def holds_sets(values: Iterable[Any]) -> bool:
+    """Say whether an entry of a class list is a tuple or OTHER."""
+    return any(isinstance(value, tuple) or value is OTHER for value in values)
+
+
+def flat_labels(i: int, values: Sequence[Any]) -> list[Any]:
+    """Return the labels of a class list with sets, one after the other; OTHER has none."""
+    if sum(value is OTHER for value in values) > 1:
+        raise ValueError(
+            f"Class list {i} holds OTHER more than once: add the probabilities of these columns up in the teacher."
+        )
+    if () in [value for value in values if isinstance(value, tuple)]:
+        raise ValueError(f"Class list {i} holds an empty set, (): every column must stand for at least one class.")
+    flat = [label for value in values if value is not OTHER for label in _members(value)]
+    if not flat:
+        raise ValueError(f"Class list {i} holds nothing but OTHER: it must name a class that OTHER is not.")
+    if holds_sets(flat):
+        raise ValueError(
+            f"Class list {i} holds a set within a set: a set is a tuple of labels. OTHER stands for all classes that "
+            "the list does not name, as an entry of its own."
+        )
+    return flat
+
+
+def normalize_sets(values: Sequence[Any], flat: NDArray[Any]) -> NDArray[Any]:
+    """Return a class list as an array of labels, tuples and OTHER, with the labels of `flat`; a set of one is a label.
+
+    Without any set it is `flat` itself.
+    """
+    labels = iter(flat.tolist())
+    array = np.empty(len(values), dtype=object)
+    for j, value in enumerate(values):
+        members = () if value is OTHER else tuple(next(labels) for _ in _members(value))
+        array[j] = members[0] if len(members) == 1 else members or OTHER
+    return array if holds_sets(array) else flat
+
+
+def members_of(labels: NDArray[Any], named: NDArray[np.int_], n_classes: int) -> list[NDArray[np.int_]]:
+    """Return the classes of every column, sorted; `named` are those of the flat list, in its order."""
+    if labels.dtype != object:
+        return list(named[:, None])
+    ends = np.cumsum([0 if label is OTHER else len(_members(label)) for label in labels])
+    rest = np.setdiff1d(np.arange(n_classes), named)
+    starts = [0, *ends[:-1]]
+    parts = zip(labels, starts, ends, strict=True)
+    return [rest if label is OTHER else np.sort(named[start:end]) for label, start, end in parts]
+
+
+def name_of_entry(entry: Any) -> str:
+    """Return the name of a column: its label, those of a set with bars between them, or OTHER."""
+    if not isinstance(entry, tuple):
+        return str(entry)
+    more = [f"and {len(entry) - MOST_SPELLED} more"] if len(entry) > MOST_SPELLED + 1 else []
+    return "|".join([*map(str, entry[:MOST_SPELLED] if more else entry), *more])
+
+
+def same_entry(a: Any, b: Any) -> bool:
+    """Say whether two entries mean the same; the order of a set's labels does not count."""
+    return bool((set(a) == set(b)) if isinstance(a, tuple) and isinstance(b, tuple) else a == b)
+
+
+def _members(entry: Any) -> tuple[Any, ...]:
+    return entry if isinstance(entry, tuple) else (entry,)

@@ -1,0 +1,6 @@
+"""The merged classifier in formats that run elsewhere."""
+
+from sklearn_uhc.export.boosters import export_booster
+from sklearn_uhc.export.onnx_export import ExportReport, export_onnx
+
+__all__ = ["ExportReport", "export_booster", "export_onnx"]

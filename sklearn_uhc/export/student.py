@@ -1,0 +1,113 @@
+"""Classifiers as graphs from inputs to probabilities: a student's temperature and its twin's normalisation inside."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from sklearn_uhc.export.converters import (
+    PROBABILITIES,
+    SCORES,
+    VALUES,
+    Answer,
+    CannotExport,
+    Features,
+    add_estimator,
+    add_head,
+    unwrap,
+)
+from sklearn_uhc.export.graph import Graph
+from sklearn_uhc.students import SoftLabelClassifier
+from sklearn_uhc.students.direct import is_net
+
+
+def add_classifier(graph: Graph, model: Any, features: Features, double: bool) -> str:
+    """Add any fitted classifier; return the name of its probabilities (n, k), in double precision."""
+    model = unwrap(model)
+    model = getattr(model, "student_", model)
+    if isinstance(model, SoftLabelClassifier):
+        return add_student(graph, model, features, double)
+    if isinstance(model, Pipeline):
+        return add_classifier(graph, model.steps[-1][1], add_head(graph, model[:-1], features, double), double)
+    if is_net(model):
+        from sklearn_uhc.export.networks import add_net
+
+        return probabilities(graph, add_net(graph, model, features))
+    if type(model).__name__ == "TorchTeacher":
+        from sklearn_uhc.export.networks import add_torch_teacher
+
+        return probabilities(graph, add_torch_teacher(graph, model, features))
+    return probabilities(graph, add_estimator(graph, model, features, double))
+
+
+def add_student(graph: Graph, clf: SoftLabelClassifier, features: Features, double: bool) -> str:
+    """Add a fitted SoftLabelClassifier; return the name of its probabilities (n, L) at temperature 1."""
+    if clf.strategy_ == "hard":
+        return add_classifier(graph, clf.estimator_, features, double)
+    if clf.strategy_ == "pipeline":
+        head = add_head(graph, clf.estimator_[:-1], features, double)
+        return add_student(graph, clf.estimator_.steps[-1][1], head, double)
+    power = clf._power
+    if is_net(clf.estimator_):
+        from sklearn_uhc.export.networks import add_student_net
+
+        answer, factor = add_student_net(graph, clf.estimator_, features)
+        power *= factor
+    else:
+        answer = add_estimator(graph, clf.estimator_, features, double)
+    if answer.kind == VALUES:
+        answer = _simplex(graph, answer, clf.class_prior_)
+    made = probabilities(graph, answer, power)
+    if clf.strategy_ in ("replicate", "sample"):
+        own = np.searchsorted(clf.classes_, np.asarray(clf.estimator_.classes_))
+        made = made if len(own) == len(clf.classes_) else _spread(graph, made, own, len(clf.classes_))
+    return made
+
+
+def probabilities(graph: Graph, answer: Answer, power: float = 1.0) -> str:
+    """Raise an answer to a power and normalise it."""
+    if answer.kind == VALUES:
+        raise CannotExport("it is a regressor, which has no classes.")
+    exponent = graph.constant(power, float)
+    if answer.kind == SCORES:
+        scores = answer.tensor
+        if answer.single:  # it speaks for the second class; the first has the score 0
+            scores = graph.add("Pad", scores, graph.constant([0, 1, 0, 0], np.int64), graph.constant(0.0, float))
+        return graph.add("Softmax", graph.add("Mul", scores, exponent), axis=1)
+    # What a converter computes as 1 - p may be below 0. Divided by the largest, nothing underflows that matters.
+    positive = graph.add("Max", answer.tensor, graph.constant(0.0, float))
+    top = graph.add("ReduceMax", positive, graph.constant([1], np.int64), keepdims=1)
+    raised = graph.add("Pow", graph.add("Div", positive, top), exponent)
+    return graph.add("Div", raised, _row_sums(graph, raised))
+
+
+def _simplex(graph: Graph, answer: Answer, prior: NDArray[Any]) -> Answer:
+    """Make a regressor's values probabilities, as the twin strategy does; the prior where nothing is positive."""
+    values = answer.tensor
+    if answer.single and len(prior) == 2:
+        values = graph.add("Concat", graph.add("Sub", graph.constant(1.0, float), values), values, axis=1)
+    positive = graph.add("Max", values, graph.constant(0.0, float))
+    some = graph.add("Greater", _row_sums(graph, positive), graph.constant(0.0, float))
+    return Answer(graph.add("Where", some, positive, graph.constant(prior[None, :], float)), PROBABILITIES)
+
+
+def _spread(graph: Graph, made: str, places: NDArray[np.int_], n_classes: int) -> str:
+    """Put columns in their places among all classes; those that the student has not seen have probability 0."""
+    columns = np.full(n_classes, len(places))  # a column of zeros, after the others
+    columns[places] = np.arange(len(places))
+    padded = graph.add("Pad", made, graph.constant([0, 0, 0, 1], np.int64), graph.constant(0.0, float))
+    return graph.add("Gather", padded, graph.constant(columns, np.int64), axis=1)
+
+
+def _row_sums(graph: Graph, tensor: str) -> str:
+    return graph.add("ReduceSum", tensor, graph.constant([1], np.int64), keepdims=1)
+
+
+def is_module(model: Any) -> bool:
+    """Whether this is a bare torch module."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)

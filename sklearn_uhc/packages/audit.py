@@ -1,0 +1,48 @@
+"""What an ONNX model in a package may ask for, judged before onnxruntime sees it.
+
+Refused are weights in other files, which onnxruntime would read from wherever the model says, and operators that are
+not part of ONNX itself. Graphs may be nested in the attributes of nodes: all of them are looked at.
+"""
+
+from __future__ import annotations
+
+from sklearn_uhc.packages.archive import PackageError
+from sklearn_uhc.teachers.onnx_file import NotOnnxError, _fields
+
+#: By kind of message, the fields that hold messages of other kinds, as onnx.proto numbers them.
+NESTED: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 25: "function"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse tensor"},
+    "function": {7: "node"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse tensor", 23: "sparse tensor"},
+    "sparse tensor": {1: "tensor", 2: "tensor"},
+    "tensor": {},
+}
+EXTERNAL_DATA, DATA_LOCATION, NODE_DOMAIN, NODE_OP = 13, 14, 7, 4
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
+
+
+def audit_onnx(content: bytes, name: str) -> None:
+    """Raise if a model wants to read files or to use operators of others."""
+    waiting = [("model", memoryview(content))]
+    try:
+        while waiting:
+            kind, message = waiting.pop()
+            for number, _, value in _fields(message):
+                _check_field(kind, number, value, name)
+                if number in NESTED[kind]:
+                    if isinstance(value, int):
+                        raise NotOnnxError("a number stands where a part should be")
+                    waiting.append((NESTED[kind][number], value))
+    except (NotOnnxError, IndexError) as error:
+        raise PackageError(f"{name!r} is not an ONNX model ({error})") from error
+
+
+def _check_field(kind: str, number: int, value: object, name: str) -> None:
+    if kind == "tensor" and (number == EXTERNAL_DATA or (number == DATA_LOCATION and value != 0)):
+        raise PackageError(f"{name!r} keeps weights in another file: a package holds all that it needs")
+    if kind == "node" and number == NODE_DOMAIN:
+        domain = bytes(value).decode(errors="replace") if isinstance(value, memoryview) else str(value)
+        if domain not in DOMAINS:
+            raise PackageError(f"{name!r} uses operators of {domain[:80]!r}, which are not part of ONNX")

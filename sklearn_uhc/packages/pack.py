@@ -1,0 +1,167 @@
+"""Write a fitted classifier as a teacher package."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
+
+from sklearn_uhc.export.inputs import Inputs
+from sklearn_uhc.packages.archive import CARD, EXAMPLE, MEMBERSHIP, MODEL, write_archive
+from sklearn_uhc.packages.card import Card, example_to_json, installed_versions, plain_classes
+from sklearn_uhc.teachers import TorchTeacher
+from sklearn_uhc.teachers.replica import is_module
+from sklearn_uhc.utils.rows import count_rows
+
+__all__ = ["pack_teacher"]
+
+
+def pack_teacher(
+    model: Any,
+    path: str | os.PathLike[str],
+    X_example: Any,
+    classes: Sequence[Any] | None = None,
+    membership: Any = None,
+    description: str = "",
+    *,
+    n_examples: int = 5,
+) -> Path:
+    """Write a fitted classifier to one file that others can load without running code of yours.
+
+    The file is a zip of an ONNX model, a card in JSON (classes, names and types of the inputs, versions of libraries),
+    a few example rows with the answers to them, and checksums. `load_teacher` reads it. Nothing is written unless the
+    ONNX model answers `X_example` as the original does, to 1e-5 in every probability.
+
+    Parameters
+    ----------
+    model : fitted classifier, Pipeline, TorchTeacher or torch.nn.Module
+        Of scikit-learn, LightGBM, XGBoost, CatBoost, skorch or torch; also a fitted SoftLabelClassifier or
+        HeterogeneousDistiller. A bare module gives logits.
+    path : str or path-like
+        The file to write.
+    X_example : array-like with n rows
+        Rows as the model takes them, a few hundred if possible: answers are compared on all of them. **The first
+        `n_examples` are stored in the file**, so give rows that may be shared: public, made up, or shuffled columns.
+    classes : list, default=None
+        Names of the model's classes, in the order of its outputs. None: its own `classes_`.
+    membership : fitted binary classifier, default=None
+        Says how probable it is that a row belongs to one of the model's classes at all: the probability of its second
+        class. It may also be an object with `predict_membership` that holds such a classifier as `classifier_` or
+        `estimator_`.
+    description : str, default=""
+        For the card: what the model was trained on, by whom, under what terms.
+    n_examples : int, default=5
+        Rows of `X_example` to store. With 0 the receiver cannot tell whether the model runs there as it did here.
+
+    Returns
+    -------
+    path : Path
+        The file.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_uhc import load_teacher, pack_teacher
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression(max_iter=500).fit(X, y)
+    >>> file = pack_teacher(model, getfixture("tmp_path") / "iris.teacher", X, classes=["setosa", "versi", "virg"])
+    >>> teacher = load_teacher(file)
+    >>> teacher.predict(X[:2]).tolist()
+    ['setosa', 'setosa']
+    """
+    folder = Path(path).resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"There is no folder {str(folder)!r} to write {Path(path).name!r} to.")
+    if not isinstance(description, str):
+        raise TypeError(f"description must be a text, got {type(description).__name__}.")
+    if not isinstance(n_examples, int) or n_examples < 0:
+        raise ValueError(f"n_examples must be a whole number, 0 at least, got {n_examples!r}.")
+    model, names = _with_classes(model, classes)
+    inputs = Inputs.of(X_example)
+    made = _verified(model, X_example, names, inputs)
+    members, known = {MODEL: made.content}, None
+    if membership is not None:
+        classifier = _binary_classifier(membership, X_example)
+        answers = _verified(classifier, X_example, np.array([False, True]), inputs)
+        members[MEMBERSHIP], known = answers.content, answers.answers[:n_examples, 1]
+    feed = {name: values[:n_examples] for name, values in inputs.feed(X_example).items()}
+    members[EXAMPLE] = example_to_json(feed, made.answers[:n_examples], known)
+    members[CARD] = _card(model, names, inputs, made.max_error, description, membership).to_json()
+    write_archive(path, members)
+    return Path(path)
+
+
+def _verified(model: Any, X: Any, classes: NDArray[Any], inputs: Inputs) -> Any:
+    from sklearn_uhc.export.converters import load
+
+    for package in ("onnx", "onnxruntime"):
+        load(package)
+    from sklearn_uhc.export.verified import convert_and_verify
+
+    metadata = {"classes": json.dumps(plain_classes(classes))}
+    return convert_and_verify(model, X, classes, inputs, metadata, single_output=False)
+
+
+def _card(
+    model: Any, classes: NDArray[Any], inputs: Inputs, max_error: float, description: str, membership: Any
+) -> Card:
+    from sklearn_uhc.export.verified import TOLERANCE
+
+    known = None if membership is None else type(membership).__name__
+    versions = installed_versions()
+    name = type(model.module if isinstance(model, TorchTeacher) else model).__name__
+    return Card(name, plain_classes(classes), inputs, TOLERANCE, max_error, description, known, versions)
+
+
+def _with_classes(model: Any, classes: Sequence[Any] | None) -> tuple[Any, NDArray[Any]]:
+    """Return the model as a classifier, and the names of its classes."""
+    if is_module(model):
+        if classes is None:
+            raise ValueError(
+                "A torch module does not know its classes: name them, classes=[...], as its outputs stand."
+            )
+        model = TorchTeacher(model, list(classes), device="cpu")
+    if isinstance(model, (str, os.PathLike, bytes)):
+        raise TypeError(
+            "model is a file: give the fitted model itself. An ONNX file can be sent as it is (OnnxTeacher)."
+        )
+    if (
+        isinstance(model, type)
+        or (isinstance(model, BaseEstimator) and is_regressor(model))
+        or not hasattr(model, "classes_")
+    ):
+        raise TypeError(f"model must be a fitted classifier, with classes_, or a torch module; got {model!r:.200}.")
+    own = np.asarray(model.classes_)
+    names = own if classes is None else np.asarray(list(classes))
+    if names.shape != own.shape:
+        raise ValueError(f"classes names {len(names)} classes, but {type(model).__name__} has {len(own)}: name each.")
+    if len(set(names.tolist())) < len(names):
+        raise ValueError("classes names one class twice.")
+    return model, names
+
+
+def _binary_classifier(membership: Any, X: Any) -> Any:
+    """Return the classifier whose second class is membership; if there is a `predict_membership`, it must agree."""
+    inside = [getattr(membership, name, None) for name in ("classifier_", "estimator_")]
+    models = [m for m in (membership, *inside) if isinstance(m, BaseEstimator) and is_classifier(m)]
+    found = [m for m in models if len(getattr(m, "classes_", ())) == 2]
+    if not found:
+        raise TypeError(
+            f"membership must be a fitted classifier of two classes, or hold one as classifier_; got "
+            f"{membership!r:.200}."
+        )
+    if hasattr(membership, "predict_membership"):
+        off = np.abs(np.asarray(membership.predict_membership(X)) - found[0].predict_proba(X)[:, 1])
+        if not (off <= 1e-5).all() or len(off) != count_rows(X):
+            raise TypeError(
+                f"predict_membership of {type(membership).__name__} is not the second probability of its "
+                f"{type(found[0]).__name__}: only that can be packed."
+            )
+    return found[0]

@@ -1,0 +1,242 @@
+"""CE, MF-LF and MF-P with columns that mean sets, by Newton's method in u.
+
+With f the method's objective by phi (`set_terms.py`), G its derivative, R the (K, L) matrix of shares r_kl:
+
+    gradient = R' G
+    Hessian  = R' (diag(h) - sum_i c_i a_i a_i') R + T sum_k G_k (diag(r_k) - r_k r_k')
+
+A column of one class adds to the diagonal alone, so the Hessian is a diagonal plus one rank-one term per set and per
+teacher. What is left open by the answers stays as even as it was at the start: damping keeps it out of the step.
+Residual: largest entry of the gradient, over ||P||^2 for MF-P.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from array_api_compat import array_namespace, device
+
+from sklearn_uhc.solvers import set_terms
+from sklearn_uhc.solvers.blocks import Array, Solution, softmax
+from sklearn_uhc.solvers.set_newton import Point, minimize
+from sklearn_uhc.solvers.set_terms import Bend
+from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
+
+#: Longest step in T u.
+MAX_STEP = 4.0
+#: Least curvature, relative to a variable's own scale: without it rounding would choose where the answers do not.
+FLOOR = 1e-11
+#: A class of a smaller share in all its sets, and of no use to them, is taken to vanish.
+SMALL_SHARE = 1e-6
+#: How far CE is solved to be MF-P's start.
+START_TOL, START_ITER = 1e-3, 20
+#: How far SD is solved, which has no such parameters.
+SD_TOL, SD_ITER = 1e-9, 1000
+
+
+class Objective(NamedTuple):
+    """A method's terms by phi."""
+
+    slope: Callable[..., tuple[Array, Array]]
+    bend: Callable[..., Bend]
+    near: float  #: residual below which the whole Hessian is used
+    vanish: bool = False  #: whether q = 0 may be best for a class that has a column of its own, too
+
+
+CE = Objective(set_terms.cross_entropy, set_terms.bend_cross_entropy, 1e-2)
+MF_LF = Objective(set_terms.logit_error, set_terms.bend_logit_error, 1e-1)
+MF_P = Objective(set_terms.probability_error, set_terms.bend_probability_error, 1e-2, vanish=True)
+
+
+@dataclass(frozen=True)
+class SetFit:
+    """An objective as a function of u (n, L), for tempered answers X (n, K)."""
+
+    X: Array
+    first: Array  #: (n, L), where to begin
+    size: Array  #: (n,), what the residual is relative to
+    objective: Objective
+    w: Array  #: (N,)
+    T: float
+    blocks: SetBlocks
+    small: float = 1e-11  #: slopes below are none where a class vanishes
+    careful: bool = True
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def start(self) -> Array:
+        """Return the start, every group of mean 0."""
+        return level(self.first, self.blocks, self.T)
+
+    def at(self, U: Array) -> Point:
+        """Objective, gradient and its largest entry; keeps phi."""
+        xp, at = array_namespace(U), self.blocks.columns(U, self.T)
+        value, G = self.objective.slope(at.phi, self.X, self.w, self.blocks)
+        gradient = self._settle(self.blocks.pull(G, at), U, at)
+        return Point(U, at.phi, value, gradient, xp.max(xp.abs(gradient), axis=1) / self.size)
+
+    def _may_vanish(self) -> Array:
+        """(L,), classes for which q = 0 may be best: u then goes to -inf, and the objective falls exponentially."""
+        xp = array_namespace(self.X)
+        return self.objective.vanish | ~xp.any(self.blocks.alone > 0, axis=0)
+
+    def _is_small(self, U: Array, at: Columns) -> Array:
+        """(n, L), classes that may vanish and have next to nothing of their sets, or of all, left."""
+        shares = at.q * ((1 / at.qS) @ self.blocks.in_set)
+        small = self._may_vanish() & (shares < SMALL_SHARE)
+        return small & (softmax(U) < SMALL_SHARE) if self.objective.vanish else small
+
+    def _settle(self, gradient: Array, U: Array, at: Columns) -> Array:
+        """Take a slope of next to nothing for zero where a class vanishes: that far is far enough."""
+        xp, small = array_namespace(gradient), self.small * self.size[:, None]
+        tiny = (xp.abs(gradient) <= small) & self._is_small(U, at)
+        return xp.where(tiny, xp.zeros_like(gradient), gradient)
+
+    def _settled(self, point: Point) -> Array:
+        """(n, L), classes that vanish, far enough down."""
+        return self._may_vanish() & (point.gradient == 0)
+
+    def vanished(self, U: Array) -> Array:
+        """(n, L), classes that are best at q = 0, at an optimum otherwise: all their sets want less, or have enough.
+
+        Tempered, what is left of them after a finite number of steps would still count.
+        """
+        xp, blocks = array_namespace(U), self.blocks
+        at = blocks.columns(U, self.T)
+        G = self.objective.slope(at.phi, self.X, self.w, blocks)[1]
+        return self._is_small(U, at) & (blocks.pull(G, at) > 1e-3 * blocks.pull(xp.abs(G), at))
+
+    def length(self, point: Point, step: Array) -> Array:
+        """How far a step goes, in u; the next one would be about its square. MF-P does not see small u: there in q."""
+        xp = array_namespace(step)
+        size = xp.abs(step) * xp.sqrt(softmax(point.x)) if self.objective.vanish else xp.abs(step)
+        return xp.max(xp.where(self._settled(point), xp.zeros_like(size), size), axis=1)
+
+    def curvature(self, point: Point) -> tuple[Array, Array, Array]:
+        """Hessian as a matrix plus a diagonal, and the mass of every class as the scale.
+
+        Far from the optimum the parts of it that may be negative are left out.
+        """
+        xp, blocks = array_namespace(point.x), self.blocks
+        at, near = blocks.columns(point.x, self.T), (point.residual < self.objective.near)[:, None]
+        bend = self.objective.bend(at.phi, self.X, self.w, blocks, near)
+        sets = self.T * (self.objective.slope(at.phi, self.X, self.w, blocks)[1] @ blocks.to_set)
+        sets = xp.where(near, sets, xp.clip(sets, 0.0, None))
+        scale = blocks.pull(bend.size, at)
+        scale = xp.maximum(scale, 1e-13 * xp.max(scale, axis=1, keepdims=True))
+        B = self._matrix(bend, sets, at)
+        diagonal = bend.h @ blocks.to_single + at.q * ((sets / at.qS) @ blocks.in_set)
+        diagonal = self._hasten(diagonal, B, point.gradient) + FLOOR * scale
+        diagonal = xp.where(self._settled(point), scale, diagonal)  # which stay where they are
+        # The gradient has no part along the common shift of a group: filling that null space in keeps it out of the
+        # step as well.
+        root = xp.sqrt(scale)
+        B += blocks.component_mean * (root[:, :, None] * root[:, None, :])
+        return B, diagonal, scale
+
+    def _matrix(self, bend: Bend, sets: Array, at: Columns) -> Array:
+        """Sum of the rank-one terms of the sets and of the teachers."""
+        xp, blocks = array_namespace(at.q), self.blocks
+        factors = xp.concat([blocks.shares(at), blocks.spread(bend.a, at)], axis=1)
+        weights = xp.concat([bend.h @ blocks.to_set - sets, -bend.c], axis=1)
+        return xp.matmul(xp.permute_dims(factors * weights[:, :, None], (0, 2, 1)), factors)
+
+    def _hasten(self, diagonal: Array, B: Array, gradient: Array) -> Array:
+        """Let a class that is on its way to q = 0 take four of Newton's steps, of 1 in T u each, at once."""
+        xp, i = array_namespace(B), array_namespace(B).arange(B.shape[1], device=device(B))
+        falling = (gradient > 0) & (diagonal < 1.5 * self.T * gradient)
+        vanishing = self._may_vanish() & falling & (xp.abs(B[:, i, i]) < 0.1 * diagonal)
+        return xp.where(vanishing, diagonal / MAX_STEP, diagonal)
+
+    def safe(self, point: Point) -> Array:
+        """Return where a short step down the gradient leads."""
+        at = self.blocks.columns(point.x, self.T)
+        near = (point.residual < 0)[:, None]
+        size = self.blocks.pull(self.objective.bend(at.phi, self.X, self.w, self.blocks, near).size, at)
+        xp = array_namespace(size)
+        return self.move(point.x, -point.gradient / (2 * self.T * xp.clip(size, 1e-30, None)))
+
+    def move(self, U: Array, step: Array) -> Array:
+        """Take the step, no entry longer than can be trusted: one class that vanishes must not hold up the others."""
+        longest = MAX_STEP / self.T
+        return level(U + array_namespace(step).clip(step, -longest, longest), self.blocks, self.T)
+
+    def keep(self, rows: Array) -> SetFit:
+        """Return the problem of some samples."""
+        return replace(self, X=self.X[rows], first=self.first[rows], size=self.size[rows])
+
+
+def solve_sets(
+    X: Array,
+    first: Array,
+    objective: Objective,
+    blocks: SetBlocks,
+    *,
+    weight: Array | None = None,
+    temperature: float = 1.0,
+    tol: float,
+    max_iter: int,
+    size: Array | None = None,
+) -> Solution:
+    """Minimise from `first` (n, L); `u` of the answer are logits, of mean 0 in every group."""
+    xp = array_namespace(X)
+    w = xp.ones_like(blocks.sizes) if weight is None else weight
+    size = xp.ones_like(X[:, 0]) if size is None else size
+    problem = SetFit(X, first, size, objective, w, float(temperature), blocks, 1e-3 * tol)
+    U, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
+    gone = problem.vanished(U) & (residual <= tol)[:, None]
+    if bool(xp.any(gone)):
+        rows = xp.nonzero(xp.any(gone, axis=1))[0]
+        bottom = xp.max(U, axis=1, keepdims=True) + lowest(U) / float(temperature)
+        rest = replace(problem, first=xp.where(gone, bottom, U)).keep(rows)
+        U[rows, :], more, residual[rows] = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
+        n_iter[rows] = n_iter[rows] + more
+    solved = residual <= tol
+    return Solution(U, U[:, :0], n_iter, residual, solved, solved)
+
+
+def solve_set_ce(
+    Z: Array, blocks: SetBlocks, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
+) -> Solution:
+    """CE for logits Z at temperature 1; `u` are logits at T."""
+    P, first = tempered(Z, temperature, blocks), blocks.even_start(Z, weight) / temperature
+    return solve_sets(P, first, CE, blocks, temperature=temperature, tol=tol, max_iter=max_iter, weight=weight)
+
+
+def solve_set_mf_lf(Z: Array, blocks: SetBlocks, *, tol: float, max_iter: int, weight: Array | None = None) -> Solution:
+    """MF-LF for logits Z at temperature 1; so are those of the answer, as T would be a factor only."""
+    first = blocks.even_start(Z, weight)
+    return solve_sets(Z, first, MF_LF, blocks, tol=tol, max_iter=max_iter, weight=weight)
+
+
+def solve_set_mf_p(
+    Z: Array, blocks: SetBlocks, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
+) -> Solution:
+    """MF-P for logits Z at temperature 1, from about the answer of CE; `u` are logits at T."""
+    xp, P = array_namespace(Z), tempered(Z, temperature, blocks)
+    first = blocks.even_start(Z, weight) / temperature
+    start = solve_sets(
+        P, first, CE, blocks, temperature=temperature, tol=START_TOL, max_iter=min(START_ITER, max_iter), weight=weight
+    )
+    size = xp.sum((P**2 if weight is None else P**2 * (blocks.to_teacher @ weight)), axis=1)
+    found = solve_sets(
+        P, start.u, MF_P, blocks, temperature=temperature, tol=tol, max_iter=max_iter, weight=weight, size=size
+    )
+    return found._replace(n_iter=found.n_iter + start.n_iter)
+
+
+def solve_set_sd(P: Array, whole: SetBlocks, *, temperature: float, weight: Array | None = None) -> Solution:
+    """SD for tempered probabilities P: CE where every class stands in a column of every teacher, if with P = 0."""
+    xp = array_namespace(P)
+    first = xp.log((P / whole.set_sizes) @ whole.to_class + 1e-6)
+    objective = CE._replace(vanish=True)
+    return solve_sets(P, first, objective, whole, temperature=temperature, tol=SD_TOL, max_iter=SD_ITER, weight=weight)
+
+
+def tempered(Z: Array, T: float, blocks: SetBlocks) -> Array:
+    """Return the teachers' probabilities at temperature T, of logits whose largest is 0."""
+    E = array_namespace(Z).exp(Z / T)
+    return E / blocks.by_teacher(E @ blocks.to_teacher)

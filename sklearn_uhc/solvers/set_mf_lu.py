@@ -1,0 +1,227 @@
+"""MF-LU with columns that mean sets, by Newton's method in u and v together.
+
+    1/2 sum_i w_i sum_k (z_k - c_i - phi_k(v_i u))^2 + lam / 2 (||u||^2 + sum_i w_i v_i^2),      v >= 0, c at its best
+
+phi_k(x) = log sum_{l in S_k} exp(T x_l) / T, which is v_i u_l where the column means one class: a teacher's logits are
+stretched by v_i before its sets are summed, so that the scale of u and v stays free. With r_k the shares of the classes
+in their set at v_i u, and b_k = r_k' u, the derivatives of phi_k are v_i r_k by u and b_k by v_i. Near the optimum the
+second derivatives of phi are added to the Gauss-Newton matrix. Residual: largest entry of the gradient, that by v_i = 0
+only if it is negative, relative to ||Z||^2 + lam.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from array_api_compat import array_namespace
+
+from sklearn_uhc.solvers.blocks import Array, Solution
+from sklearn_uhc.solvers.set_newton import Point, minimize
+from sklearn_uhc.solvers.sets import SetBlocks, lowest
+
+#: Residual below which the whole Hessian is used.
+NEAR = 5e-2
+#: Longest step.
+MAX_STEP = 4.0
+
+
+class Stretched(NamedTuple):
+    """What u and v say about every column."""
+
+    phi: Array  #: (n, K)
+    b: Array  #: (n, K), derivative by v
+    r: Array  #: (n, S, L), shares in the columns that mean sets
+
+
+def stretch(U: Array, V: Array, T: float, blocks: SetBlocks) -> Stretched:
+    """Return phi(v_i u) and what its derivatives need."""
+    xp, vk = array_namespace(U), blocks.by_teacher(V)
+    vs, top = vk @ blocks.to_set, xp.max(U, axis=1, keepdims=True)
+    logits = T * vs[:, :, None] * (U - top)[:, None, :]
+    A = blocks.in_set * xp.exp(xp.clip(logits, lowest(U), None))
+    total = xp.sum(A, axis=2)
+    r = A / total[:, :, None]
+    phi = xp.take(xp.concat([U, xp.log(total) / T + vs * top], axis=1), blocks.source, axis=1)
+    b = xp.take(xp.concat([U, xp.sum(r * U[:, None, :], axis=2)], axis=1), blocks.source, axis=1)
+    return Stretched(phi * xp.where(blocks.set_sizes > 1, xp.ones_like(vk), vk), b, r)
+
+
+def best_v(Z: Array, U: Array, T: float, lam: float, blocks: SetBlocks, steps: int = 20) -> Array:
+    """Return v given u, c at its best, for centred Z: damped Newton from v = 1, each teacher by itself."""
+    xp = array_namespace(Z)
+    V = xp.ones_like(Z @ blocks.to_teacher)
+    damping, rounding = xp.zeros_like(V), 8 * float(xp.finfo(Z.dtype).eps)
+    value, slope, bend = _by_v(Z, U, V, T, lam, blocks)
+    for _ in range(steps):
+        trial = xp.clip(V - slope / (bend * (1 + damping)), 0.0, None)
+        new = _by_v(Z, U, trial, T, lam, blocks)
+        better = new[0] <= value + rounding * (1 + value)
+        V = xp.where(better, trial, V)
+        value, slope, bend = (xp.where(better, a, b) for a, b in zip(new, (value, slope, bend), strict=True))
+        damping = xp.where(better, damping / 8, 4 * damping + 1)
+    return V
+
+
+def _by_v(Z: Array, U: Array, V: Array, T: float, lam: float, blocks: SetBlocks) -> tuple[Array, Array, Array]:
+    """Objective of each teacher, (n, N), half its derivative by v and, positive, half its second derivative."""
+    xp, at = array_namespace(Z), stretch(U, V, T, blocks)
+    error, b = blocks.center(Z - at.phi), blocks.center(at.b)
+    linear = lam + (b**2) @ blocks.to_teacher
+    bent = (error @ blocks.to_set) * _variance(U, at, T, blocks)
+    whole = linear - bent @ (blocks.to_set.T @ blocks.to_teacher)
+    bend = xp.where(whole > 0.1 * linear, whole, linear)
+    return (error**2) @ blocks.to_teacher + lam * V**2, lam * V - (error * b) @ blocks.to_teacher, bend
+
+
+def _variance(U: Array, at: Stretched, T: float, blocks: SetBlocks) -> Array:
+    """(n, S): second derivative of phi by v, T times the variance of u within the set."""
+    return T * (array_namespace(U).sum(at.r * (U**2)[:, None, :], axis=2) - (at.b @ blocks.to_set) ** 2)
+
+
+@dataclass(frozen=True)
+class SetLogitFit:
+    """The objective as a function of (u, v), for centred tempered logits Z (n, K)."""
+
+    Z: Array
+    first: Array  #: (n, L + N)
+    size: Array  #: (n,), ||Z||^2 + lam
+    w: Array  #: (N,)
+    T: float
+    lam: float
+    blocks: SetBlocks
+    near: float = NEAR
+    careful: bool = True
+
+    def __len__(self) -> int:
+        return int(self.Z.shape[0])
+
+    def start(self) -> Array:
+        """Return the start."""
+        return self.first
+
+    def parts(self, x: Array) -> tuple[Array, Array]:
+        """Return u and v."""
+        L = self.blocks.M.shape[1]
+        return x[:, :L], x[:, L:]
+
+    def at(self, x: Array) -> Point:
+        """Objective, gradient, and the largest entry of the projected gradient, relative."""
+        xp, blocks, (U, V) = array_namespace(x), self.blocks, self.parts(x)
+        at = stretch(U, V, self.T, blocks)
+        error = blocks.center(self.Z - at.phi)
+        we = (self.w @ blocks.to_teacher.T) * error
+        pulled = we * blocks.by_teacher(V)
+        by_u = self.lam * U - pulled @ blocks.to_single - _weigh(pulled @ blocks.to_set, at.r)
+        by_v = self.lam * self.w * V - (we * at.b) @ blocks.to_teacher
+        value = 0.5 * (xp.sum(we * error, axis=1) + self.lam * (xp.sum(U**2, axis=1) + V**2 @ self.w))
+        projected = xp.where(V > 0, by_v, xp.clip(by_v, None, 0.0))
+        residual = xp.max(xp.abs(xp.concat([by_u, projected], axis=1)), axis=1) / self.size
+        return Point(x, error, value, xp.concat([by_u, by_v], axis=1), residual)
+
+    def curvature(self, point: Point) -> tuple[Array, Array, Array]:
+        """Hessian in blocks u, v; far from the optimum Gauss-Newton's."""
+        xp, blocks, (U, V) = array_namespace(point.x), self.blocks, self.parts(point.x)
+        at, wk, vk = stretch(U, V, self.T, blocks), self.w @ blocks.to_teacher.T, blocks.by_teacher(V)
+        near = xp.astype(point.residual < self.near, V.dtype)[:, None]
+        we = near * wk * point.u
+        uu, du = self._by_u(at, wk, vk, we)
+        uv = self._mixed(at, U, V, we)
+        spread = wk * at.b**2
+        vv = self.lam * self.w + spread @ blocks.to_teacher
+        vv = vv - (self.w / blocks.sizes) * (at.b @ blocks.to_teacher) ** 2
+        bent = _variance(U, at, self.T, blocks)
+        scale = xp.concat([self._scale_of_u(at, wk, vk), xp.maximum(vv, self.lam * self.w + 0 * vv)], axis=1)
+        dv = vv - ((we @ blocks.to_set) * bent) @ (blocks.to_set.T @ blocks.to_teacher)
+        # A v_i that its own slope takes to 0 goes there by itself.
+        free = point.gradient[:, U.shape[1] :] < V * vv
+        uv = xp.where(free[:, None, :], uv, xp.zeros_like(uv))
+        none = xp.zeros_like(V[:, :, None] * V[:, None, :])
+        below = xp.concat([xp.permute_dims(uv, (0, 2, 1)), none], axis=2)
+        B = xp.concat([xp.concat([uu, uv], axis=2), below], axis=1)
+        return B, xp.concat([du, xp.where(free, dv, vv)], axis=1), scale
+
+    def _scale_of_u(self, at: Stretched, wk: Array, vk: Array) -> Array:
+        size = wk * vk**2
+        return self.lam + size @ self.blocks.to_single + _weigh(size @ self.blocks.to_set, at.r)
+
+    def _by_u(self, at: Stretched, wk: Array, vk: Array, we: Array) -> tuple[Array, Array]:
+        """Return the Hessian by u: rank-one terms of sets and teachers (n, L, L), and a diagonal (n, L)."""
+        xp, blocks = array_namespace(vk), self.blocks
+        size, bent = wk * vk**2, (self.T * we * vk**2) @ blocks.to_set
+        own = self._columns(at, vk)
+        factors = xp.concat([at.r, own], axis=1)
+        over = -(self.w / blocks.sizes) + 0 * own[:, :, 0]
+        weights = xp.concat([size @ blocks.to_set + bent, over], axis=1)
+        B = xp.matmul(xp.permute_dims(factors * weights[:, :, None], (0, 2, 1)), factors)
+        return B, self.lam + size @ blocks.to_single - _weigh(bent, at.r)
+
+    def _columns(self, at: Stretched, x: Array) -> Array:
+        """(n, K) to (n, N, L): sum over each teacher's columns of x_k r_k."""
+        xp, blocks = array_namespace(x), self.blocks
+        sets = xp.matmul(blocks.to_teacher.T @ blocks.to_set, (x @ blocks.to_set)[:, :, None] * at.r)
+        padded = xp.concat([x, xp.zeros_like(x[:, :1])], axis=1)
+        cells = xp.reshape(xp.take(padded, blocks.cell_of, axis=1), sets.shape)
+        return sets + cells * xp.where(blocks.alone > 0, xp.ones_like(blocks.alone), xp.zeros_like(blocks.alone))
+
+    def _mixed(self, at: Stretched, U: Array, V: Array, we: Array) -> Array:
+        """(n, L, N): second derivatives by u and v."""
+        xp, blocks = array_namespace(U), self.blocks
+        wk, vk = self.w @ blocks.to_teacher.T, blocks.by_teacher(V)
+        own = self._columns(at, vk)
+        means = (at.b @ blocks.to_teacher) * (self.w / blocks.sizes)
+        mixed = self._columns(at, wk * vk * at.b) - own * means[:, :, None]
+        # Of phi itself: r_k, and for sets T v (u_l - b_k) r_kl besides.
+        mixed = mixed - self._columns(at, we)
+        bent = (self.T * we * vk) @ blocks.to_set
+        tilt = bent[:, :, None] * at.r * (U[:, None, :] - (at.b @ blocks.to_set)[:, :, None])
+        return xp.permute_dims(mixed - xp.matmul(blocks.to_teacher.T @ blocks.to_set, tilt), (0, 2, 1))
+
+    def safe(self, point: Point) -> Array:
+        """Return where a short step down the gradient leads."""
+        U, V = self.parts(point.x)
+        xp, blocks = array_namespace(U), self.blocks
+        at, wk = stretch(U, V, self.T, blocks), self.w @ blocks.to_teacher.T
+        by_v = self.lam * self.w + (wk * at.b**2) @ blocks.to_teacher
+        size = xp.concat([self._scale_of_u(at, wk, blocks.by_teacher(V)), by_v], axis=1)
+        return self.move(point.x, -point.gradient / (2 * self.T * size))
+
+    def move(self, x: Array, step: Array) -> Array:
+        """Take the step, v not negative."""
+        xp = array_namespace(x)
+        U, V = self.parts(x + xp.clip(step, -MAX_STEP, MAX_STEP))
+        return xp.concat([U, xp.clip(V, 0.0, None)], axis=1)
+
+    def keep(self, rows: Array) -> SetLogitFit:
+        """Return the problem of some samples."""
+        return replace(self, Z=self.Z[rows], first=self.first[rows], size=self.size[rows])
+
+
+def _weigh(x: Array, r: Array) -> Array:
+    """(n, S) and (n, S, L) to (n, L): sum of x_k r_k."""
+    return array_namespace(x).sum(x[:, :, None] * r, axis=1)
+
+
+def solve_set_mf_lu(
+    Z: Array,
+    blocks: SetBlocks,
+    *,
+    temperature: float,
+    lam: float = 0.01,
+    weight: Array | None = None,
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+) -> Solution:
+    """Minimise from the evenly split start with v = 1, for logits Z at temperature 1."""
+    xp = array_namespace(Z)
+    w = xp.ones_like(blocks.sizes) if weight is None else weight
+    U = blocks.even_start(Z, weight) / temperature
+    V = xp.ones_like(U @ blocks.M.T)
+    uu, vv = xp.sum(U**2, axis=1, keepdims=True), xp.sum(w * V**2, axis=1, keepdims=True)
+    s = xp.clip(uu / vv, 1e-6, None) ** 0.25  # at the optimum both have the same norm
+    Z = blocks.center(Z / temperature)
+    size = xp.sum(Z**2, axis=1) + lam
+    problem = SetLogitFit(Z, xp.concat([U / s, V * s], axis=1), size, w, float(temperature), lam, blocks)
+    x, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter)
+    solved = residual <= tol
+    return Solution(*problem.parts(x), n_iter, residual, solved, solved)

@@ -1,0 +1,165 @@
+"""Levenberg-Marquardt for problems with one variable per class, where columns mean sets.
+
+As in `newton`: the step solves (H + damping I) step = - gradient and is taken where it does not increase the objective;
+elsewhere the damping grows, and the sample takes the problem's own safe step. A sample is solved when its residual is
+within the tolerance and the step is short. The Hessian has a row for every class, so its eigenvalues are not computed
+here; a step that brings less than a tenth of what it promised makes the next one more careful instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from array_api_compat import array_namespace, device
+
+from sklearn_uhc.solvers.blas import one_blas_thread
+from sklearn_uhc.solvers.blocks import Array, Blocks
+from sklearn_uhc.solvers.newton import Point, add_diagonal, choose, rows_of, solve_each
+
+
+class Problem(Protocol):
+    """An objective of N variables per sample, with its data."""
+
+    @property
+    def blocks(self) -> Blocks:
+        """The label space."""
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+
+    def start(self) -> Array:
+        """Return where to begin, (n, N)."""
+
+    def at(self, x: Array) -> Point:
+        """Evaluate the objective, its gradient and the optimality measure."""
+
+    def curvature(self, point: Point) -> tuple[Array, Array, Array]:
+        """Return the Hessian as B (n, N, N) plus diag(d), d (n, N), and the scale of each variable, above 0, (n, N)."""
+
+    def safe(self, point: Point) -> Array:
+        """Return where a step leads that never increases the objective."""
+
+    def move(self, x: Array, step: Array) -> Array:
+        """Add a step, within the constraints."""
+
+    def keep(self, rows: Array) -> Problem:
+        """Return the problem of some samples only."""
+
+
+class Batch(NamedTuple):
+    """Samples on their way."""
+
+    rows: Array  #: (n,), which samples of the problem
+    age: Array  #: (n,), steps taken
+    mu: Array  #: (n,), damping
+    settled: Array  #: (n,), nothing more to gain, or one short step away
+    point: Point
+
+    def take(self, rows: Array) -> Batch:
+        """Return some of the samples."""
+        rest = {name: getattr(self, name)[rows] for name in ("rows", "age", "mu", "settled")}
+        return Batch(point=rows_of(self.point, rows), **rest)
+
+    def join(self, other: Batch) -> Batch:
+        """Return both, one after the other."""
+        xp = array_namespace(self.rows)
+        point = Point(*(xp.concat(pair) for pair in zip(self.point, other.point, strict=True)))
+        rest = {
+            name: xp.concat([getattr(self, name), getattr(other, name)]) for name in ("rows", "age", "mu", "settled")
+        }
+        return Batch(point=point, **rest)
+
+
+def minimize(problem: Problem, *, tol: float, max_iter: int, damping: float = 1e-3) -> tuple[Array, Array, Array]:
+    """Return x (n, N), the number of steps (n,) and the residual (n,) of every sample."""
+    # Products this small gain little from a second thread of BLAS, and wait for it where the other cores are busy.
+    with one_blas_thread():
+        return _minimize(problem, tol, max_iter, damping)
+
+
+def _minimize(problem: Problem, tol: float, max_iter: int, damping: float) -> tuple[Array, Array, Array]:
+    """Let samples into the batch as others leave it, so that it is full until the last have come."""
+    n, room = len(problem), problem.blocks.batch_rows
+    batch = _enter(problem, slice(0, min(n, room)), damping)
+    entered, x = min(n, room), batch.point.x
+    xp, where = array_namespace(x), device(x)
+    out = xp.empty((n, x.shape[1]), dtype=x.dtype, device=where)
+    n_iter, residual = (xp.empty((n,), dtype=dtype, device=where) for dtype in (xp.int64, x.dtype))
+    while batch.rows.shape[0]:
+        done = (batch.settled & (batch.point.residual <= tol)) | (batch.age >= max_iter)
+        rows, point = batch.rows[done], rows_of(batch.point, done)
+        out[rows, :], n_iter[rows], residual[rows] = point.x, batch.age[done], point.residual
+        batch = batch.take(~done)
+        free = min(room - batch.rows.shape[0], n - entered)
+        if free == n - entered > 0 or 2 * free >= room:  # a few at a time are not worth the trouble
+            batch = batch.join(_enter(problem, slice(entered, entered + free), damping))
+            entered += free
+        elif batch.rows.shape[0]:
+            batch = _advance(problem.keep(batch.rows), batch, tol)
+    return out, n_iter, residual
+
+
+def _enter(problem: Problem, rows: slice, damping: float) -> Batch:
+    """Return the samples of these rows at their start."""
+    part = problem.keep(rows)
+    x = part.start()
+    point, xp = part.at(x), array_namespace(x)
+    eps = float(xp.finfo(x.dtype).eps)
+    # Damping in proportion to the gradient: where the objective is flat none is left, and Newton's step is honest.
+    mu = _damp(xp, point.residual, damping, eps)
+    numbers = xp.arange(rows.start, rows.stop, device=device(x))
+    return Batch(numbers, xp.zeros_like(numbers), mu, point.residual <= 4 * eps, point)
+
+
+def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
+    """Take one step: Newton's where it does not lead uphill, else the safe one."""
+    point, mu, xp = batch.point, batch.mu, array_namespace(batch.mu)
+    eps = float(xp.finfo(mu.dtype).eps)
+    step = _step(problem, point, mu)
+    trial = problem.at(problem.move(point.x, step))
+    better = _is_better(xp, trial, point, eps)
+    if not bool(xp.all(better)):
+        rows = xp.nonzero(~better)[0]
+        stuck, rest = rows_of(point, rows), problem.keep(rows)
+        safe = rest.at(rest.safe(stuck))
+        stuck = choose(xp, _is_better(xp, safe, stuck, eps), safe, stuck)
+        for old, new in zip(trial, stuck, strict=True):
+            old[rows, ...] = new
+    trusted = better & _has_gained(xp, trial, point, eps) if getattr(problem, "careful", False) else better
+    mu = xp.where(trusted, _damp(xp, trial.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
+    length = getattr(problem, "length", _largest)(point, step)
+    short = length <= tol**0.5  # the next Newton step would be about the square of the last
+    settled = ~better | short | (trial.residual <= 4 * eps)
+    return Batch(batch.rows, batch.age + 1, mu, settled, trial)
+
+
+def _largest(point: Point, step: Array) -> Array:
+    """How long steps are, unless a problem has a measure of its own."""
+    xp = array_namespace(step)
+    return xp.max(xp.abs(step), axis=1)
+
+
+def _is_better(xp: Any, new: Point, old: Point, eps: float) -> Array:
+    """Tell where a step went downhill; near the optimum a true decrease drowns in rounding: allow for that much."""
+    downhill = xp.sum(old.gradient * (new.x - old.x), axis=1) < 0
+    return downhill & (new.value <= old.value + 8 * eps * (1 + xp.abs(old.value)))
+
+
+def _has_gained(xp: Any, new: Point, old: Point, eps: float) -> Array:
+    """Tell where a step brought a fair share of what it promised; the others overshoot, and may go round in circles."""
+    promised = -0.5 * xp.sum(old.gradient * (new.x - old.x), axis=1)
+    return old.value - new.value + 8 * eps * (1 + xp.abs(old.value)) >= 0.1 * promised
+
+
+def _damp(xp: Any, residual: Array, most: Any, eps: float) -> Array:
+    return xp.clip(xp.minimum(residual, most + xp.zeros_like(residual)), 10 * eps, None)
+
+
+def _step(problem: Problem, point: Point, mu: Array) -> Array:
+    B, d, scale = problem.curvature(point)
+    xp = array_namespace(B)
+    unit = 1 / xp.sqrt(scale)
+    B *= unit[:, :, None]  # in place: a batch of matrices is the largest thing there is
+    B *= unit[:, None, :]
+    add_diagonal(B, d * unit**2 + mu[:, None])
+    return unit * solve_each(B, -(unit * point.gradient))

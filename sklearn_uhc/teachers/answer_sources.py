@@ -1,0 +1,96 @@
+"""Tables of answers, wherever they are: CSV and Parquet files and frames, column by column and chunk by chunk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sklearn_uhc.utils.rows import column_names, count_rows, take_rows
+
+#: Endings of files of text, with what separates their cells. They may be compressed.
+TEXT = {".csv": ",", ".tsv": "\t"}
+PARQUET = (".parquet", ".pq")
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+
+#: Reads some columns, in chunks of so many rows; the first name is that of the ids, or None.
+Chunks = Callable[[list[Any], int, Any], Iterator[Any]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table: what messages call it, the names of its columns, and a way to read it in chunks."""
+
+    name: str
+    columns: list[Any]
+    chunks: Chunks
+
+
+def open_source(source: Any, i: int) -> Source:
+    """Find out what a source is; of a file only its header is read."""
+    if isinstance(source, (str, os.PathLike)):
+        return _open_file(Path(source))
+    names = list(source.columns) if hasattr(source, "iloc") else column_names(source)
+    if names is None:
+        raise TypeError(
+            f"sources[{i}] is a {type(source).__name__}: give the path of a CSV or Parquet file, or a frame whose "
+            "columns are named after the classes."
+        )
+
+    def chunks(columns: list[Any], rows: int, ids: Any) -> Iterator[Any]:
+        for start in range(0, len(source), rows):
+            yield take_rows(source, slice(start, start + rows))
+
+    count_rows(source)
+    return Source(f"sources[{i}]", names, chunks)
+
+
+def _open_file(path: Path) -> Source:
+    suffixes = [s.lower() for s in path.suffixes if s.lower() not in COMPRESSED]
+    kind = suffixes[-1] if suffixes else ""
+    if kind not in (*TEXT, *PARQUET):
+        raise ValueError(f"{path}: answers are read from files that end in .csv, .tsv or .parquet, or from a frame.")
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {str(path)!r}.")
+    return _open_text(path, TEXT[kind]) if kind in TEXT else _open_parquet(path)
+
+
+def _open_text(path: Path, separator: str) -> Source:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("Reading CSV files needs pandas: pip install 'sklearn-uhc[files]'.") from error
+    options: dict[str, Any] = {"sep": separator, "encoding": "utf-8-sig"}
+    # As data, since pandas renames columns of the same name in a header.
+    head = pandas.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
+    names = head.iloc[0].tolist()
+
+    def chunks(columns: list[Any], rows: int, ids: Any) -> Iterator[Any]:
+        types = None if ids is None else {ids: str}
+        yield from pandas.read_csv(path, usecols=columns, chunksize=rows, dtype=types, **options)
+
+    return Source(str(path), names, chunks)
+
+
+def _open_parquet(path: Path) -> Source:
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise ImportError("Reading Parquet files needs pyarrow: pip install 'sklearn-uhc[files]'.") from error
+    with ParquetFile(path) as file:
+        names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]  # of pandas
+
+    def chunks(columns: list[Any], rows: int, ids: Any) -> Iterator[Any]:
+        with ParquetFile(path) as file:
+            yield from file.iter_batches(batch_size=rows, columns=columns)
+
+    return Source(str(path), names, chunks)
+
+
+def column_of(chunk: Any, name: Any) -> Any:
+    """Return a column of a chunk as an array."""
+    return np.asarray(chunk.column(name) if hasattr(chunk, "num_columns") else chunk[name])  # of Arrow, or not

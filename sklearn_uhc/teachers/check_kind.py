@@ -1,0 +1,93 @@
+"""What is often given in the place of fitted classifiers, and what to do instead: said before any teacher is read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_regressor
+from sklearn.ensemble import VotingClassifier
+
+from sklearn_uhc.teachers.replica import is_module
+from sklearn_uhc.utils.response import RESPONSES
+
+#: By the end of a file's name: what to do with it.
+FILES = {
+    ".onnx": "use OnnxTeacher({path!r})",
+    **dict.fromkeys((".csv", ".tsv", ".parquet", ".pq"), "read it with read_answers and give fit(X, log_p=...)"),
+    **dict.fromkeys(
+        (".pt", ".pth", ".safetensors"), "load the weights into a module and use TorchTeacher(module, classes)"
+    ),
+}
+OTHER_FILES = "load the model first; a pickle can run any code, so load only one whose origin you trust"
+
+
+def check_kind_of_teacher(teacher: Any, name: str) -> None:
+    """Raise if a teacher is known not to be a classifier, or to have no probabilities."""
+    remedy = _remedy(teacher)
+    if remedy is not None:
+        raise TypeError(f"{name} is not a classifier: {remedy}.")
+    if _has_no_probabilities(teacher):
+        raise TypeError(f"{name} {_why_silent(teacher)}.")
+
+
+def check_several(teachers: Any) -> None:
+    """Raise if one teacher was given instead of several."""
+    name = type(teachers).__name__
+    if isinstance(teachers, VotingClassifier) and hasattr(teachers, "estimators_"):
+        raise TypeError(
+            f"teachers is a {name}, not a list. Its members know their classes by number; as teachers they are: "
+            "teachers=list(voting.estimators_), class_lists=[voting.classes_[e.classes_] for e in voting.estimators_]. "
+            "As one teacher of several it is fine: teachers=[voting, ...]."
+        )
+    if isinstance(teachers, (str, bytes, os.PathLike)) or is_module(teachers):
+        raise TypeError(f"teachers is a {name}, not a list: put it into one, and {_remedy(teachers)}.")
+    if not isinstance(teachers, type) and any(hasattr(teachers, r) for r in ("fit", "predict", *RESPONSES)):
+        raise TypeError(f"teachers is one {name}, not a list of fitted classifiers: give [classifier, ...].")
+
+
+def _remedy(teacher: Any) -> str | None:
+    """Return what to do with something that is no classifier, None for what may be one."""
+    if isinstance(teacher, (str, os.PathLike)):
+        path = os.fspath(teacher)
+        return FILES.get(Path(path).suffix.lower(), OTHER_FILES).format(path=path)
+    if isinstance(teacher, (bytes, bytearray)):
+        return "if these are the bytes of an ONNX model, use OnnxTeacher(model)"
+    if is_module(teacher):
+        return "use TorchTeacher(module, classes), with the classes in the order of its logits"
+    if type(teacher).__module__.startswith("onnx"):  # a ModelProto, a session
+        return "use OnnxTeacher, with the path of the model or model.SerializeToString()"
+    if isinstance(teacher, np.ndarray) or (hasattr(teacher, "columns") and not hasattr(teacher, "predict")):
+        return "answers that were computed before go into fit(X, log_p=...), see read_answers"
+    if isinstance(teacher, BaseEstimator) and is_regressor(teacher):
+        return (
+            "it is a regressor, which gives numbers and no probabilities of classes. Train the classifier of the same "
+            "kind, or wrap it: FunctionTeacher(function, classes), with a function that makes probabilities of its "
+            "output"
+        )
+    return None
+
+
+def _has_no_probabilities(teacher: Any) -> bool:
+    """Whether something that can predict has no way to say how probable its classes are."""
+    if isinstance(teacher, (type, tuple, list)):  # which others refuse
+        return False
+    fitted = not hasattr(teacher, "fit") or hasattr(teacher, "classes_")
+    return (
+        fitted
+        and (hasattr(teacher, "predict") or callable(teacher))
+        and not any(hasattr(teacher, r) for r in RESPONSES)
+    )
+
+
+def _why_silent(teacher: Any) -> str:
+    if isinstance(teacher, VotingClassifier):
+        return "votes hard and gives no probabilities: call its set_params(voting='soft'), it need not be fitted again"
+    function = "booster.predict" if hasattr(teacher, "predict") else "function"
+    return (
+        f"has none of {', '.join(RESPONSES)}, so it cannot say how probable its classes are. If it gives a number per "
+        f"class, use FunctionTeacher({function}, classes); a scikit-learn classifier gets probabilities from "
+        "CalibratedClassifierCV"
+    )

@@ -1,0 +1,168 @@
+"""An ONNX model, loaded: a session of onnxruntime, and what is known of its inputs, its output and its classes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from sklearn_uhc.teachers.onnx_file import NotOnnxError, OnnxFile, read_onnx
+from sklearn_uhc.teachers.onnx_inputs import Input, read_inputs
+
+#: Operators that end a network which gives logits.
+LINEAR = frozenset({"Gemm", "MatMul", "Add", "Conv"})
+#: Operators that give two classes the scores -s and s.
+MIRRORING = frozenset({"LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"})
+FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
+#: Where onnxruntime looks for weights in other files, for a model that it gets as bytes.
+FOLDER_OPTION = "session.model_external_initializers_file_folder_path"
+#: Bytes of a file of weights that are hashed at a time.
+HASHED = 2**20
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """A session and the facts about it."""
+
+    session: Any
+    inputs: list[Input]
+    output: str
+    output_kind: str  # as far as the last operator tells: "logits", "log_proba", else "proba"
+    mirrored: bool  # whether scores of two classes are -s and s of one score
+    n_columns: int | None  # of the output; None if only a run tells
+    classes: list[Any] | None
+    feature_names: list[str] | None
+    digest: str
+
+
+def load_model(
+    model: Any, output: str | None = None, n_threads: int | None = None, providers: Sequence[Any] | None = None
+) -> OnnxModel:
+    """Load a file, or the bytes of one."""
+    where, folder = name_of(model), None if isinstance(model, bytes) else Path(model).parent
+    content = model if isinstance(model, bytes) else Path(model).read_bytes()
+    try:
+        return _load(content, where, folder, output, n_threads, providers)
+    except NotOnnxError as error:
+        raise ValueError(f"{where} is not an ONNX model: {error}.") from error
+
+
+def _load(
+    content: bytes, where: str, folder: Path | None, output: str | None, n_threads: int | None, providers: Any
+) -> OnnxModel:
+    file = read_onnx(content)
+    weights = file.external_files()
+    if weights and folder is None:
+        raise ValueError(f"The model keeps weights in other files, {weights[:3]}: give its path instead of its bytes.")
+    session = _open_session(file, where, folder if weights else None, n_threads, providers)
+    chosen = _choose_output(session, output, where)
+    n_columns = _n_columns(chosen)
+    return OnnxModel(
+        session,
+        read_inputs(session),
+        chosen.name,
+        _kind_of(file, chosen.name),
+        getattr(file.source(chosen.name), "op", None) in MIRRORING,
+        n_columns,
+        file.classes_of(chosen.name, 2 if n_columns == 1 else n_columns),
+        _feature_names(session, file),
+        _digest(content, [folder / name for name in weights] if folder else []),
+    )
+
+
+class ModelBytes(bytes):
+    """The bytes of a model that do not show themselves: a repr of a large one would fill the memory."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} bytes>"
+
+
+def name_of(model: Any) -> str:
+    """Return what messages call a model."""
+    return f"the model of {len(model)} bytes" if isinstance(model, bytes) else f"the model {os.fspath(model)!r}"
+
+
+def _open_session(
+    file: OnnxFile, where: str, folder: Path | None, n_threads: int | None, providers: Sequence[Any] | None
+) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ImportError("OnnxTeacher needs onnxruntime: pip install 'sklearn-uhc[onnx]'.") from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors, which are raised anyway
+    options.intra_op_num_threads = n_threads or 0
+    if folder is not None:
+        options.add_session_config_entry(FOLDER_OPTION, str(folder.resolve()))
+    chosen = _choose_providers(providers, onnxruntime.get_available_providers())
+    try:
+        return onnxruntime.InferenceSession(file.content, options, providers=chosen)
+    except Exception as error:  # onnxruntime has a class for each of its status codes
+        raise ValueError(f"onnxruntime cannot load {where}: {error}") from error
+
+
+def _choose_providers(providers: Sequence[Any] | None, available: list[str]) -> list[Any]:
+    """Return where to compute; onnxruntime itself takes another provider without a word if one is not there."""
+    if providers is None:
+        return [name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in available]
+    missing = [p for p in providers if (p if isinstance(p, str) else p[0]) not in available]
+    if missing or isinstance(providers, str):
+        raise ValueError(f"providers must be a list of what onnxruntime has here, {available}; got {providers!r}.")
+    return list(providers)
+
+
+def _choose_output(session: Any, wanted: str | None, where: str) -> Any:
+    """Return the output that holds a number per class."""
+    outputs = session.get_outputs()
+    fit = [o for o in outputs if o.type in FLOATS]
+    if wanted is None:
+        named = [o for o in fit if "prob" in o.name.lower()]
+        found = named if len(fit) > 1 and len(named) == 1 else fit
+    else:
+        found = [o for o in fit if o.name == wanted]
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(f"{o.name!r} ({o.type})" for o in outputs)
+    if wanted is None and not fit:
+        raise ValueError(f"{where} gives no probabilities, only {shown}: export it with its probabilities.")
+    raise ValueError(f"Which output of {where} holds the probabilities? Give output= the name of one of {shown}.")
+
+
+def _n_columns(output: Any) -> int | None:
+    shape = output.shape or []
+    if len(shape) == 1:
+        return 1
+    return shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
+
+
+def _kind_of(file: OnnxFile, output: str) -> str:
+    node = file.source(output)
+    if node is None or node.op not in (*LINEAR, "LogSoftmax"):
+        return "proba"
+    return "log_proba" if node.op == "LogSoftmax" else "logits"
+
+
+def _feature_names(session: Any, file: OnnxFile) -> list[str] | None:
+    """Return the columns that a model takes: one per input, or as its metadata say."""
+    inputs = session.get_inputs()
+    if len(inputs) > 1:
+        return [given.name for given in inputs]
+    try:
+        names = json.loads(file.metadata.get("feature_names", "null"))
+    except (ValueError, RecursionError):
+        return None
+    return names if isinstance(names, list) and names and all(isinstance(name, str) for name in names) else None
+
+
+def _digest(content: bytes, files: list[Path]) -> str:
+    """Hash a model with all its weights."""
+    total = blake2b(content, digest_size=16)
+    for path in files:
+        with open(path, "rb") as file:
+            while part := file.read(HASHED):
+                total.update(part)
+    return total.hexdigest()

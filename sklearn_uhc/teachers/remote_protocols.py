@@ -1,0 +1,132 @@
+"""How rows are sent to a model server, and what it answers: Open Inference Protocol v2, and MLflow's scoring protocol.
+
+Each protocol is a function of rows and of `send`, which posts something as JSON and returns the JSON of the reply. It
+returns the answers, anything that `numpy.asarray` makes a matrix of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_uhc.utils.rows import column_names
+
+#: Posts JSON, returns the JSON of the reply.
+Send = Callable[[Any], Any]
+
+#: The protocol's names of NumPy's types.
+DATATYPES = {"f2": "FP16", "f4": "FP32", "f8": "FP64", "b1": "BOOL"} | {
+    f"{kind}{size}": f"{name}{8 * size}" for kind, name in (("i", "INT"), ("u", "UINT")) for size in (1, 2, 4, 8)
+}
+
+
+class WrongReplyError(ValueError):
+    """The server answered, but with something else than the protocol says."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a protocol has to know besides the rows."""
+
+    classes: list[Any]
+    input_name: str = "input-0"
+    output: str | None = None
+    dtype: Any = None
+
+
+def ask_v2(rows: Any, send: Send, options: Options) -> Any:
+    """Ask by the Open Inference Protocol: KServe, Triton, MLServer, Seldon."""
+    request: dict[str, Any] = {"inputs": _tensors(rows, options)}
+    if column_names(rows) is not None:
+        request["parameters"] = {"content_type": "pd"}  # MLServer makes a frame of its inputs
+    if options.output is not None:
+        request["outputs"] = [{"name": options.output}]
+    reply = send(request)
+    outputs = reply.get("outputs") if isinstance(reply, dict) else None
+    if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
+        raise WrongReplyError(f'the reply has no list of "outputs": {_short(reply)}')
+    output = _choose(outputs, options.output)
+    try:
+        return np.asarray(output["data"]).reshape(output["shape"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise WrongReplyError(
+            f"output {output.get('name')!r} of the reply has no data of its shape: {error}"
+        ) from error
+
+
+def ask_mlflow(rows: Any, send: Send, options: Options) -> Any:
+    """Ask a server of MLflow, at /invocations."""
+    names = column_names(rows)
+    if names is None:
+        request: dict[str, Any] = {"inputs": _plain(_array(rows, options.dtype))}
+    else:
+        columns = [_plain(_array(rows[name], None)) for name in names]
+        data = [list(row) for row in zip(*columns, strict=True)]
+        request = {"dataframe_split": {"columns": names, "data": data}}
+    reply = send(request)
+    answers = reply.get("predictions") if isinstance(reply, dict) else None
+    if not isinstance(answers, list):
+        raise WrongReplyError(f'the reply has no list of "predictions": {_short(reply)}')
+    if answers and isinstance(answers[0], dict):
+        return _by_class(answers, options.classes)
+    return answers
+
+
+def _tensors(rows: Any, options: Options) -> list[dict[str, Any]]:
+    """Return one tensor of all rows, or one per column of a frame."""
+    names = column_names(rows)
+    if names is None:
+        return [_tensor(options.input_name, _array(rows, options.dtype))]
+    return [_tensor(name, _array(rows[name], options.dtype).reshape(-1, 1)) for name in names]
+
+
+def _tensor(name: str, values: NDArray[Any]) -> dict[str, Any]:
+    datatype = DATATYPES.get(values.dtype.str[1:], "BYTES")
+    tensor: dict[str, Any] = {"name": name, "shape": list(values.shape), "datatype": datatype}
+    if datatype == "BYTES":
+        tensor["parameters"] = {"content_type": "str"}
+    return tensor | {"data": _plain(values.ravel())}
+
+
+def _array(rows: Any, dtype: Any) -> NDArray[Any]:
+    """Return rows as an array of numbers, or of strings; a dtype is for the numbers."""
+    array = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+    if array.dtype.kind in "OUST":
+        return array.astype(str)
+    return array if dtype is None else array.astype(dtype)
+
+
+def _plain(array: NDArray[Any]) -> Any:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(
+            "X holds NaN or infinite values, which JSON cannot carry: impute them first, or give a function of your "
+            "own as the protocol."
+        )
+    return array.tolist()
+
+
+def _choose(outputs: list[dict[str, Any]], wanted: str | None) -> dict[str, Any]:
+    """Return the output that was asked for, or the only one."""
+    fit = [output for output in outputs if wanted in (None, output.get("name"))]
+    if len(fit) != 1:
+        names = [output.get("name") for output in outputs]
+        raise WrongReplyError(f"which of the outputs {names} holds the probabilities? Give its name as output=")
+    return fit[0]
+
+
+def _by_class(answers: list[dict[str, Any]], classes: list[Any]) -> Any:
+    """Return a matrix of answers that are named by class."""
+    keys = [str(label) for label in classes]
+    missing = [key for key in keys if key not in answers[0]]
+    if missing:
+        raise WrongReplyError(f"the answers are named {list(answers[0])[:8]}, with no {missing[:8]} among them")
+    return [[answer.get(key) for key in keys] for answer in answers]
+
+
+def _short(reply: Any) -> str:
+    text = repr(reply)
+    return text if len(text) <= 200 else f"{text[:200]}..."

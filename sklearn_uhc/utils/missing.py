@@ -1,0 +1,16 @@
+"""Missing values, whatever stands for them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def is_missing(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Find NaN and None, and NA of pandas where that is in use."""
+    pandas = sys.modules.get("pandas")
+    missing = pandas.isna(array) if pandas is not None else (array != array) | (array == np.array(None))
+    return np.asarray(missing, dtype=bool)

@@ -1,0 +1,35 @@
+"""Pickles that know which release wrote them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from sklearn_uhc.utils.notes import warn_user
+
+#: Where a pickled estimator keeps the release that wrote it.
+KEY = "_sklearn_uhc_version"
+
+
+def current_version() -> str:
+    """Return the version of this package."""
+    return str(sys.modules[__name__.partition(".")[0]].__version__)
+
+
+class Versioned:
+    """Mixin for estimators, before BaseEstimator: a pickle from another release is loaded with a warning."""
+
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        return {**state, KEY: current_version()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        written = state.pop(KEY, "before 0.1.0")
+        if written != current_version():
+            warn_user(
+                f"This {type(self).__name__} was pickled by sklearn_uhc {written} and loaded by {current_version()}. "
+                "It may fail or answer differently. Fit it again, or load it with the release that wrote it. For "
+                "files that last, use export_onnx."
+            )
+        super().__setstate__(state)  # type: ignore[misc]

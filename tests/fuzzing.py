@@ -1,0 +1,152 @@
+"""Load changed teacher packages in a process of its own, with limits: `python fuzzing.py package kind first last`.
+
+One line per package says what came of it: "error", "works", or what went wrong. The process that reads the lines tells
+a crash by the line that is missing, and goes on behind it.
+"""
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from threading import Timer
+
+import numpy as np
+
+#: Seconds that one package may take, and bytes that the process may have.
+SECONDS, MEMORY = 60, 4 * 2**30
+ENDINGS = {-6: "abort", -8: "arithmetic", -9: "hang", -11: "segmentation fault"}
+
+
+def mutate(content, rng):
+    """Change bytes: flip, replace, cut, repeat or insert some, up to four times."""
+    data = bytearray(content)
+    for _ in range(int(rng.integers(1, 5))):
+        at = int(rng.integers(0, max(len(data), 1)))
+        size = int(rng.integers(1, 33))
+        kind = rng.integers(0, 6)
+        if kind == 0 and data:
+            data[at] ^= 1 << int(rng.integers(0, 8))
+        elif kind == 1:
+            data[at : at + size] = rng.bytes(len(data[at : at + size]))
+        elif kind == 2:
+            del data[at : at + size]
+        elif kind == 3:
+            data[at:at] = data[at : at + size] * int(rng.integers(1, 4))
+        elif kind == 4:
+            data[at:at] = rng.bytes(size)
+        else:
+            data[at : at + 4] = rng.choice([b"\xff" * 4, b"\x00" * 4, b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f"])
+    return bytes(data)
+
+
+def mutate_member(content, rng):
+    """Change one member and make the checksums right again."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {info.filename: archive.read(info) for info in archive.infolist()}
+    names = sorted(members)
+    if rng.random() < 0.5:  # what onnxruntime gets to see, half of the time
+        names = [name for name in names if name.endswith(".onnx")]
+    name = str(rng.choice(names))
+    members[name] = mutate(members[name], rng)
+    if name != "checksums.json":
+        sums = {key: hashlib.sha256(value).hexdigest() for key, value in members.items() if key != "checksums.json"}
+        members["checksums.json"] = json.dumps(sums).encode()
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for key, value in members.items():
+            archive.writestr(key, value)
+    return made.getvalue()
+
+
+MUTATIONS = {"raw": mutate, "members": mutate_member}
+
+
+def fuzz(package, kind, first, last):
+    """Run seeds first to last - 1 in subprocesses; return what came of each, by seed."""
+    outcomes = {}
+    while first < last:
+        command = [sys.executable, __file__, str(package), kind, str(first), str(last)]
+        folder = Path(package).parent / f"cwd_{kind}_{first}"
+        folder.mkdir()
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent), "OMP_NUM_THREADS": "1"}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        with subprocess.Popen(command, cwd=folder, env=environment, **pipes) as process:
+            for line in _lines(process):
+                seed, _, outcome = line.strip().partition(" ")
+                outcomes[int(seed)] = outcome
+        done = max((seed for seed in outcomes if seed >= first), default=first - 1)
+        if done < last - 1:
+            outcomes[done + 1] = f"crash ({ENDINGS.get(process.returncode, process.returncode)})"
+        first = done + 2 if done < last - 1 else last
+        assert list(folder.iterdir()) == [], "something was written"
+        folder.rmdir()
+    return outcomes
+
+
+def _lines(process):
+    """Yield lines; a process that is silent for too long is killed."""
+    while True:
+        timer = Timer(SECONDS, process.kill)
+        timer.start()
+        line = process.stdout.readline()
+        timer.cancel()
+        if not line:
+            return
+        yield line
+
+
+def watch():
+    """Record, once called, whatever would write, connect or start something."""
+    seen = []
+
+    def hook(event, args):
+        if event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            seen.append(f"opened {args[0]} for writing")
+        elif event.startswith(("os.remove", "os.rename", "os.mkdir", "socket.", "subprocess.", "os.system", "pickle.")):
+            seen.append(event)
+
+    sys.addaudithook(hook)
+    return seen
+
+
+def outcome_of(load_teacher, content, rows):
+    """Load a package from memory's own file and ask it, if it can be loaded."""
+    handle = os.memfd_create("package")
+    try:
+        os.write(handle, content)
+        teacher = load_teacher(f"/proc/self/fd/{handle}", n_threads=1)
+        P = teacher.predict_proba(rows)
+    except ValueError as error:
+        return "error" if str(error) else "error without a message"
+    except Exception as error:
+        return f"unclean error {type(error).__name__}: {str(error)[:100]}"
+    finally:
+        os.close(handle)
+    right = P.shape == (len(rows), len(teacher.classes_)) and np.allclose(P.sum(axis=1), 1, atol=1e-2)
+    return "works" if right else "answers that are no probabilities"
+
+
+def main(package, kind, first, last):
+    import resource
+
+    import onnxruntime  # noqa: F401  loaded before the watch begins
+
+    from sklearn_uhc import load_teacher
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    content = Path(package).read_bytes()
+    teacher = load_teacher(package)
+    shape = teacher.card_["inputs"][0]["shape"]
+    rows = np.random.default_rng(0).normal(size=(4, *shape))
+    seen = watch()
+    for seed in range(first, last):
+        outcome = outcome_of(load_teacher, MUTATIONS[kind](content, np.random.default_rng(seed)), rows)
+        print(seed, f"forbidden: {seen}" if seen else outcome, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -1,0 +1,304 @@
+"""Merging where columns mean sets of classes."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp, softmax
+
+from sklearn_uhc import OTHER, LabelSpace
+from sklearn_uhc.answers import to_numpy
+from sklearn_uhc.solvers import set_fit, set_mf_lu
+from sklearn_uhc.solvers.blocks import Blocks
+from tests.helpers import METHOD_NAMES, consistent_set_outputs, make_method, random_set_lists
+
+#: Condition of a label space, at the true q, up to which consistent answers are recovered to the bounds below.
+CONDITION = 50
+LISTS = [[0, (1, 2), 3], [2, 3, (4, 5)], [(0, 4), 5, 1], [1, 6, OTHER], [(0, 1, 2), OTHER]]
+TOL = {"sd": 1e-9, "ce": 1e-9, "mf_p": 1e-8, "mf_lu": 1e-8, "mf_lf": 1e-8}
+
+
+def temper(Q, T):
+    return softmax(np.log(Q) / T, axis=1)
+
+
+def random_q(rng, n, L):
+    Q = np.maximum(rng.dirichlet(np.ones(L), size=n), 1e-3)
+    return Q / Q.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture
+def noisy():
+    rng = np.random.default_rng(0)
+    Q = random_q(rng, 40, 7)
+    return consistent_set_outputs(Q, LISTS) + rng.normal(size=(40, 14))
+
+
+@given(seed=st.integers(0, 10**6), T=st.sampled_from([1.0, 3.0, 10.0]))
+@settings(max_examples=40, deadline=None)
+def test_consistent_answers_give_q_at_every_temperature(seed, T):
+    rng = np.random.default_rng(seed)
+    L = int(rng.integers(3, 9))
+    lists = random_set_lists(rng, L, int(rng.integers(2, 7)))
+    space, Q = LabelSpace(lists), random_q(rng, 3, L)
+    assume(space.has_sets and space.is_identified)
+    assume(max(map(space.condition, Q)) < CONDITION)
+    log_p = consistent_set_outputs(Q, lists)
+    for name, bound in (("ce", 1e-7), ("mf_lf", 1e-7), *((("mf_p", 1e-6),) if T == 1 else ())):
+        method = make_method(name, lists, temperature=T)
+        np.testing.assert_allclose(method.fit_transform(log_p), temper(Q, T), atol=bound, err_msg=name)
+        assert method.n_not_converged_ == 0
+        assert method.max_residual_ <= TOL[name]
+        assert method.reconciliation_error(log_p).max() < 1e-6
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0, 10.0])
+def test_mf_lu_gives_q_up_to_its_ridge(T):
+    rng = np.random.default_rng(0)
+    lists = [[0, 1, 2, 3, OTHER], [4, 5, 0, 1, (2, 3)], [2, 3, 4, 5, (0, 1)], [0, 2, 4, 1, 3, 5]]
+    Q = random_q(rng, 20, 6)
+    log_p, errors = consistent_set_outputs(Q, lists), []
+    for lam in (1e-2, 1e-4, 1e-6):
+        q = make_method("mf_lu", lists, temperature=T, lam=lam).fit_transform(log_p)
+        errors.append(np.abs(q - temper(Q, T)).max())
+    assert errors[0] < 0.05
+    assert errors[2] < 1e-4
+    assert errors == sorted(errors, reverse=True)
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+def test_mf_lu_is_no_worse_than_the_truth(noisy, T):
+    blocks = Blocks.from_label_space(LabelSpace(LISTS))
+    Z = blocks.shift(noisy)
+    found = set_mf_lu.solve_set_mf_lu(Z, blocks, temperature=T)
+    problem = set_mf_lu.SetLogitFit(blocks.center(Z / T), found.u, np.ones(len(Z)), np.ones(5), T, 0.01, blocks)
+    value = problem.at(np.concatenate([found.u, found.v], axis=1)).value
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        other = np.concatenate([found.u + 0.3 * rng.normal(size=found.u.shape), found.v], axis=1)
+        assert (problem.at(other).value > value).all()
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+def test_sd_with_other_everywhere_is_right(T):
+    lists = [[0, 1, OTHER], [2, OTHER], [(0, 3), OTHER], [1, 3, 2, OTHER], [4, OTHER]]
+    Q = random_q(np.random.default_rng(0), 20, 5)
+    log_p = consistent_set_outputs(Q, lists)
+    sd = make_method("sd", lists, temperature=T)
+    np.testing.assert_allclose(sd.fit_transform(log_p), temper(Q, T), atol=1e-7)
+    assert sd.max_residual_ <= TOL["sd"]
+
+
+def test_sd_at_temperature_1_is_the_most_likely_q(noisy):
+    """The answers are shares of one draw each: q maximises sum p_k log q(S_k)."""
+    P = np.exp(Blocks.from_label_space(LabelSpace(LISTS)).log_softmax(noisy))
+    table = LabelSpace(LISTS).membership().astype(float)
+    Q = make_method("sd", LISTS, temperature=1.0).fit_transform(noisy)
+    expected = np.full_like(Q, 1 / 7)
+    for _ in range(20000):  # expectation, maximisation
+        expected = expected * ((P / (expected @ table.T)) @ table) / len(LISTS)
+    np.testing.assert_allclose(Q, expected, atol=1e-3)
+    likelihood = (P * np.log(Q @ table.T)).sum(axis=1)
+    assert (likelihood >= (P * np.log(expected @ table.T)).sum(axis=1) - 1e-9).all()
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p"])
+def test_objectives_by_numbers(noisy, name, T):
+    """Written down naively, each objective has no lower value close by, and the certificate is its gradient."""
+    space = LabelSpace(LISTS)
+    weight = np.array([1.0, 2.0, 0.5, 1.5, 1.0])
+    Q = make_method(name, LISTS, temperature=T, teacher_weight=weight).fit_transform(noisy)
+
+    def objective(logits, row):
+        total = 0.0
+        for i, block in enumerate(space.blocks):
+            parts = [space.members[space.offsets[k] : space.offsets[k + 1]] for k in range(block.start, block.stop)]
+            phi = np.array([logsumexp(T * logits[part]) / T for part in parts])
+            z = noisy[row, block] / T
+            p = softmax(z)
+            if name == "ce":
+                total += weight[i] * (logsumexp(phi) - p @ phi)
+            elif name == "mf_lf":
+                total += weight[i] * np.sum(((z - phi) - (z - phi).mean()) ** 2)
+            else:
+                rho = np.exp(phi)
+                total += weight[i] * np.sum((p - rho * (p @ rho) / (rho @ rho)) ** 2)
+        return total
+
+    rng = np.random.default_rng(0)
+    for row in range(5):
+        logits = np.log(np.maximum(Q[row], 1e-12))
+        best = objective(logits, row)
+        for _ in range(50):
+            assert objective(logits + 1e-3 * rng.normal(size=7), row) > best - 1e-10
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_order_does_not_matter(noisy, name):
+    Q = make_method(name, LISTS).fit_transform(noisy)
+    rng, space = np.random.default_rng(0), LabelSpace(LISTS)
+    order, lists, columns = rng.permutation(5), [], []
+    for i in order:
+        own = rng.permutation(len(LISTS[i]))
+        entries = [LISTS[i][j] for j in own]
+        lists.append([e[::-1] if isinstance(e, tuple) else e for e in entries])
+        columns += [space.blocks[i].start + j for j in own]
+    np.testing.assert_allclose(make_method(name, lists).fit_transform(noisy[:, columns]), Q, atol=1e-7)
+    renamed = [
+        [tuple(-x for x in e) if isinstance(e, tuple) else e if e is OTHER else -e for e in own] for own in LISTS
+    ]
+    np.testing.assert_allclose(make_method(name, renamed).fit_transform(noisy)[:, ::-1], Q, atol=1e-7)
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_sets_of_one_are_classes(name, T):
+    rng = np.random.default_rng(0)
+    lists, log_p = [[0, 1, 2], [2, 3], [3, 0, 1]], rng.normal(size=(30, 8))
+    plain = make_method(name, lists, temperature=T).fit_transform(log_p)
+    sets = make_method(name, [[(0,), 1, (2,)], [2, (3,)], [3, 0, 1]], temperature=T)
+    np.testing.assert_allclose(sets.fit_transform(log_p), plain, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p"])
+def test_the_set_solver_agrees_with_the_plain_one_where_it_need_not_be_used(name, T):
+    """A set that nobody can tell from its teacher's silence: the other teachers alone determine the odds."""
+    rng = np.random.default_rng(0)
+    lists, log_p = [[0, 1, 2], [2, 3, 0], [3, 1, 2]], 0.5 * rng.normal(size=(30, 9))
+    plain = make_method(name, lists, temperature=T).fit_transform(log_p)
+    more = np.concatenate([log_p, np.zeros((30, 1))], axis=1)  # one column: it says nothing
+    merged = make_method(name, [*lists, [(0, 1)]], temperature=T).fit_transform(more)
+    np.testing.assert_allclose(merged, plain, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_certificates(noisy, name):
+    method = make_method(name, LISTS).fit(noisy)
+    assert method.n_not_converged_ == 0
+    assert 0 < method.max_residual_ <= TOL[name]
+    assert 1 < method.n_iter_ < 200
+
+
+@pytest.mark.parametrize("name", [name for name in METHOD_NAMES if name != "sd"])
+def test_too_few_steps_are_told(noisy, name):
+    method = make_method(name, LISTS, max_iter=1)
+    with pytest.warns(UserWarning, match="stopped at max_iter"):
+        method.fit(noisy)
+    assert method.n_not_converged_ > 0
+
+
+@pytest.mark.parametrize("name", ["sd", "ce", "mf_p", "mf_lf"])
+def test_weights_count_teachers(noisy, name):
+    """A weight of 2 is the same teacher twice."""
+    block = LabelSpace(LISTS).blocks[1]
+    twice = np.concatenate([noisy, noisy[:, block]], axis=1)
+    weighted = make_method(name, LISTS, teacher_weight=[1, 2, 1, 1, 1]).fit_transform(noisy)
+    np.testing.assert_allclose(weighted, make_method(name, [*LISTS, LISTS[1]]).fit_transform(twice), atol=1e-6)
+
+
+def test_equal_weights_change_nothing(noisy):
+    for name in METHOD_NAMES:
+        weighted = make_method(name, LISTS, teacher_weight=[3.0] * 5).fit_transform(noisy)
+        np.testing.assert_allclose(weighted, make_method(name, LISTS).fit_transform(noisy), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_silence(noisy, name):
+    """A silent teacher is left out for the row, and OTHER means what it meant."""
+    log_p = noisy.copy()
+    space = LabelSpace(LISTS)
+    log_p[::2, space.blocks[1]] = np.nan
+    Q = make_method(name, LISTS, abstain=True).fit_transform(log_p)
+    np.testing.assert_allclose(Q[1::2], make_method(name, LISTS).fit_transform(noisy)[1::2], atol=1e-6)
+    heard = [0, 2, 3, 4]
+    columns = np.concatenate([np.arange(14)[space.blocks[i]] for i in heard])
+    rest = make_method(name, [LISTS[i] for i in heard]).fit_transform(noisy[::2][:, columns])
+    np.testing.assert_allclose(Q[::2], rest, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p", "sd"])
+def test_what_is_open_stays_even(noisy, name):
+    lists = [[("a", "b"), "c"], [("a", "b"), "d", "e"]]
+    Q = make_method(name, lists, temperature=2.0).fit_transform(noisy[:, :5])
+    np.testing.assert_allclose(Q[:, 0], Q[:, 1], atol=1e-12)
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+@pytest.mark.parametrize("name", ["ce", "mf_p", "mf_lf"])
+def test_membership_is_compared_with_q_untempered(name, T):
+    """Two teachers and a scorer of two columns: the chance that a row belongs to the first list."""
+    lists = [["a", "b"], ["c", "d"], [("a", "b"), OTHER]]
+    d = np.array([0.1, 0.5, 0.99])
+    log_p = np.log(np.column_stack([[0.8] * 3, [0.2] * 3, [0.3] * 3, [0.7] * 3, d, 1 - d]))
+    expected = np.column_stack([0.8 * d, 0.2 * d, 0.3 * (1 - d), 0.7 * (1 - d)])
+    Q = make_method(name, lists, temperature=T, teacher_weight=[1, 1, 0.3]).fit_transform(log_p)
+    np.testing.assert_allclose(Q, temper(expected, T), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_a_class_may_vanish(name):
+    """Nobody needs class "none" to explain the row."""
+    lists = [["a", "b"], ["b", "c"], [("a", "b"), ("c", "none")], [("b", "c"), ("a", "none")]]
+    log_p = np.log([[0.6, 0.4, 0.6, 0.4, 0.97, 0.03, 0.9, 0.1]])
+    for T in (1.0, 3.0, 10.0):
+        method = make_method(name, lists, temperature=T)
+        Q = method.fit_transform(log_p)
+        assert method.n_not_converged_ == 0
+        assert np.isfinite(Q).all()
+        if name in ("ce", "mf_lf"):
+            assert Q[0, 3] < 1e-9
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_certain_and_impossible_answers(name):
+    log_p = np.full((3, 14), np.log(1e-6) if name == "mf_lu" else -np.inf)
+    for i, block in enumerate(LabelSpace(LISTS).blocks):
+        log_p[0, block.start], log_p[1, block.stop - 1], log_p[2, block.start + i % 2] = 0.0, 0.0, 0.0
+    Q = make_method(name, LISTS).fit_transform(log_p)
+    np.testing.assert_allclose(Q.sum(axis=1), 1)
+    assert (Q >= 0).all()
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_torch_gives_the_same(noisy, name):
+    torch = pytest.importorskip("torch")
+    Q = make_method(name, LISTS).fit_transform(noisy)
+    tensor = make_method(name, LISTS).fit_transform(torch.asarray(noisy))
+    assert isinstance(tensor, torch.Tensor)
+    np.testing.assert_allclose(to_numpy(tensor), Q, atol=1e-7)
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+def test_hessians(noisy, T):
+    """Derivatives by finite differences; no class is on its way to 0 there."""
+    lists = [*LISTS[:4], [(0, 1, 2), 4, OTHER]]  # every class has a column of its own somewhere
+    blocks, rng = Blocks.from_label_space(LabelSpace(lists)), np.random.default_rng(0)
+    Z, w = blocks.log_softmax(np.concatenate([noisy[:3], noisy[:3, :1]], axis=1) / T), rng.uniform(0.5, 2, size=5)
+    u = rng.normal(size=(3, 7))
+    x = np.concatenate([u, rng.uniform(0.5, 1.5, size=(3, 5))], axis=1)
+    problems = [
+        (set_fit.SetFit(X, u, np.ones(3), objective._replace(near=np.inf, vanish=False), w, T, blocks), u)
+        for X, objective in ((np.exp(Z), set_fit.CE), (Z, set_fit.MF_LF), (np.exp(Z), set_fit.MF_P))
+    ]
+    lu = set_mf_lu.SetLogitFit(blocks.center(Z), x, np.ones(3), w, T, 0.01, blocks, near=np.inf)
+    for problem, at in [*problems, (lu, x)]:
+        steps = 1e-6 * np.eye(at.shape[1])
+        moved = [(problem.at(at + step), problem.at(at - step)) for step in steps]
+        slope = np.stack([(up.value - down.value) / 2e-6 for up, down in moved], axis=1)
+        bend = np.stack([(up.gradient - down.gradient) / 2e-6 for up, down in moved], axis=1)
+        point = problem.at(at)
+        B, d, scale = problem.curvature(point)
+        np.testing.assert_allclose(point.gradient, slope, atol=1e-7)
+        if problem is lu:
+            free = point.gradient[:, 7:] < x[:, 7:] * d[:, 7:]
+            rows = np.concatenate([np.ones((3, 7), dtype=bool), free], axis=1)
+            assert free.any()
+        else:
+            root = np.sqrt(scale)
+            B = B - blocks.component_mean * root[:, :, None] * root[:, None, :]
+            rows = np.ones((3, 7), dtype=bool)
+        pairs = rows[:, :, None] & rows[:, None, :]
+        whole = B + d[:, :, None] * np.eye(at.shape[1])
+        np.testing.assert_allclose(whole[pairs], bend[pairs], atol=1e-5)
