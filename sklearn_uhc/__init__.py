@@ -5,7 +5,9 @@ from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.export import ExportReport, export_booster, export_onnx
+from sklearn_uhc.harmonize import harmonize
 from sklearn_uhc.label_space import OTHER, LabelSpace
+from sklearn_uhc.membership import MembershipScorer, fit_membership
 from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
 from sklearn_uhc.packages import load_teacher, pack_teacher
@@ -24,6 +26,7 @@ from sklearn_uhc.soft_labels import (
     StandardDistillation,
 )
 from sklearn_uhc.students import SoftLabelClassifier
+from sklearn_uhc.suggestions import Suggestion, Suggestions, suggest_harmonization
 from sklearn_uhc.teachers import FunctionTeacher, OnnxTeacher, RemoteTeacher, TeacherOutputs, TorchTeacher, read_answers
 
 __version__ = "0.1.0.dev0"
@@ -40,6 +43,7 @@ __all__ = [
     "HeterogeneousDistiller",
     "LabelSpace",
     "LogitFactorization",
+    "MembershipScorer",
     "OnnxTeacher",
     "ProbabilityFactorization",
     "RemoteTeacher",
@@ -47,6 +51,8 @@ __all__ = [
     "SoftLabelDisplay",
     "SoftLabelMethod",
     "StandardDistillation",
+    "Suggestion",
+    "Suggestions",
     "TeacherAgreementDisplay",
     "TeacherCalibrator",
     "TeacherMerger",
@@ -56,10 +62,13 @@ __all__ = [
     "UnifiedEnsemble",
     "export_booster",
     "export_onnx",
+    "fit_membership",
+    "harmonize",
     "load_teacher",
     "pack_teacher",
     "pairwise_agreement",
     "read_answers",
+    "suggest_harmonization",
     "teacher_agreement",
     "teacher_agreement_scorer",
     "teacher_report",

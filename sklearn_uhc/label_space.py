@@ -363,34 +363,6 @@ class LabelSpace:
     __hash__ = None  # type: ignore[assignment]  # equal by value, mutable arrays inside
 
 
-def look_alikes(space: LabelSpace) -> list[dict[str, int]]:
-    """Return groups of names that differ in case, blanks or underscores only, each with the first teacher that has it.
-
-    Names that one teacher tells apart are meant to differ.
-    """
-    groups: dict[str, list[int]] = {}
-    for column, label in enumerate(space.classes.tolist()):
-        if isinstance(label, str):
-            groups.setdefault(" ".join(label.replace("_", " ").split()).casefold(), []).append(column)
-    return [
-        {space.classes[c].item(): int(space.named[:, c].argmax()) for c in columns}
-        for columns in groups.values()
-        if len(columns) > 1 and space.named[:, columns].sum(axis=1).max() == 1
-    ]
-
-
-def about_look_alikes(groups: list[dict[str, int]], most: int = 8) -> str:
-    """Say which names look like one; nothing if none do."""
-    if not groups:
-        return ""
-    found = [" and ".join(f"{name!r} (teacher {i})" for name, i in group.items()) for group in groups[:most]]
-    more = f"; and {len(groups) - most} more" if len(groups) > most else ""
-    return (
-        f"Names that differ in case, blanks or underscores only count as different classes: {'; '.join(found)}{more}. "
-        "If they mean the same, give them one name with class_lists."
-    )
-
-
 def spelled(label: Any) -> str:
     """Return a label as text, in quotes if it has blanks that would not be seen."""
     return repr(label) if isinstance(label, str) and label != " ".join(label.split()) else str(label)

@@ -14,9 +14,32 @@ import sklearn_uhc
 
 #: Files and folders of the package, from the innermost ring outwards.
 RINGS = [
-    ["class_lists", "class_sets", "identification", "label_space", "solvers", "answers", "losses", "utils"],
-    ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels"],
-    ["steps", "merger", "merged_classifier", "distiller", "ensemble", "report", "plots", "export", "packages"],
+    [
+        "class_lists",
+        "class_sets",
+        "identification",
+        "label_space",
+        "solvers",
+        "answers",
+        "losses",
+        "utils",
+        "taxonomy",
+        "harmonize",
+        "names",
+    ],
+    ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels", "membership"],
+    [
+        "steps",
+        "merger",
+        "merged_classifier",
+        "distiller",
+        "ensemble",
+        "report",
+        "plots",
+        "export",
+        "packages",
+        "suggestions",
+    ],
     ["__init__"],
 ]
 #: Rings whose parts may import each other.

@@ -8,7 +8,7 @@ import pytest
 
 from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.label_space import look_alikes
+from sklearn_uhc.names import look_alikes
 
 CELLS = [[("CD4 T", "CD8 T"), "B"], ["CD4 T", OTHER], ["B", "NK"]]
 
@@ -188,4 +188,4 @@ def test_describe_says_what_is_open():
 
 def test_look_alikes_are_found_beside_other():
     space = LabelSpace([["B cell", OTHER], ["b_cell", "NK"]])
-    assert look_alikes(space) == [{"B cell": 0, "b_cell": 1}]
+    assert look_alikes(space.class_lists) == [{"B cell": 0, "b_cell": 1}]

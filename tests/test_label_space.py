@@ -8,7 +8,6 @@ from sklearn.naive_bayes import GaussianNB
 
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, UnifiedEnsemble
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.label_space import look_alikes
 from tests.helpers import METHOD_NAMES, linear_teachers
 
 
@@ -100,21 +99,6 @@ def test_numbers_merge_by_value():
 def test_bad_lists(lists, error, message):
     with pytest.raises(error, match=message):
         LabelSpace(lists)
-
-
-@pytest.mark.parametrize(
-    ("lists", "expected"),
-    [
-        ([["cat", "dog"], ["Cat ", "dog"]], [{"Cat ": 1, "cat": 0}]),
-        ([["B cells", "x"], ["B_cells", "x"], ["b  CELLS", "x"]], [{"B cells": 0, "B_cells": 1, "b  CELLS": 2}]),
-        ([["a", "A", "b"], ["A", "B"]], [{"B": 1, "b": 0}]),  # the first teacher tells a from A
-        ([["a", "A"], ["a ", "b"]], []),
-        ([["cat", "dog"], ["dog", "cats"]], []),
-        ([[1, 10], [10, 100]], []),
-    ],
-)
-def test_names_that_look_like_one(lists, expected):
-    assert look_alikes(LabelSpace(lists)) == expected
 
 
 def test_blanks_in_names_are_shown():

@@ -191,7 +191,7 @@ def test_nearly_equal_names_are_told_in_the_report_alone():
     lists = [["cat", "dog", "eel"], ["Cat ", "dog", "eel"]]
     report = teacher_report(log_p=np.hstack([Z, Z[:, [1, 0, 2]]]), class_lists=lists)  # a warning would be an error
     assert "names" in warnings_about(report)
-    assert any("'Cat ' (teacher 1) and 'cat' (teacher 0)" in text for text in report["warnings"])
+    assert any("'cat' (teacher 0) and 'Cat ' (teacher 1)" in text for text in report["warnings"])
     assert report["space"]["look_alikes"] == [{"Cat ": 1, "cat": 0}]
     assert "'Cat ' (0." in str(report)  # the table of rows
     assert "known to one teacher only: 'Cat ' (teacher 1), cat (teacher 0)" in " ".join(str(report).split())

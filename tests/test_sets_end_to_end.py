@@ -100,7 +100,7 @@ def test_report_and_plots_show_sets(digits, tmp_path):
 
 
 def test_silent_teachers_with_sets(digits):
-    teachers, lists, X, _ = digits
+    lists = digits[1]
     space = LabelSpace(lists)
     log_p = random_outputs(np.random.default_rng(0), [range(len(labels)) for labels in space.class_lists], 60)
     for i in range(5):

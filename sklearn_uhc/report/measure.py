@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.class_sets import plain_entries
-from sklearn_uhc.label_space import LabelSpace, look_alikes
+from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import agreement_of_pairs
+from sklearn_uhc.names import look_alikes
 from sklearn_uhc.plots import ClassOverlapDisplay, SoftLabelDisplay, TeacherAgreementDisplay
 from sklearn_uhc.report.page import fragment, page
 from sklearn_uhc.report.words import as_text, complaints, label_of
@@ -257,7 +258,7 @@ def _describe(space: LabelSpace) -> dict[str, Any]:
         "n_classes": space.n_classes,
         "groups": [group.tolist() for group in space.groups()],
         "known_by_one": [{"class": c, "teacher": i} for c, i in zip(labels.tolist(), owners.tolist(), strict=True)],
-        "look_alikes": look_alikes(space),
+        "look_alikes": look_alikes(space.class_lists),
     }
 
 

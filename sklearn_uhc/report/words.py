@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from textwrap import fill
 from typing import Any
 
-from sklearn_uhc.label_space import about_look_alikes, spelled
+from sklearn_uhc.label_space import spelled
+from sklearn_uhc.names import about_look_alikes
 
 #: Longer lists are cut.
 MOST_NAMED = 8

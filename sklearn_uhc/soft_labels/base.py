@@ -14,7 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, Pattern, answers_of_input
-from sklearn_uhc.label_space import LabelSpace, about_look_alikes, look_alikes, shorten
+from sklearn_uhc.label_space import LabelSpace, shorten
+from sklearn_uhc.names import about_look_alikes, look_alikes
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.notes import warn_user
@@ -293,7 +294,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         """
         if self._levels_groups:
             warn_if_disconnected(answers.space)
-        if alike := about_look_alikes(look_alikes(answers.space)):
+        if alike := about_look_alikes(look_alikes(answers.space.class_lists)):
             warn_user(alike)
         warn_if_mute(answers)
         if not answers.heard.all():

@@ -1,0 +1,308 @@
+"""Class lists in one vocabulary: synonyms get one name, coarse classes become sets, "other" becomes `OTHER`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sklearn_uhc.label_space import OTHER, LabelSpace, check_is_list, shorten
+from sklearn_uhc.taxonomy import Taxonomy
+
+__all__ = ["harmonize"]
+
+
+@dataclass(frozen=True)
+class NamedList:
+    """One teacher's class list as plain Python values, and how messages call the teacher."""
+
+    name: str
+    entries: list[Any]
+
+    @property
+    def labels(self) -> list[Any]:
+        """All labels, alone or in a set."""
+        return [label for entry in self.entries for label in members(entry)]
+
+
+def harmonize(
+    teachers: Any,
+    *,
+    synonyms: Mapping[Any, Any] | Callable[[Any], Any] | None = None,
+    taxonomy: Mapping[Any, Any] | None = None,
+    other: Any = (),
+    handle_unknown: str = "error",
+) -> list[list[Any]]:
+    """Bring the class lists of several teachers into one vocabulary.
+
+    The result is the `class_lists` of everything that merges. Three steps, in this order:
+
+    1. `synonyms` give classes one name.
+    2. Names in `other` become `OTHER`: "none of my other classes".
+    3. `taxonomy` turns a coarse class into the tuple of finer classes that it stands for. The merged classes are those
+       that some teacher has and that nobody divides further; every coarser class becomes the set of those below
+       it. A coarse class with one of them below it becomes that class, and one with none stays a class of its own.
+
+    Nothing is guessed: see `suggest_harmonization` for names that may mean the same.
+
+    Parameters
+    ----------
+    teachers : list of fitted classifiers, of lists of classes, or of (name, either) pairs; or dict of name: either
+        Of classifiers, `classes_` is read. Entries of a list are labels, strings or numbers, tuples of labels
+        ("one of these") or `OTHER`. If a name means something else for one teacher, give its list in its place.
+    synonyms : dict of {name: name to use} or callable, default=None
+        A callable takes and returns a label: `str.casefold`, for example. A dict may lead from name to name.
+    taxonomy : dict of {parent: list of children}, default=None
+        Of any depth: a child may be a parent elsewhere, and children may be a dict in turn. Like `other`, it uses the
+        names that `synonyms` lead to; older names are understood.
+    other : label or list of labels, default=()
+        Names that mean "none of my other classes".
+    handle_unknown : {"error", "ignore"}, default="error"
+        What to do with names in `synonyms`, `taxonomy` and `other` that no teacher has. "ignore" is for tables that are
+        larger than what the teachers know, such as an ontology; a misspelt name is not noticed then.
+
+    Returns
+    -------
+    class_lists : list of N lists
+        For each teacher one entry per output column, in the teacher's order: a label, a tuple of labels, or `OTHER`.
+
+    See Also
+    --------
+    suggest_harmonization : Names and columns that may mean the same class, with evidence.
+
+    Examples
+    --------
+    >>> from sklearn_uhc import harmonize
+    >>> harmonize(
+    ...     [["T cell", "B cell"], ["CD4 T", "CD8 T", "b_cell"], ["B cell", "CD8 T", "unknown"]],
+    ...     synonyms={"b_cell": "B cell"},
+    ...     taxonomy={"T cell": ["CD4 T", "CD8 T"]},
+    ...     other="unknown",
+    ... )
+    [[('CD4 T', 'CD8 T'), 'B cell'], ['CD4 T', 'CD8 T', 'B cell'], ['B cell', 'CD8 T', OTHER]]
+    """
+    if handle_unknown not in ("error", "ignore"):
+        raise ValueError(f'handle_unknown must be "error" or "ignore", got {handle_unknown!r}.')
+    lists = read_lists(teachers)
+    strict = handle_unknown == "error"
+    rename = _renamer(synonyms, lists, strict)
+    renamed = [NamedList(own.name, [_map_entry(rename, entry) for entry in own.entries]) for own in lists]
+    known = {label for own in renamed for label in own.labels}
+    old = _OldNames(rename, {label for own in lists for label in own.labels}, known)
+    others = _check_other(other, old, known, strict)
+    tree = Taxonomy({} if taxonomy is None else taxonomy, old, known, strict)
+    if both := others & tree.names:
+        raise ValueError(f"{shorten(sorted(both, key=str))} stand in both other and taxonomy: leave them out of one.")
+    result = [[_translate(entry, others, tree) for entry in own.entries] for own in renamed]
+    for own, entries in zip(lists, result, strict=True):
+        _refuse_overlap(own, entries, tree)
+    _check_sorts(lists, result)
+    return result
+
+
+def read_lists(teachers: Any) -> list[NamedList]:
+    """Return the class lists of teachers, or of plain lists, with or without names."""
+    if isinstance(teachers, LabelSpace):
+        teachers = teachers.class_lists
+    if isinstance(teachers, Mapping):
+        return [NamedList(f"Teacher {name!r}", _entries(name, own)) for name, own in teachers.items()]
+    check_is_list(teachers)
+    out = []
+    for i, item in enumerate(teachers):
+        name, own = item if is_pair(item) else (i, item)
+        out.append(NamedList(f"Teacher {name!r}", _entries(name, own)))
+    if not out:
+        raise ValueError("No teachers were given: a class list is needed from at least one.")
+    return out
+
+
+def members(entry: Any) -> tuple[Any, ...]:
+    """Return the labels of an entry: those of a set, none of OTHER, or the label itself."""
+    if entry is OTHER:
+        return ()
+    return entry if isinstance(entry, tuple) else (entry,)
+
+
+def is_pair(item: Any) -> bool:
+    """Whether this is a name and a teacher: a tuple may also be a class list of two, the second of them a set."""
+    return (
+        isinstance(item, tuple)
+        and len(item) == 2
+        and isinstance(item[0], str)
+        and (hasattr(item[1], "classes_") or isinstance(item[1], (list, np.ndarray)))
+    )
+
+
+def _entries(name: Any, own: Any) -> list[Any]:
+    """Return one class list as plain values."""
+    if isinstance(own, type) or (not hasattr(own, "classes_") and hasattr(own, "fit")):
+        raise TypeError(
+            f"Teacher {name!r} has no classes_: it is not fitted, or it keeps no names of classes. Fit it, or give its "
+            "list of classes in its place."
+        )
+    labels = getattr(own, "classes_", own)
+    if isinstance(labels, (str, bytes, set, frozenset, Mapping)) or not isinstance(labels, Iterable):
+        raise TypeError(f"Teacher {name!r} must be a fitted classifier or a list of its classes, got {own!r}.")
+    entries = [_plain(entry) for entry in labels]
+    if not entries:
+        raise ValueError(f"The class list of teacher {name!r} is empty: every teacher must know at least one class.")
+    for entry in entries:
+        if isinstance(entry, (list, set, dict, np.ndarray)) or entry == ():
+            raise TypeError(
+                f"The class list of teacher {name!r} holds {entry!r}: an entry is a label, a tuple of labels or OTHER."
+            )
+    return entries
+
+
+def _plain(entry: Any) -> Any:
+    """Return a label, or the labels of a set, as Python's own values."""
+    if isinstance(entry, tuple):
+        return tuple(_plain(label) for label in entry)
+    return entry.item() if isinstance(entry, np.generic) else entry
+
+
+def _map_entry(function: Callable[[Any], Any], entry: Any) -> Any:
+    if isinstance(entry, tuple):
+        return tuple(dict.fromkeys(function(label) for label in entry))
+    return entry if entry is OTHER else function(entry)
+
+
+def _renamer(synonyms: Any, lists: Sequence[NamedList], strict: bool) -> Callable[[Any], Any]:
+    """Return the function that gives a label the name to use."""
+    if synonyms is None:
+        return lambda label: label
+    if callable(synonyms):
+        return _checked(synonyms)
+    if not isinstance(synonyms, Mapping):
+        raise TypeError(f"synonyms must be a dict of {{name: name to use}} or a function, got {synonyms!r}.")
+    table = {_plain(old): _plain(new) for old, new in synonyms.items()}
+    for old, new in table.items():
+        _check_label(new, f"synonyms gives {old!r} the name")
+    names = {label for own in lists for label in own.labels}
+    unknown = [old for old in table if old not in names and old not in table.values()]
+    if strict and unknown:
+        raise ValueError(
+            f"synonyms renames {shorten(unknown)}, but no teacher has such a class. The classes are "
+            f"{shorten(sorted(names, key=str), 20)}. {_REMEDY}"
+        )
+    final = {old: _last_name(old, table) for old in table}
+    return lambda label: final.get(label, label)
+
+
+_REMEDY = 'Mend the spelling, leave the names out, or pass handle_unknown="ignore".'
+
+
+def _last_name(label: Any, table: Mapping[Any, Any]) -> Any:
+    """Follow synonyms of synonyms."""
+    seen = [label]
+    while label in table and table[label] != label:
+        label = table[label]
+        if label in seen:
+            circle = " -> ".join(map(repr, [*seen[seen.index(label) :], label]))
+            raise ValueError(f"synonyms go round in a circle: {circle}. Choose one of these names for all.")
+        seen.append(label)
+    return label
+
+
+def _checked(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function of labels that says which label it failed for."""
+
+    def rename(label: Any) -> Any:
+        try:
+            new = _plain(function(label))
+        except Exception as error:
+            raise TypeError(
+                f"synonyms failed for the class {label!r} ({type(error).__name__}: {error}). The function must take "
+                "the label of any class and return a label."
+            ) from error
+        return _check_label(new, f"synonyms gives {label!r} the name")
+
+    return rename
+
+
+def _check_label(label: Any, whose: str) -> Any:
+    if label is OTHER:
+        raise TypeError(f"{whose} OTHER: name such classes in other= instead.")
+    if not isinstance(label, (str, int, float)):
+        raise TypeError(f"{whose} {label!r}: a name must be a string or a number. Sets of classes belong to taxonomy=.")
+    return label
+
+
+class _OldNames:
+    """Leads names of before the synonyms to those in use; a name that is in use, or that nobody has, stays."""
+
+    def __init__(self, rename: Callable[[Any], Any], old: set[Any], known: set[Any]) -> None:
+        self.rename, self.old, self.known = rename, old, known
+
+    def __call__(self, label: Any) -> Any:
+        label = _plain(label)
+        if label in self.known:
+            return label
+        if label in self.old:
+            return self.rename(label)
+        try:
+            new = self.rename(label)
+        except TypeError:  # a function of texts, and a parent that is a number
+            return label
+        return new if new in self.known else label
+
+
+def _check_other(other: Any, old: _OldNames, known: set[Any], strict: bool) -> set[Any]:
+    """Return the names that mean OTHER, as they are after the synonyms."""
+    if isinstance(other, Mapping) or callable(other):
+        raise TypeError(f"other must be a label or a list of labels, got {other!r}.")
+    single = isinstance(other, (str, bytes)) or not isinstance(other, Iterable)
+    names = {old(label) for label in ([other] if single else other)}
+    if strict and (unknown := names - known):
+        raise ValueError(f"other names {shorten(sorted(unknown, key=str))}, but no teacher has such a class. {_REMEDY}")
+    return names
+
+
+def _translate(entry: Any, others: set[Any], tree: Taxonomy) -> Any:
+    """Return what an entry stands for: a label, the tuple of several, or OTHER."""
+    if entry is OTHER or entry in others:
+        return OTHER
+    found = {leaf for label in members(entry) for leaf in tree.leaves(label)}
+    leaves = tuple(sorted(found, key=lambda leaf: (str(type(leaf)), leaf)))
+    return leaves if len(leaves) > 1 else leaves[0]
+
+
+def _refuse_overlap(own: NamedList, entries: Sequence[Any], tree: Taxonomy) -> None:
+    """Raise if two columns of a teacher become the same class, or sets with a class in common."""
+    first: dict[Any, int] = {}
+    for column, entry in enumerate(entries):
+        for label in members(entry) or (OTHER,):
+            if label in first:
+                pair = [own.entries[c] for c in (first[label], column)]
+                raise ValueError(f"{own.name}: {_about_pair(pair, entries, first[label], column, label, tree)}")
+            first[label] = column
+
+
+def _about_pair(pair: list[Any], entries: Sequence[Any], a: int, b: int, label: Any, tree: Taxonomy) -> str:
+    """Say why two columns cannot both stand, and what to do."""
+    by_hand = (
+        "or give this teacher's own list in its place, with entries that say what its columns mean (a tuple is a set)"
+    )
+    if entries[a] == entries[b]:
+        return (
+            f"its columns {pair[0]!r} and {pair[1]!r} both become {label!r}, but every column needs a meaning of its "
+            "own. If the teacher tells them apart, do not give them one name; if they are the same, add their "
+            f"probabilities up in the teacher first; {by_hand}."
+        )
+    parents = tree.parents_of(label)
+    why = f" ({label!r} has several parents: {shorten(parents)})" if len(parents) > 1 else ""
+    return (
+        f"its columns {pair[0]!r} and {pair[1]!r} become {entries[a]!r} and {entries[b]!r}, which have {label!r} in "
+        f"common{why}. Sets of one teacher must not overlap: mend the taxonomy, {by_hand}: for example, what is left "
+        "of the larger class."
+    )
+
+
+def _check_sorts(lists: Sequence[NamedList], result: Sequence[Sequence[Any]]) -> None:
+    """Raise if labels are of different sorts, or if a teacher has no class but OTHER."""
+    for own, entries in zip(lists, result, strict=True):
+        if all(entry is OTHER for entry in entries):
+            raise ValueError(f"{own.name} has no class but OTHER, {own.entries}: leave it out.")
+    LabelSpace([[label for entry in entries for label in members(entry)] for entries in result])

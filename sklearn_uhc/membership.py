@@ -1,0 +1,313 @@
+"""How likely a row belongs to a teacher's classes at all: a small scorer that the teacher's owner sends along."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from scipy.sparse import vstack as sparse_vstack
+from sklearn.base import BaseEstimator, clone
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
+
+from sklearn_uhc.utils.parameters import check_positive
+from sklearn_uhc.utils.response import log_proba
+from sklearn_uhc.utils.rows import column_names, count_rows, take_columns, take_rows
+
+__all__ = ["MembershipScorer", "fit_membership"]
+
+#: Landmarks of the default's kernel.
+N_COMPONENTS = 200
+#: With fewer own rows than this, the held-out median says little.
+LEAST_ROWS = 10
+#: Smaller probabilities count as this.
+LOG_MIN = float(np.log(1e-6))
+
+
+def fit_membership(X_own: Any, X_public: Any, estimator: Any = None) -> MembershipScorer:
+    """Learn to tell how likely a row belongs to the classes that a classifier was trained on.
+
+    For the owner of a classifier, who has its training rows. A classifier answers with confidence about classes that it
+    has never seen; the scorer says that they are not its own. It holds no training rows but the landmarks of its
+    kernel: `MembershipScorer` says how to do without them.
+
+    Parameters
+    ----------
+    X_own : array-like with n_own rows
+        Rows that the classifier was trained on, or others of the same classes.
+    X_public : array-like with n_public rows, of the same form
+        Unlabelled rows of all sorts of classes, own ones among them: such as the transfer set.
+    estimator : classifier with predict_proba, predict_log_proba or decision_function, default=None
+        Tells own rows from public ones, and is cloned. Give a Pipeline for texts, images or columns that are no
+        numbers. None: logistic regression on 200 kernel features for arrays and frames of numbers, on the features
+        themselves for sparse matrices.
+
+    Returns
+    -------
+    scorer : MembershipScorer
+        With `predict_membership(X)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_uhc import fit_membership
+    >>> X, y = load_digits(return_X_y=True)
+    >>> order = np.random.default_rng(0).permutation(len(X))
+    >>> train, public, new = np.split(order, [600, 1200])
+    >>> scorer = fit_membership(X[train][y[train] < 5], X[public])
+    >>> d = scorer.predict_membership(X[new])
+    >>> bool(d[y[new] < 5].mean() > 0.7), bool(d[y[new] >= 5].mean() < 0.2)
+    (True, True)
+    """
+    return MembershipScorer(estimator).fit(X_own, X_public)
+
+
+class MembershipScorer(BaseEstimator):
+    r"""The chance that a row belongs to the classes of a classifier, from own rows and public ones.
+
+    A classifier that tells own rows (p) from public ones gives the ratio of their densities,
+
+    .. math:: r(x) = \frac{p(x)}{1 - p(x)} \cdot \frac{n_{public}}{n_{own}}
+
+    Where public rows are of the own classes, r is as large as it gets; where they are not, r is small. The scale is
+    found on own rows that were held out: their median counts as surely in, d(x) = min(1, r(x) / median r).
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        As in `fit_membership`. The default keeps 200 rows, own or public, as landmarks of its kernel. If own rows must
+        not leave the house, give an estimator that keeps none, such as a Pipeline that ends in `LogisticRegression`.
+    background : float, default=1.0
+        Rows to make up, as a multiple of the public ones, by shuffling every column on its own among own and public
+        rows. They count as public, so that rows that are like neither are out. Only for arrays and frames of numbers.
+    cv : int, default=5
+        Folds for the held-out rows.
+    random_state : int, RandomState or None, default=0
+        For folds, landmarks and shuffling.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        Tells own rows (1) from public ones (0), fitted on all.
+    log_scale_ : float
+        Logarithm of the median of p / (1 - p) over held-out own rows.
+    auroc_ : float
+        Area under the ROC curve of held-out own rows against held-out public ones. Own classes among the public rows
+        keep it below 1; near 0.5 the scorer knows nothing.
+    n_features_in_ : int
+        Number of features, if the rows have any.
+    feature_names_in_ : ndarray of str
+        Their names, if the rows come in a frame.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn_uhc import MembershipScorer
+    >>> X, y = load_iris(return_X_y=True)
+    >>> scorer = MembershipScorer().fit(X[:50:2], X[1::2])  # setosa against all three
+    >>> scorer.predict_membership(X[[0, 60, 120]]).round(1)
+    array([1., 0., 0.])
+    """
+
+    def __init__(self, estimator: Any = None, *, background: float = 1.0, cv: int = 5, random_state: Any = 0) -> None:
+        self.estimator = estimator
+        self.background = background
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(self, X_own: Any, X_public: Any) -> MembershipScorer:
+        """Learn from own rows and public ones.
+
+        Parameters
+        ----------
+        X_own : array-like with n_own rows
+            Rows of the own classes.
+        X_public : array-like with n_public rows
+            Unlabelled rows of all sorts of classes.
+
+        Returns
+        -------
+        self : MembershipScorer
+            Fitted.
+        """
+        self._check_parameters()
+        X, own = _stack(X_own, X_public)
+        self._check_sizes(own)
+        n = len(own)
+        rng = check_random_state(self.random_state)
+        X, own = _with_background(X, own, int(self.background * (own == 0).sum()), rng)
+        estimator = _default(X, rng.randint(2**31), self.cv) if self.estimator is None else self.estimator
+        _check_estimator(estimator)
+        scores = _held_out(estimator, X, own, StratifiedKFold(self.cv, shuffle=True, random_state=rng))
+        fitted = clone(estimator).fit(X, own)
+        _check_feature_names(self, X, reset=True)
+        if getattr(X, "ndim", 1) == 2:
+            _check_n_features(self, X, reset=True)
+        self.estimator_, self.log_scale_ = fitted, float(np.median(scores[own == 1]))
+        self.auroc_ = _auroc(scores[:n][own[:n] == 1], scores[:n][own[:n] == 0])
+        return self
+
+    def predict_membership(self, X: Any) -> NDArray[np.float64]:
+        """Return the chance that each row belongs to the own classes.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            New rows. Of a frame, the columns that were there in `fit` are taken by name.
+
+        Returns
+        -------
+        d : ndarray of shape (n,)
+            Between 0 and 1.
+        """
+        check_is_fitted(self)
+        count_rows(X)
+        X = self._own_columns(X)
+        if hasattr(self, "n_features_in_"):
+            _check_n_features(self, X if hasattr(X, "shape") else np.asarray(X), reset=False)
+        return np.exp(np.minimum(_log_odds(self.estimator_, X) - self.log_scale_, 0.0))
+
+    def _own_columns(self, X: Any) -> Any:
+        """Return a frame's columns by name; of an array all of them."""
+        names = column_names(X)
+        if names is None or not hasattr(self, "feature_names_in_"):
+            return X
+        wanted = self.feature_names_in_.tolist()
+        if missing := [name for name in wanted if name not in names]:
+            raise ValueError(
+                f"X has not got the columns {missing[:8]}, which the scorer was fitted on. X has {names[:8]}."
+            )
+        return X if wanted == names else take_columns(X, wanted)
+
+    def _check_parameters(self) -> None:
+        check_positive("cv", self.cv, integer=True)
+        if self.cv < 2:
+            raise ValueError(f"cv must be at least 2, so that own rows can be held out, got {self.cv}.")
+        if (
+            isinstance(self.background, bool)
+            or not isinstance(self.background, Real)
+            or not 0 <= self.background < np.inf
+        ):
+            raise ValueError(f"background must be a number of at least 0, got {self.background!r}.")
+
+    def _check_sizes(self, own: NDArray[np.int_]) -> None:
+        counts = {"X_own": int(own.sum()), "X_public": int(len(own) - own.sum())}
+        least = max(LEAST_ROWS, int(self.cv))
+        for name, count in counts.items():
+            if count < least:
+                raise ValueError(
+                    f"{name} has {count} rows, but {least} are needed to hold some out and learn from the rest."
+                )
+
+
+def _default(X: Any, random_state: Any, cv: int) -> Any:
+    """Return the classifier of own and public rows: logistic regression, on kernel features unless X is sparse."""
+    if issparse(X):
+        return make_pipeline(MaxAbsScaler(), LogisticRegression(C=10.0, max_iter=1000))
+    shape = getattr(X, "shape", None)
+    if shape is None:
+        kind = type(X[0]).__name__ if len(X) else "nothing"
+        raise TypeError(
+            f"The default estimator takes arrays and frames of numbers, not a list of {kind}: give an estimator that "
+            "reads such rows, for example make_pipeline(TfidfVectorizer(), LogisticRegression())."
+        )
+    if len(shape) != 2:
+        raise ValueError(
+            f"The default estimator takes one row of features per sample, got shape {tuple(shape)}: flatten "
+            "it with X.reshape(len(X), -1), or give a Pipeline that makes features."
+        )
+    landmarks = min(N_COMPONENTS, shape[0] * (cv - 1) // cv)
+    kernel = Nystroem(n_components=landmarks, random_state=random_state)
+    return make_pipeline(StandardScaler(), kernel, LogisticRegression(C=10.0, max_iter=1000))
+
+
+def _check_estimator(estimator: Any) -> None:
+    if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
+        raise TypeError(f"estimator must be a scikit-learn classifier, not fitted yet, got {estimator!r}.")
+    if not any(hasattr(estimator, name) for name in ("predict_log_proba", "predict_proba", "decision_function")):
+        raise TypeError(f"estimator cannot say how likely a row is own: {estimator!r} has no predict_proba.")
+
+
+def _held_out(estimator: Any, X: Any, own: NDArray[np.int_], folds: StratifiedKFold) -> NDArray[np.float64]:
+    """Return log-odds of being own, from classifiers that have not seen the row."""
+    scores = np.empty(len(own))
+    for train, test in folds.split(np.zeros(len(own)), own):
+        fitted = clone(estimator).fit(take_rows(X, train), own[train])
+        scores[test] = _log_odds(fitted, take_rows(X, test))
+    return scores
+
+
+def _log_odds(fitted: Any, X: Any) -> NDArray[np.float64]:
+    """Return log p / (1 - p), where neither is below 1e-6: a forest may say 0."""
+    log_p = log_proba(fitted, X, "the estimator of membership").astype(float)
+    return np.asarray(np.diff(np.maximum(log_p, LOG_MIN), axis=1)[:, 0])
+
+
+def _auroc(own: NDArray[np.float64], public: NDArray[np.float64]) -> float:
+    """Return the share of pairs in which the own row has the higher score; ties count half."""
+    order = np.sort(public)
+    below, upto = np.searchsorted(order, own, "left"), np.searchsorted(order, own, "right")
+    return float((below + upto).mean() / (2 * len(public)))
+
+
+def _with_background(X: Any, own: NDArray[np.int_], n: int, rng: np.random.RandomState) -> tuple[Any, NDArray[np.int_]]:
+    """Add n rows that take each feature from a row drawn for it, if the features are numbers."""
+    if n == 0 or issparse(X) or getattr(X, "ndim", len(getattr(X, "shape", ()))) != 2:
+        return X, own
+    values = np.asarray(X)
+    if values.dtype.kind not in "iuf":
+        return X, own
+    shuffled = np.take_along_axis(values, rng.randint(len(values), size=(n, values.shape[1])), axis=0)
+    labels = np.concatenate([own, np.zeros(n, dtype=own.dtype)])
+    names = column_names(X)
+    if names is None:
+        return np.concatenate([values, shuffled]), labels
+    made = type(X)({name: shuffled[:, k] for k, name in enumerate(names)})
+    if hasattr(made, "iloc"):
+        made = made.astype(X.dtypes.to_dict())
+    return _below(X, made), labels
+
+
+def _stack(X_own: Any, X_public: Any) -> tuple[Any, NDArray[np.int_]]:
+    """Put own rows above public ones, and say which are which."""
+    n_own, n_public = count_rows(X_own), count_rows(X_public)
+    own = np.repeat([1, 0], [n_own, n_public])
+    if issparse(X_own) or issparse(X_public):
+        return sparse_vstack([X_own, X_public], format="csr"), own
+    if isinstance(X_own, (list, tuple)) and not np.ndim(X_own[0]):
+        return [*X_own, *X_public], own
+    names, others = column_names(X_own), column_names(X_public)
+    if names is None and others is None:
+        parts = np.asarray(X_own), np.asarray(X_public)
+        if parts[0].shape[1:] != parts[1].shape[1:]:
+            raise ValueError(f"X_own and X_public have rows of different shape: {parts[0].shape}, {parts[1].shape}.")
+        return np.concatenate(parts), own
+    return _stack_frames(X_own, X_public, names, others), own
+
+
+def _stack_frames(X_own: Any, X_public: Any, names: list[str] | None, others: list[str] | None) -> Any:
+    """Put frames of pandas or Polars below each other, columns by name."""
+    if names is None or others is None or not set(names) <= set(others):
+        shown = [(own or [type(X).__name__])[:8] for own, X in ((names, X_own), (others, X_public))]
+        raise ValueError(
+            f"X_own and X_public must be of one form and have the same columns, got {shown[0]}, {shown[1]}."
+        )
+    return _below(X_own, take_columns(X_public, names))
+
+
+def _below(upper: Any, lower: Any) -> Any:
+    """Put one frame of pandas or Polars below another with the same columns."""
+    if hasattr(upper, "iloc"):
+        import pandas as pd
+
+        return pd.concat([upper, lower], ignore_index=True)
+    return upper.vstack(lower.cast(upper.schema))

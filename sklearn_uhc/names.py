@@ -1,0 +1,171 @@
+"""Names of classes that are nearly equal: the same but for blanks, case, hyphens, dots, accents or a plural."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import combinations, islice, product
+from typing import Any
+
+from sklearn_uhc.harmonize import members
+
+#: Blanks, underscores, hyphens, dots and apostrophes that only hold words apart: "B-cell", "B_cell" and "Bcell" are
+#: alike. A hyphen or dot before or after anything else means something ("CD4-", "-1"), and so does what holds digits
+#: apart ("1.5", "type 1 2").
+_SEPARATOR = re.compile(r"(?<=\w)[\s_\-.']+(?=\w)")
+_BLANKS = re.compile(r"[\s_]+")
+#: "classes", "boxes", "dishes", "heroes".
+_LONG_PLURAL = re.compile(r"(s|x|z|ch|sh|o)es$")
+#: "virus", "analysis", "class" are no plurals.
+_NO_PLURAL = re.compile(r"(us|is|ss)$")
+#: Names of many words have many forms; no more of them are looked at.
+MOST_FORMS = 64
+
+
+def nearly_equal(class_lists: Iterable[Iterable[Any]]) -> list[tuple[Any, Any]]:
+    """Return pairs of names that differ in spelling only; none that one teacher tells apart.
+
+    A name that is like two which one teacher tells apart is left out too.
+
+    Parameters
+    ----------
+    class_lists : iterable of class lists
+        Entries are labels, tuples of labels or `OTHER`.
+
+    Returns
+    -------
+    pairs : list of pairs of labels
+        In the order of the lists.
+    """
+    lists = _labels(class_lists)
+    order = list(dict.fromkeys(label for own in lists for label in own))
+    apart = {frozenset(pair) for own in lists for pair in combinations(own, 2)}
+    by_form: dict[str, list[Any]] = defaultdict(list)
+    for label in order:
+        for form in forms(str(label)):
+            by_form[form].append(label)
+    place = {label: k for k, label in enumerate(order)}
+    found = {(a, b) for alike in by_form.values() for a, b in combinations(alike, 2)}
+    clear = [pair for pair in _without_rivals(found, apart) if frozenset(pair) not in apart]
+    return sorted(clear, key=lambda pair: (place[pair[0]], place[pair[1]]))
+
+
+def _labels(class_lists: Iterable[Iterable[Any]]) -> list[list[Any]]:
+    """Return the labels of each list, alone or in a set, as plain values."""
+    plain = (own.tolist() if hasattr(own, "tolist") else own for own in class_lists)
+    return [[label for entry in own for label in members(entry)] for own in plain]
+
+
+def _without_rivals(pairs: set[tuple[Any, Any]], apart: set[frozenset[Any]]) -> list[tuple[Any, Any]]:
+    """Leave out names that are like two that one teacher tells apart: there is no saying which is meant."""
+    like: dict[Any, set[Any]] = defaultdict(set)
+    for a, b in pairs:
+        like[a].add(b)
+        like[b].add(a)
+    unclear = {name for name, others in like.items() if any(frozenset(p) in apart for p in combinations(others, 2))}
+    return [(a, b) for a, b in pairs if a not in unclear and b not in unclear]
+
+
+def forms(name: str) -> set[str]:
+    """Return what may be left of a name without case, accents, separators and plurals.
+
+    Two names are nearly equal if they have a form in common.
+    """
+    words = _words(name)
+    choices = product(*([word, *_singulars(word)] for word in words))
+    return {"".join(choice) for choice in islice(choices, MOST_FORMS)}
+
+
+def _words(name: str) -> list[str]:
+    """Split a name at its separators, without case and accents."""
+    plain = unicodedata.normalize("NFKD", name).casefold()
+    letters = (
+        "-" if unicodedata.category(c) == "Pd" else "'" if c == "\N{RIGHT SINGLE QUOTATION MARK}" else c
+        for c in plain
+        if not unicodedata.combining(c)
+    )
+    text = _BLANKS.sub(" ", "".join(letters)).strip()
+    out, start = [], 0
+    for found in _SEPARATOR.finditer(text):
+        if not _between_digits(text, found):
+            out.append(text[start : found.start()])
+            start = found.end()
+    return [*out, text[start:]]
+
+
+def _between_digits(text: str, found: re.Match[str]) -> bool:
+    return text[found.start() - 1].isdigit() and text[found.end()].isdigit()
+
+
+def _singulars(word: str) -> Iterator[str]:
+    """Yield what a word may be the plural of; of "shirt/tops", its end counts."""
+    end = re.split(r"[\W\d_]", word)[-1]
+    if len(end) < 3 or not end.endswith("s") or _NO_PLURAL.search(end):
+        return
+    yield word[:-1]
+    if end.endswith("ies") and len(end) > 4:
+        yield word[:-3] + "y"
+    if _LONG_PLURAL.search(end):
+        yield word[:-2]
+
+
+def look_alikes(class_lists: Iterable[Iterable[Any]]) -> list[dict[Any, int]]:
+    """Return groups of names that are nearly equal, each name with the first teacher that has it."""
+    lists = _labels(class_lists)
+    owners = owners_of_names(lists)
+    groups = grouped(owners, nearly_equal(lists))
+    return [{label: min(owners[label]) for label in group} for group in groups if len(group) > 1]
+
+
+def owners_of_names(lists: Iterable[Iterable[Any]]) -> dict[Any, set[int]]:
+    """Return who has which name, in the order of the lists."""
+    owners: dict[Any, set[int]] = {}
+    for i, own in enumerate(lists):
+        for label in own:
+            owners.setdefault(label, set()).add(i)
+    return owners
+
+
+def grouped(owners: dict[Any, set[int]], links: Iterable[tuple[Any, Any]]) -> list[list[Any]]:
+    """Join names link by link, the strongest first, unless that would join two that one teacher tells apart.
+
+    Parameters
+    ----------
+    owners : dict of label to set of teachers
+        Who has a name; the order of the names is kept.
+    links : iterable of pairs of labels
+        The strongest first.
+
+    Returns
+    -------
+    groups : list of lists of labels
+        Names that no link joins are groups of one.
+    """
+    group_of = {label: [label] for label in owners}
+    for a, b in links:
+        one, two = group_of[a], group_of[b]
+        if one is two or _owners_of(one, owners) & _owners_of(two, owners):
+            continue
+        one.extend(two)
+        group_of.update((label, one) for label in two)
+    groups = {id(group): group for group in group_of.values()}
+    place = {label: k for k, label in enumerate(owners)}
+    return [sorted(group, key=place.__getitem__) for group in groups.values()]
+
+
+def _owners_of(group: Iterable[Any], owners: dict[Any, set[int]]) -> set[int]:
+    return set().union(*(owners[label] for label in group))
+
+
+def about_look_alikes(groups: list[dict[Any, int]], most: int = 8) -> str:
+    """Say which names look like one; nothing if none do."""
+    if not groups:
+        return ""
+    found = [" and ".join(f"{name!r} (teacher {i})" for name, i in group.items()) for group in groups[:most]]
+    more = f"; and {len(groups) - most} more" if len(groups) > most else ""
+    return (
+        f"Names that differ in spelling only count as different classes: {'; '.join(found)}{more}. If they mean the "
+        "same, give them one name: class_lists=harmonize(teachers, synonyms={name: name to use})."
+    )

@@ -1,0 +1,6 @@
+"""Names and columns that may mean the same class: suggested with evidence, never applied."""
+
+from sklearn_uhc.suggestions.result import Suggestion, Suggestions
+from sklearn_uhc.suggestions.suggest import suggest_harmonization
+
+__all__ = ["Suggestion", "Suggestions", "suggest_harmonization"]

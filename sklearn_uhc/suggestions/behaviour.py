@@ -1,0 +1,203 @@
+"""Columns that behave alike, or add up, on unlabelled rows.
+
+For column a of one teacher, its *surest rows* are those with the largest p_a: MASS times as many as a class has on
+average, or as p_a adds up to if that is less. Foreign rows, of classes that the teacher has never seen, are seldom
+among them. On the surest rows of a, column b of another teacher gives on average R_ab of what it gives on its own.
+
+- Same class: R_ab and R_ba are near 1, and R_ca and R_cb are not for any third name c. The score is the smaller of the
+  two.
+- Part of a coarse class C: R_bC is near 1, but R_Cb is not. Parts that one teacher knows together must add up to C:
+  their sum s is compared with C as above, and where that teacher calls a row of C one of the parts, it must be as sure
+  of it as it is elsewhere. The score is the product of R_Cs, R_sC, the smallest R_bC, and that sureness.
+
+A class that a teacher does not know is called what it looks like most, so two classes that no teacher tells apart can
+look like one. What betrays them is that the teachers are less sure. Teachers that are always sure (a tree) have many
+ties among their surest rows, and count less where there are others. The thresholds are chosen for precision, on cases
+made for the purpose (`benchmarks/names.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: Surest rows of a class, as a share of n / L.
+MASS = 0.8
+#: With fewer surest rows than this, a column is not compared.
+LEAST_ROWS = 10
+#: Names of one class reach this score.
+ALIKE = 0.85
+#: A part reaches this, as one class in another.
+PART = 0.8
+#: A coarse class and its parts reach this score.
+ADDS_UP = 0.78
+#: If a third name lies within one of two by this much, that one may be a coarse class, or all three only look alike.
+RIVAL = 0.7
+
+
+class Columns(NamedTuple):
+    """What stands in the K columns of the answers."""
+
+    names: list[Any]  #: the L different names
+    name_of: NDArray[np.int_]  #: (K,) number of each column's name
+    teacher_of: NDArray[np.int_]  #: (K,)
+    is_class: NDArray[np.bool_]  #: (K,) whether a column is one class: sets and OTHER are not compared
+
+    def of(self, name: int) -> NDArray[np.int_]:
+        """Return the columns with a name."""
+        return np.flatnonzero(self.name_of == name)
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Two names and how alike their columns are."""
+
+    a: int
+    b: int
+    score: float
+    forward: float  #: R_ab
+    backward: float  #: R_ba
+    n_rows: int  #: surest rows looked at
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A coarse class and parts that one teacher knows together."""
+
+    whole: int
+    parts: tuple[int, ...]
+    teacher: int
+    score: float
+    forward: float  #: R_Cs: what the parts get on rows of the whole
+    backward: float  #: R_sC
+    weakest: float  #: the smallest R_bC
+    sureness: float
+
+
+class Behaviour:
+    """Answers compared column by column, without regard to names.
+
+    Parameters
+    ----------
+    P : ndarray of shape (n, K)
+        Probabilities, each teacher's block normalised; NaN in a teacher's whole block where it is silent.
+    columns : Columns
+        What the columns are.
+    """
+
+    def __init__(self, P: Floats, columns: Columns) -> None:
+        self.answered = ~np.isnan(P)
+        self.P = np.nan_to_num(P, nan=0.0)
+        self.columns = columns
+        n, L = len(P), len(columns.names)
+        self.per_class = n / L
+        self.sizes = MASS * np.minimum(self.per_class, self.P.sum(axis=0))
+        self.surest, ties = surest_rows(self.P, self.sizes)
+        lengths = np.bincount(columns.teacher_of)[columns.teacher_of]
+        enough = (self.sizes >= LEAST_ROWS) & (lengths > 1) & columns.is_class
+        self.trust = np.where(enough, 1 / ties, 0.0)
+        self.R = self._relative(self.surest)
+        self.between = self._between_names()
+
+    @property
+    def enough_rows(self) -> bool:
+        """Whether any column can be compared."""
+        return bool(self.trust.any())
+
+    def alike(self, a: int, b: int) -> Alike:
+        """Return how alike two names are; the score is NaN if nobody can tell."""
+        forward, backward = float(self.between[a, b]), float(self.between[b, a])
+        rows = min(self.sizes[self.columns.of(name)].max() for name in (a, b))
+        return Alike(a, b, min(forward, backward), forward, backward, int(rows))
+
+    def alikes(self) -> list[Alike]:
+        """Return the pairs of names that behave like one class, the most alike first."""
+        both = np.minimum(self.between, self.between.T)
+        pairs = np.argwhere(np.triu(np.nan_to_num(both, nan=0.0) >= ALIKE, k=1))
+        clear = [self.alike(int(a), int(b)) for a, b in pairs if not self._has_rival(a, b)]
+        return sorted(clear, key=lambda pair: -pair.score)
+
+    def _has_rival(self, a: int, b: int) -> bool:
+        """Whether a third name lies within one of two."""
+        within = np.nan_to_num(self.between[:, [a, b]], nan=0.0)
+        within[[a, b]] = 0.0
+        return bool(within.max() >= RIVAL)
+
+    def sums(self) -> list[Sum]:
+        """Return coarse classes with their parts, the clearest first."""
+        found = (self._sum(whole, teacher, cols) for whole, teacher, cols in self._candidates())
+        return sorted((one for one in found if one.score >= ADDS_UP), key=lambda one: -one.score)
+
+    def _between_names(self) -> Floats:
+        """Mean of R over the columns of two names (L, L), NaN for names that one teacher tells apart."""
+        C, L = self.columns, len(self.columns.names)
+        one_hot = np.zeros((len(C.name_of), L))
+        one_hot[np.arange(len(C.name_of)), C.name_of] = 1.0
+        trusted = one_hot * self.trust[:, None]
+        total = trusted.sum(axis=0)
+        owners = np.zeros((C.teacher_of.max() + 1, L))
+        owners[C.teacher_of, C.name_of] = 1.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = (trusted.T @ self.R @ trusted) / np.outer(total, total)
+        mean[(owners.T @ owners) > 0] = np.nan
+        return mean
+
+    def _relative(self, weights: Floats) -> Floats:
+        """R (K, K): mean of column b over the surest rows of a that b's teacher answered, relative to its own."""
+        mean = (weights.T @ self.P) / np.maximum(weights.T @ self.answered, 1e-12)
+        return mean / np.maximum(np.diag(mean), 1e-12)
+
+    def _candidates(self) -> Iterator[tuple[int, int, NDArray[np.int_]]]:
+        """Yield names, teachers, and two or more of the teacher's columns that lie within the name."""
+        inside = np.nan_to_num(self.between, nan=0.0) >= PART  # (b, C)
+        for whole in np.flatnonzero(inside.sum(axis=0) >= 2):
+            members = np.flatnonzero(inside[:, whole])
+            for teacher in range(self.columns.teacher_of.max() + 1):
+                own = np.flatnonzero((self.columns.teacher_of == teacher) & (self.trust > 0))
+                cols = own[np.isin(self.columns.name_of[own], members)]
+                if len(cols) >= 2:
+                    yield int(whole), teacher, cols
+
+    def _sum(self, whole: int, teacher: int, cols: NDArray[np.int_]) -> Sum:
+        """Compare a name with the sum of one teacher's columns."""
+        parts = self.columns.name_of[cols].tolist()
+        wholes = self.columns.of(whole)
+        trust = self.trust[wholes]
+        s = self.P[:, cols].sum(axis=1)
+        values = np.column_stack([s, self.P[:, wholes]])
+        answered = np.column_stack([self.answered[:, cols[0]], self.answered[:, wholes]])
+        W, _ = surest_rows(values, MASS * np.minimum(len(parts) * self.per_class, values.sum(axis=0)))
+        mean = (W.T @ values) / np.maximum(W.T @ answered, 1e-12)
+        R = mean / np.maximum(np.diag(mean), 1e-12)
+        forward, backward = np.average(R[1:, 0], weights=trust), np.average(R[0, 1:], weights=trust)
+        weakest = min(self.between[b, whole] for b in parts)
+        sureness = np.average(self._sureness(W[:, 1:], cols).min(axis=1), weights=trust)
+        score = min(forward, 1.0) * min(backward, 1.0) * min(weakest, 1.0) * min(sureness, 1.0)
+        return Sum(whole, tuple(parts), teacher, *map(float, (score, forward, backward, weakest, sureness)))
+
+    def _sureness(self, W: Floats, cols: NDArray[np.int_]) -> Floats:
+        """How sure a teacher is of a part where it names it on rows of the whole, relative to its surest rows."""
+        P, own = self.P[:, cols], self.surest[:, cols]
+        there = (W.T @ P**2) / np.maximum(W.T @ P, 1e-12)
+        here = (own * P**2).sum(axis=0) / np.maximum((own * P).sum(axis=0), 1e-12)
+        return there / np.maximum(here, 1e-12)
+
+
+def surest_rows(P: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+    """Return weights (n, K) of each column's surest rows, which sum to 1, and how many rows tie for a place, (K,).
+
+    Rows that tie at the limit share what is left, so that the order of the rows does not matter.
+    """
+    n = len(P)
+    counts = np.clip(sizes.astype(int), 1, n)
+    limit = -np.sort(-P, axis=0)[counts - 1, np.arange(P.shape[1])]
+    above, at = limit < P, limit == P
+    share = (counts - above.sum(axis=0)) / at.sum(axis=0)
+    ties = (above | at).sum(axis=0) / counts
+    return (above + at * share) / counts, ties

@@ -1,0 +1,146 @@
+"""What `suggest_harmonization` has found: a list to read, to choose from and to pass on to `harmonize`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+KINDS = ("spelling", "answers", "parts")
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """One suggestion, with its evidence.
+
+    Attributes
+    ----------
+    kind : {"spelling", "answers", "parts"}
+        Names that are nearly equal, columns that behave alike, a coarse class and its parts.
+    name : label
+        The class that would change.
+    becomes : tuple of labels
+        The one name to use instead, or the parts.
+    score : float or None
+        How alike the answers are, at most about 1; None if there were no answers to compare. A low score of a nearly
+        equal name says little: teachers may be surest of rows that the others do not know.
+    evidence : str
+        The reason, in words.
+    numbers : dict
+        The figures behind it.
+    """
+
+    kind: str
+    name: Any
+    becomes: tuple[Any, ...]
+    score: float | None
+    evidence: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        new = repr(self.becomes[0]) if len(self.becomes) == 1 else "one of " + ", ".join(map(repr, self.becomes))
+        verb = "may be" if self.kind == "parts" else "may mean"
+        return f"{self.name!r} {verb} {new}: {self.evidence}"
+
+
+class Suggestions(Sequence[Suggestion]):
+    """Suggestions, the surest first of each kind. Nothing is applied until it is passed to `harmonize`.
+
+    Choose by number, `found[[0, 2]]`, by slice, or by kind, `found.of_kind("spelling")`: each gives `Suggestions`.
+
+    Parameters
+    ----------
+    items : iterable of Suggestion
+        What was found.
+    note : str, default=""
+        What could not be looked at.
+
+    Examples
+    --------
+    >>> from sklearn_uhc import harmonize, suggest_harmonization
+    >>> lists = [["B cell", "T cell"], ["B-cells", "NK cell"]]
+    >>> found = suggest_harmonization(lists)
+    >>> found
+    1 suggestion; none is applied:
+    [0] 'B-cells' may mean 'B cell': the names are nearly equal
+    >>> harmonize(lists, synonyms=found.as_synonyms())
+    [['B cell', 'T cell'], ['B cell', 'NK cell']]
+    """
+
+    def __init__(self, items: Iterable[Suggestion], note: str = "") -> None:
+        self._items = list(items)
+        self.note = note
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> Suggestion: ...
+
+    @overload
+    def __getitem__(self, index: slice | list[int]) -> Suggestions: ...
+
+    def __getitem__(self, index: int | slice | list[int]) -> Suggestion | Suggestions:
+        """Return one suggestion by its number, or several as `Suggestions`, by a slice or a list of numbers."""
+        if isinstance(index, slice):
+            return Suggestions(self._items[index])
+        if isinstance(index, list):
+            return Suggestions(self._items[i] for i in index)
+        return self._items[index]
+
+    def of_kind(self, *kinds: str) -> Suggestions:
+        """Return the suggestions of some kinds.
+
+        Parameters
+        ----------
+        *kinds : {"spelling", "answers", "parts"}
+            Kinds to keep.
+
+        Returns
+        -------
+        suggestions : Suggestions
+            Those of these kinds.
+        """
+        if unknown := set(kinds) - set(KINDS):
+            raise ValueError(f"There is no kind {sorted(unknown)}: kinds are {list(KINDS)}.")
+        return Suggestions(one for one in self if one.kind in kinds)
+
+    def as_synonyms(self) -> dict[Any, Any]:
+        """Return {name: name to use}, for `harmonize(synonyms=...)`.
+
+        Returns
+        -------
+        synonyms : dict
+            From the kinds "spelling" and "answers".
+        """
+        return {one.name: one.becomes[0] for one in self if one.kind != "parts"}
+
+    def as_taxonomy(self) -> dict[Any, list[Any]]:
+        """Return {coarse class: parts}, for `harmonize(taxonomy=...)`.
+
+        Returns
+        -------
+        taxonomy : dict
+            From the kind "parts".
+        """
+        return {one.name: list(one.becomes) for one in self if one.kind == "parts"}
+
+    def to_frame(self) -> Any:
+        """Return the suggestions as a pandas DataFrame, one row each.
+
+        Returns
+        -------
+        frame : DataFrame
+            Columns "kind", "name", "becomes", "score", "evidence", and the figures.
+        """
+        import pandas as pd
+
+        columns = ["kind", "name", "becomes", "score", "evidence"]
+        rows = [{**{name: getattr(one, name) for name in columns}, **one.numbers} for one in self]
+        return pd.DataFrame(rows, columns=list(dict.fromkeys([*columns, *(key for row in rows for key in row)])))
+
+    def __repr__(self) -> str:
+        count = f"{len(self)} suggestion{'s' * (len(self) != 1)}"
+        head = f"{count}; {'none is' if len(self) == 1 else 'none are'} applied:" if self._items else "No suggestions."
+        lines = [f"[{i}] {one}" for i, one in enumerate(self)]
+        return "\n".join([head, *lines, *([self.note] if self.note else [])])

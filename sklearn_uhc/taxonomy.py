@@ -1,0 +1,97 @@
+"""A taxonomy of classes, {parent: children} of any depth, and which of them the teachers can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from sklearn_uhc.label_space import shorten
+
+
+class Taxonomy:
+    """Parents and children, and the classes among them that some teacher has.
+
+    Parameters
+    ----------
+    table : mapping of parent to children
+        Children are a list of labels, or a mapping in turn.
+    rename : callable
+        Leads every name to the one in use.
+    known : set
+        Classes that some teacher has.
+    strict : bool
+        Whether names that no teacher has, and that link none that teachers have, are an error.
+    """
+
+    def __init__(self, table: Any, rename: Callable[[Any], Any], known: set[Any], strict: bool) -> None:
+        if not isinstance(table, Mapping):
+            raise TypeError(f"taxonomy must be a dict of {{parent: list of children}}, got {table!r}.")
+        self.known = known
+        self.children: dict[Any, list[Any]] = {}
+        for parent, child in _edges(table):
+            self.children.setdefault(rename(parent), []).append(rename(child))
+        self._below: dict[Any, frozenset[Any]] = {}
+        for parent in list(self.children):
+            self._refuse_circle(parent)
+        if strict:
+            self._refuse_unknown()
+
+    @property
+    def names(self) -> set[Any]:
+        """All names in the taxonomy."""
+        return set(self.children).union(*self.children.values())
+
+    def parents_of(self, label: Any) -> list[Any]:
+        """Return the parents of a class."""
+        return [parent for parent, children in self.children.items() if label in children]
+
+    def leaves(self, label: Any) -> frozenset[Any]:
+        """Return the finest classes below one, among those that teachers have; the class itself if there are none."""
+        below = self.below(label) & self.known
+        return frozenset(c for c in below if not self.below(c) & self.known) or frozenset([label])
+
+    def below(self, label: Any) -> frozenset[Any]:
+        """Return everything below a class."""
+        if label not in self._below:
+            children = self.children.get(label, [])
+            self._below[label] = frozenset(children).union(*(self.below(child) for child in children))
+        return self._below[label]
+
+    def _refuse_circle(self, start: Any) -> None:
+        """Raise if a class lies below itself; without recursion, so that the depth does not matter."""
+        trail, open_children = [start], [iter(self.children[start])]
+        while trail:
+            child = next(open_children[-1], None)
+            if child is None:
+                self.below(trail.pop())  # all below it are known by now
+                open_children.pop()
+            elif child in trail:
+                circle = " -> ".join(map(repr, [*trail[trail.index(child) :], child]))
+                raise ValueError(f"taxonomy goes round in a circle: {circle}. Leave one of these steps out.")
+            elif child not in self._below:
+                trail.append(child)
+                open_children.append(iter(self.children.get(child, [])))
+
+    def _refuse_unknown(self) -> None:
+        """Raise for names that no teacher has, unless they stand between classes that teachers have."""
+        above = {child for parent in self.known for child in self.below(parent)}
+        unknown = [name for name in self.names - self.known if not (name in above and self.below(name) & self.known)]
+        if unknown:
+            raise ValueError(
+                f"taxonomy names {shorten(sorted(unknown, key=str))}, but no teacher has such a class. The classes are "
+                f"{shorten(sorted(self.known, key=str), 20)}. Mend the spelling, leave the names out, or, if the "
+                'taxonomy is larger than what the teachers know, pass handle_unknown="ignore".'
+            )
+
+
+def _edges(table: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield parents with each of their children."""
+    for parent, children in table.items():
+        if isinstance(children, (str, bytes)) or not isinstance(children, Iterable):
+            raise TypeError(f"taxonomy[{parent!r}] must be a list of classes, got {children!r}: write [{children!r}].")
+        listed = list(children)
+        if not listed:
+            raise ValueError(f"taxonomy[{parent!r}] is empty: give its children, or leave it out.")
+        yield from ((parent, child) for child in listed)
+        if isinstance(children, Mapping):
+            yield from _edges({child: below for child, below in children.items() if below})

@@ -1,0 +1,196 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_uhc import LabelSpace, harmonize
+from sklearn_uhc.harmonize import members
+from sklearn_uhc.label_space import OTHER
+from tests.helpers import linear_teachers
+
+CELLS = [["T cell", "B cell"], ["CD4 T", "CD8 T", "B cell"]]
+TREE = {"T cell": ["CD4 T", "CD8 T"]}
+
+
+def test_nothing_to_do_leaves_the_lists_as_they_are():
+    assert harmonize(CELLS) == CELLS
+    assert harmonize([[3, 1], [2, 1]]) == [[3, 1], [2, 1]]
+    assert harmonize([np.array(["b", "a"]), ("a", "c")]) == [["b", "a"], ["a", "c"]]
+
+
+def test_labels_come_back_as_plain_values():
+    labels = harmonize([np.array([1, 2]), np.array([2, 3])])
+    assert all(type(label) is int for own in labels for label in own)
+
+
+@pytest.mark.parametrize("form", ["list", "pairs", "dict", "lists", "named lists", "space"])
+def test_teachers_come_in_any_form(form):
+    lists = [["Cat", "dog"], ["cat", "cow"]]
+    teachers = linear_teachers(lists)
+    given = {
+        "list": teachers,
+        "pairs": [("north", teachers[0]), ("south", teachers[1])],
+        "dict": dict(zip(("north", "south"), teachers, strict=True)),
+        "lists": lists,
+        "named lists": [("north", lists[0]), ("south", lists[1])],
+        "space": LabelSpace(lists),
+    }[form]
+    assert harmonize(given, synonyms={"Cat": "cat"}) == [["cat", "dog"], ["cat", "cow"]]
+
+
+def test_two_labels_in_a_tuple_are_a_class_list_not_a_name_and_a_teacher():
+    assert harmonize([("cat", "dog"), ("cat", ("dog", "cow")), ("cow", "dog")]) == [
+        ["cat", "dog"],
+        ["cat", ("cow", "dog")],
+        ["cow", "dog"],
+    ]
+
+
+def test_synonyms_by_table_by_function_and_in_chains():
+    lists = [["B-Cell", "T"], ["b-cell", "NK"], ["B", "T"]]
+    expected = [["b-cell", "t"], ["b-cell", "nk"], ["b", "t"]]
+    assert harmonize(lists, synonyms=str.casefold) == expected
+    chain = {"B": "B-Cell", "B-Cell": "b-cell", "b-cell": "b-cell"}
+    assert harmonize(lists, synonyms=chain) == [["b-cell", "T"], ["b-cell", "NK"], ["b-cell", "T"]]
+
+
+def test_numbers_and_texts_become_one_vocabulary():
+    numbers = {"zero": 0, "one": 1}
+    assert harmonize([["zero", "one"], [1, 2]], synonyms=numbers) == [[0, 1], [1, 2]]
+    parity = {"even": [0, 2, 4], "odd": [1, 3]}
+    assert harmonize([["even", "odd"], [0, 1, 2], [2, 3, 4]], taxonomy=parity)[0] == [(0, 2, 4), (1, 3)]
+
+
+def test_a_coarse_class_becomes_the_classes_below_it():
+    assert harmonize(CELLS, taxonomy=TREE) == [[("CD4 T", "CD8 T"), "B cell"], CELLS[1]]
+
+
+def test_depth_and_nested_tables():
+    lists = [["lymphocyte", "monocyte"], ["T", "B"], ["CD4", "CD8", "B"]]
+    flat = {"lymphocyte": ["T", "B"], "T": ["CD4", "CD8"]}
+    nested = {"lymphocyte": {"T": ["CD4", "CD8"], "B": []}}
+    expected = [[("B", "CD4", "CD8"), "monocyte"], [("CD4", "CD8"), "B"], ["CD4", "CD8", "B"]]
+    assert harmonize(lists, taxonomy=flat) == harmonize(lists, taxonomy=nested) == expected
+
+
+def test_a_step_that_no_teacher_has_links_those_above_and_below():
+    lists = [["lymphocyte", "monocyte"], ["CD4", "CD8"]]
+    tree = {"lymphocyte": ["T"], "T": ["CD4", "CD8"]}
+    assert harmonize(lists, taxonomy=tree)[0] == [("CD4", "CD8"), "monocyte"]
+
+
+def test_one_known_part_is_that_part_and_none_leaves_the_coarse_class():
+    lists = [["T cell", "B cell"], ["CD4 T", "B cell"]]
+    assert harmonize(lists, taxonomy=TREE, handle_unknown="ignore")[0] == ["CD4 T", "B cell"]
+    assert harmonize([["T cell", "B cell"]], taxonomy=TREE, handle_unknown="ignore") == [["T cell", "B cell"]]
+    # Where the parts of a part are not known, the part itself is the finest class.
+    tree = {"T cell": ["CD4 T", "CD8 T"], "CD4 T": ["naive", "memory"]}
+    assert harmonize(CELLS, taxonomy=tree, handle_unknown="ignore")[0] == [("CD4 T", "CD8 T"), "B cell"]
+
+
+def test_taxonomy_and_other_take_names_from_before_the_synonyms():
+    lists = [["T Cell", "B"], ["CD4", "CD8", "Unknown"]]
+    out = harmonize(lists, synonyms=str.casefold, taxonomy={"T cell": ["CD4", "cd8"]}, other="UNKNOWN")
+    assert out == [[("cd4", "cd8"), "b"], ["cd4", "cd8", OTHER]]
+
+
+def test_a_function_of_texts_meets_a_number():
+    assert harmonize([["A", "B"], ["b", "c"]], synonyms=str.casefold, taxonomy={1: ["A", "B"]}, handle_unknown="ignore")
+    with pytest.raises(TypeError, match="synonyms failed for the class 1"):
+        harmonize([[1, 2]], synonyms=str.casefold)
+
+
+def test_other():
+    lists = [["a", "unknown"], ["b", "rest"], ["a", "b"]]
+    assert harmonize(lists, other=["unknown", "rest"]) == [["a", OTHER], ["b", OTHER], ["a", "b"]]
+    assert harmonize([[0, -1], [0, 1]], other=-1) == [[0, OTHER], [0, 1]]
+
+
+def test_two_parents_are_fine_unless_a_teacher_has_both():
+    tree = {"helper": ["CD4", "ILC"], "T": ["CD4", "CD8"]}
+    lists = [["helper", "B"], ["T", "B"], ["CD4", "CD8", "ILC"]]
+    assert harmonize(lists, taxonomy=tree)[:2] == [[("CD4", "ILC"), "B"], [("CD4", "CD8"), "B"]]
+    with pytest.raises(ValueError, match=r"'CD4' has several parents: \['helper', 'T'\]"):
+        harmonize([["helper", "T"], ["CD4", "CD8", "ILC"]], taxonomy=tree)
+
+
+@pytest.mark.parametrize(
+    ("lists", "options", "message"),
+    [
+        ([["a", "b"]], {"synonyms": {"c": "a"}}, r"synonyms renames \['c'\], but no teacher has"),
+        ([["a", "b"]], {"synonyms": {"a": "b", "b": "a"}}, "circle: 'a' -> 'b' -> 'a'"),
+        ([["a", "b"]], {"synonyms": {"a": ("b", "c")}}, "Sets of classes belong to taxonomy"),
+        ([["a", "b"]], {"synonyms": {"a": OTHER}}, "name such classes in other="),
+        ([["a", "b"]], {"synonyms": "a"}, "must be a dict"),
+        ([["a", "b"]], {"taxonomy": {"a": ["b"], "b": ["a"]}}, "taxonomy goes round in a circle: 'a' -> 'b' -> 'a'"),
+        ([["a", "b"]], {"taxonomy": {"a": ["a"]}}, "circle: 'a' -> 'a'"),
+        ([["a", "b"]], {"taxonomy": {"a": "b"}}, r"write \['b'\]"),
+        ([["a", "b"]], {"taxonomy": {"a": []}}, "is empty"),
+        ([["a", "b"]], {"taxonomy": [("a", "b")]}, "must be a dict"),
+        ([["a", "b"], ["c"]], {"taxonomy": {"a": ["c", "d"]}}, r"taxonomy names \['d'\]"),
+        ([["a", "b"], ["c"]], {"taxonomy": {"A": ["c"]}}, r"taxonomy names \['A'\]"),
+        ([["a", "b"]], {"other": "rest"}, r"other names \['rest'\]"),
+        ([["a", "b"]], {"other": {"a": "b"}}, "must be a label or a list"),
+        ([["a", "b"], ["c", "d"]], {"other": "a", "taxonomy": {"a": ["c"]}}, "both other and taxonomy"),
+        ([["a", "A"]], {"synonyms": str.casefold}, "Teacher 0: its columns 'a' and 'A' both become 'a'"),
+        ([["x", "u", "o"]], {"other": ["u", "o"]}, "'u' and 'o' both become OTHER"),
+        ([["a", "b"], ["b", "c"]], {"taxonomy": {"a": ["b", "c"]}}, r"become \('b', 'c'\) and 'b', which have 'b' in"),
+        ([["u"], ["a", "b"]], {"other": "u"}, "no class but OTHER"),
+        ([["a", "b"], [1, 2]], {}, "different types"),
+        ([["a", ["b", "c"]]], {}, "a tuple of labels or OTHER"),
+        ([["a", ()]], {}, "a tuple of labels or OTHER"),
+        ([[]], {}, "is empty"),
+        ([], {}, "No teachers"),
+        ("ab", {}, "class_lists must be a list"),
+        (["ab"], {}, "must be a fitted classifier or a list"),
+        ([LogisticRegression()], {}, "Teacher 0 has no classes_"),
+        ({"north": LogisticRegression()}, {}, "Teacher 'north' has no classes_"),
+        ([["a", "b"]], {"handle_unknown": "warn"}, '"error" or "ignore"'),
+    ],
+)
+def test_errors_name_the_culprit(lists, options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        harmonize(lists, **options)
+
+
+def test_the_name_of_a_teacher_stands_in_its_error_as_it_was_given():
+    with pytest.raises(ValueError, match=r"^Teacher 'Site B'"):
+        harmonize({"Site A": ["a", "b"], "Site B": ["a", "A"]}, synonyms=str.casefold)
+
+
+def test_the_way_out_of_an_overlap_works():
+    lists = [["T cell", "CD4 T", "B"], ["CD4 T", "CD8 T"]]
+    with pytest.raises(ValueError, match="own list in its place"):
+        harmonize(lists, taxonomy=TREE)
+    assert harmonize([["CD8 T", "CD4 T", "B"], lists[1]]) == [["CD8 T", "CD4 T", "B"], ["CD4 T", "CD8 T"]]
+
+
+def test_a_deep_taxonomy():
+    depth = 5000
+    tree = {k: [k + 1] for k in range(depth)}
+    assert harmonize([[0, -1], [depth, -1]], taxonomy=tree) == [[depth, -1], [depth, -1]]
+
+
+@given(st.data())
+def test_of_any_tree_every_column_becomes_what_lies_below_it(data):
+    """Leaves 0 to 7 under random parents; teachers know random disjoint nodes."""
+    tree, nodes, parent = {}, {k: {k} for k in range(8)}, 8
+    top = list(range(8))
+    for _ in range(data.draw(st.integers(0, 4))):
+        size = data.draw(st.integers(1, min(3, len(top))))
+        children = data.draw(st.permutations(top))[:size]
+        tree[parent], nodes[parent] = children, set().union(*(nodes[c] for c in children))
+        top = [node for node in top if node not in children] + [parent]
+        parent += 1
+    lists = [list(range(8))]
+    for _ in range(data.draw(st.integers(1, 3))):
+        own, used = [], set()
+        for node in data.draw(st.permutations(sorted(nodes))):
+            if not used & nodes[node]:
+                own.append(node)
+                used |= nodes[node]
+        lists.append(own[: data.draw(st.integers(1, len(own)))])
+    out = harmonize(lists, taxonomy=tree, handle_unknown="ignore")
+    assert [[set(members(entry)) for entry in own] for own in out] == [[nodes[n] for n in own] for own in lists]
+    assert harmonize(out) == out

@@ -1,0 +1,78 @@
+import pytest
+
+from sklearn_uhc.label_space import OTHER
+from sklearn_uhc.names import about_look_alikes, look_alikes, nearly_equal
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("cat", " Cat "),
+        ("B cell", "B-cells"),
+        ("b_cell", "B  cells"),
+        ("B.cell", "Bcell"),
+        ("CD8 T", "CD8T"),
+        ("type 1", "Type1"),
+        ("CD4+ T cell", "CD4+ T cells"),
+        ("café", "cafe\N{COMBINING ACUTE ACCENT}"),
+        ("Café", "cafe"),
+        ("straße", "STRASSE"),
+        ("e\N{EN DASH}mail", "e-mail"),
+        ("Crohn's disease", "Crohn\N{RIGHT SINGLE QUOTATION MARK}s disease"),
+        ("box", "boxes"),
+        ("dress", "Dresses"),
+        ("virus", "viruses"),
+        ("city", "cities"),
+        ("movie", "movies"),
+        ("headache", "headaches"),
+        ("T-shirt/top", "t shirt/tops"),
+        ("1", 1),
+    ],
+)
+def test_nearly_equal(one, two):
+    assert nearly_equal([[one, "x"], [two, "x"]]) == [(one, two)]
+    assert nearly_equal([[two], [one]]) == [(two, one)]
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("CD4+", "CD4-"),
+        ("CD4-", "CD4"),
+        ("-1", "1"),
+        ("C", "C++"),
+        ("1.5", "15"),
+        ("type 1 2", "type 12"),
+        ("plan", "planes"),
+        ("car", "care"),
+        ("as", "a"),
+        ("class", "clas"),
+        ("analysis", "analysi"),
+        (1, 10),
+    ],
+)
+def test_different(one, two):
+    assert nearly_equal([[one], [two]]) == []
+
+
+def test_names_that_one_teacher_tells_apart_differ():
+    assert nearly_equal([["a b", "ab"], ["c", "d"]]) == []
+    # "A B" is like two names that differ, so there is no saying which of them is meant.
+    assert nearly_equal([["a b", "ab"], ["A B", "c"]]) == []
+    assert nearly_equal([["a b", "ab", "cat"], ["A B", "Cat"]]) == [("cat", "Cat")]
+
+
+def test_sets_count_by_their_members_and_other_has_no_name():
+    assert nearly_equal([[("CD4", "CD8"), OTHER], ["cd4", "OTHER"]]) == [("CD4", "cd4")]
+
+
+def test_groups_with_the_first_teacher_of_each_name():
+    groups = look_alikes([["cat", "Dog"], ["Cat ", "dog"], ["cats", "d.og"], ["cat", "cow"]])
+    assert groups == [{"cat": 0, "Cat ": 1, "cats": 2}, {"Dog": 0, "dog": 1, "d.og": 2}]
+    assert "'cat' (teacher 0) and 'Cat ' (teacher 1)" in about_look_alikes(groups)
+    assert about_look_alikes([]) == ""
+
+
+def test_a_long_name_of_plurals_is_read_in_no_time():
+    name = " ".join(["cats"] * 60)
+    assert nearly_equal([[name], [name.upper()]]) == [(name, name.upper())]
