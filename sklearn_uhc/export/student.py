@@ -62,9 +62,9 @@ def add_student(graph: Graph, clf: SoftLabelClassifier, features: Features, doub
     if answer.kind == VALUES:
         answer = _simplex(graph, answer, clf.class_prior_)
     made = probabilities(graph, answer, power)
-    if clf.strategy_ in ("replicate", "sample"):
-        own = np.searchsorted(clf.classes_, np.asarray(clf.estimator_.classes_))
-        made = made if len(own) == len(clf.classes_) else _spread(graph, made, own, len(clf.classes_))
+    own = getattr(clf.estimator_, "classes_", clf.classes_)
+    if len(own) < len(clf.classes_):
+        made = _spread(graph, made, np.searchsorted(clf.classes_, np.asarray(own)), len(clf.classes_))
     return made
 
 
