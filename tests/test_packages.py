@@ -30,7 +30,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, load_teacher, pack_teacher
+from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, fit_membership, load_teacher, pack_teacher
 
 MODELS = [
     LogisticRegression(),
@@ -163,6 +163,17 @@ def test_membership_is_the_second_probability_or_refused(data, tmp_path):
         pack_teacher(model, tmp_path / "t", X, membership=Scorer())
     with pytest.raises(TypeError, match="two classes"):
         pack_teacher(model, tmp_path / "t", X, membership=model)
+
+
+@pytest.mark.parametrize("estimator", [None, RandomForestClassifier(10, random_state=0)])
+def test_a_membership_scorer_comes_along(estimator, data, tmp_path):
+    X, y = data
+    scorer = fit_membership(X[y < 2], X, estimator)
+    model = LogisticRegression().fit(X[y < 2], y[y < 2])
+    teacher = load_teacher(pack_teacher(model, tmp_path / "t", X, membership=scorer))
+    d = scorer.predict_membership(X)
+    assert d.min() < 0.5 < d.max()
+    np.testing.assert_allclose(teacher.membership_.predict_membership(X), d, atol=1e-4)
 
 
 def test_how_many_rows_are_stored(data, tmp_path):
