@@ -51,9 +51,9 @@ test, y_test = cells(2000)
 # %%
 # Merged as they are
 # ------------------
-# Eight classes, as nothing says that "T cell" has parts. ``suggest_harmonization`` compares names and answers. Here it finds
-# the two spellings, and that "unknown" covers what north calls B cells and T cells. The parts of "T cell" it misses: what is
-# suggested is nearly always right, but much is not found.
+# Eight classes, as nothing says that "T cell" has parts. ``suggest_harmonization`` compares names and answers. Here it
+# finds the two spellings, and that "unknown" covers what north calls B cells and T cells. It misses the parts of
+# "T cell": what is suggested is nearly always right, but much is not found.
 
 student = LogisticRegression()
 as_they_are = HeterogeneousDistiller(teachers, student).fit(unlabelled)
