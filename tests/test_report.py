@@ -415,6 +415,15 @@ def test_names_alone_are_suggestions_without_that_warning():
     assert "rows are too few" in report["suggestions_note"]
 
 
+def test_what_takes_too_long_is_left_out(monkeypatch):
+    monkeypatch.setattr("sklearn_uhc.report.measure.MOST_CLASSES", 5)
+    lists, log_p = renamed_and_coarse()
+    report = teacher_report(log_p=log_p, class_lists=[[*lists[0][:3], "Null"], *lists[1:]])
+    assert report["space"]["condition"] is None
+    assert [one["kind"] for one in report["suggestions"]] == ["spelling"]
+    assert "more than 5 columns" in str(report)
+
+
 def test_suggestions_as_a_frame():
     pytest.importorskip("pandas")
     lists, log_p = renamed_and_coarse()

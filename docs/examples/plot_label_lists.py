@@ -82,7 +82,7 @@ ClassOverlapDisplay.from_estimator(clf)
 plt.show()
 
 # %%
-# Five classes. The alternative would be to leave the two coarse laboratories out.
+# Five classes. The alternative would be to leave the two coarse laboratories out, and NK cells with them.
 
 fine = {name: teachers[name] for name in ("south", "east")}
 without = HeterogeneousDistiller(fine, student, class_lists=[class_lists[1], class_lists[2]]).fit(unlabelled)

@@ -158,12 +158,15 @@ class ClassOverlapDisplay:
         N, L = self.mask.shape
         classes = self.classes[self.order]
         cell = 0.42 if L <= 15 else 0.2
-        width = max(4.5, text_width(self.teacher_names) + cell * L + 0.6) + 2.1 * bool(self.sets.any())
+        beside = text_width(self.teacher_names) + 0.6
+        width = max(4.5, beside + cell * L)
+        upright = True if text_width(classes) > (width - beside) / L else None
+        width += 2.4 * bool(self.sets.any())
         ax = new_axes(ax, (width, max(2.2, 0.3 * N + text_width(classes) + 0.9)))
         self.ax_, self.figure_ = ax, ax.figure
         # A known class is dark grey, not black, so that the lines of groups stay visible on it.
         self.image_ = ax.imshow(self._shades()[:, self.order], cmap=cmap, vmin=0, vmax=1.4, aspect="auto")
-        label_ticks(ax.xaxis, classes)
+        label_ticks(ax.xaxis, classes, upright=upright)
         label_ticks(ax.yaxis, self.teacher_names, upright=False)
         ax.set_xticks(np.arange(L + 1) - 0.5, minor=True)
         ax.set_yticks(np.arange(N + 1) - 0.5, minor=True)
@@ -192,7 +195,7 @@ class ClassOverlapDisplay:
         dark, light = (color(self.image_.norm(value)) for value in (1.0, SET_SHADE))
         kinds = {
             "a column of its own": (Patch(facecolor=dark), self.mask & (self.sets == 0)),
-            "one of a set (a, b, ...: which)": (Patch(facecolor=light), self.sets > 0),
+            "one of a set (same letter: same set)": (Patch(facecolor=light), self.sets > 0),
             "one of OTHER": (Patch(facecolor="white", edgecolor="0.45", hatch="/////"), self.sets == IN_OTHER),
         }
         shown = {name: patch for name, (patch, where) in kinds.items() if where.any()}
