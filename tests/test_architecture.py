@@ -30,6 +30,7 @@ RINGS = [
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels", "membership"],
     [
         "steps",
+        "not_mine",
         "merger",
         "merged_classifier",
         "distiller",
