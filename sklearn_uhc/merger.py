@@ -159,8 +159,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         ----------
         X : array-like with n rows
             Unlabelled data, passed on to the teachers as it is. None is allowed if `log_p` is given.
-        y : array-like of shape (n,), default=None
-            Checked and then not used.
+        y : ignored
+            Not used, present for API consistency by convention.
         log_p : array-like of shape (n, K) or Answers, default=None
             The teachers' answers on X, if they were computed before: no teacher is asked.
 
@@ -179,8 +179,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         ----------
         X : array-like with n rows
             Unlabelled data. None is allowed if `log_p` is given.
-        y : array-like of shape (n,), default=None
-            Checked and then not used.
+        y : ignored
+            Not used, present for API consistency by convention.
         log_p : array-like of shape (n, K) or Answers, default=None
             The teachers' answers on X, if they were computed before.
 
@@ -188,7 +188,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         -------
         Q : ndarray of shape (n, L)
         """
-        answers = self.fit_answers(X, y, log_p=log_p)
+        answers = self.fit_answers(X, log_p=log_p)
         return self.method_.fit_transform_answers(answers)
 
     def transform(self, X: Any) -> Any:
@@ -204,7 +204,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : ndarray of shape (n, L)
             Rows on the simplex, at the method's temperature; columns follow `classes_`.
         """
-        return self.method_.transform_answers(self.adjust(self.answers(X), X))
+        answers = self.adjust(self.answers(X), X)
+        return self.method_.transform_answers(answers)
 
     @all_or_nothing
     def fit_answers(self, X: Any, y: Any = None, *, log_p: Any = None) -> Answers:
@@ -215,7 +216,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         X : array-like with n rows
             Unlabelled data. None is allowed if `log_p` is given.
         y : array-like of shape (n,), default=None
-            Checked and then not used.
+            True labels, for a classifier that scores with them: checked against the teachers' classes, not used.
         log_p : array-like of shape (n, K) or Answers, default=None
             The teachers' answers on X, if they were computed before.
 
