@@ -99,9 +99,7 @@ def make_memberships(
     membership: Any, weight: Any, none_label: Any, space: LabelSpace, roster: Roster | None, folder: Any = None
 ) -> Memberships | None:
     """Return what these parameters of a merge ask for, None if that is nothing, or say which of them is wrong."""
-    number = isinstance(weight, Real) and not isinstance(weight, bool) and 0 <= float(weight) < np.inf
-    if not number:
-        raise ValueError(f"membership_weight must be a number of at least 0, got {weight!r}.")
+    _check_weight(weight)
     scorers = find_scorers(membership, space, roster)
     found = [i for i, scorer in enumerate(scorers) if scorer is not None] if weight > 0 else []
     new = [] if none_label is None or none_label in space.classes.tolist() else [none_label]
@@ -117,7 +115,15 @@ def make_memberships(
     if not whose:
         return None
     titles = [f"the membership scorer of {space.called(i) if roster is None else roster.called(i)}" for i in whose]
-    return Memberships([scorers[i] for i in whose], whose, titles, _extend(space, whose, new), float(weight), folder)
+    return Memberships(
+        [scorers[i] for i in whose], whose, titles, extended_space(space, whose, new), float(weight), folder
+    )
+
+
+def _check_weight(weight: Any) -> None:
+    number = isinstance(weight, Real) and not isinstance(weight, bool) and 0 <= float(weight) < np.inf
+    if not number:
+        raise ValueError(f"membership_weight must be a number of at least 0, got {weight!r}.")
 
 
 def find_scorers(membership: Any, space: LabelSpace, roster: Roster | None) -> list[Any]:
@@ -126,6 +132,11 @@ def find_scorers(membership: Any, space: LabelSpace, roster: Roster | None) -> l
     if membership is None:
         return [None] * N
     if isinstance(membership, str):
+        if membership == "student":
+            raise ValueError(
+                'membership="student" needs a student, so only HeterogeneousDistiller takes it. Here give None, "auto" '
+                "or a scorer or None per teacher."
+            )
         if membership != "auto":
             raise ValueError(f'membership must be None, "auto" or a scorer or None per teacher, got {membership!r}.')
         return [None] * N if roster is None else [_carried(teacher) for teacher in roster.teachers]
@@ -174,7 +185,7 @@ def _in_order(membership: Any, space: LabelSpace) -> list[Any]:
     return list(membership)
 
 
-def _extend(space: LabelSpace, whose: list[int], new: list[Any]) -> LabelSpace:
+def extended_space(space: LabelSpace, whose: list[int], new: list[Any]) -> LabelSpace:
     """Return the space with a list (classes of the teacher, OTHER) for every scorer, and new classes in OTHER."""
     lists: dict[str, Any] = dict(zip(space.teacher_names, space.class_lists, strict=True))
     for i in whose:

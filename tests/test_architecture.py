@@ -31,6 +31,7 @@ RINGS = [
     [
         "steps",
         "not_mine",
+        "student_membership",
         "merger",
         "merged_classifier",
         "distiller",

@@ -25,9 +25,12 @@ from sklearn_uhc import (
     TeacherOutputs,
     UnifiedEnsemble,
     fit_membership,
+    load_teacher,
+    pack_teacher,
 )
 from sklearn_uhc.not_mine import LEAST
 from sklearn_uhc.plots import SoftLabelDisplay
+from sklearn_uhc.student_membership import judge_by_student
 from tests.helpers import METHOD_NAMES, linear_teachers
 
 LISTS = [[0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [6, 7, 8, 9, 0]]
@@ -126,6 +129,17 @@ def test_teachers_carry_their_scorers(digits):
     np.testing.assert_array_equal(
         TeacherMerger(carrying, membership=None).fit_transform(X[:50]), plain.transform(X[:50])
     )
+
+
+def test_packages_bring_their_scorers(tmp_path):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("skl2onnx")
+    X = np.random.default_rng(0).normal(size=(80, 3)).astype(np.float32)
+    y, inside = (X[:, 1] > 0).astype(int), LogisticRegression().fit(X, X[:, 0] > 0)
+    pack_teacher(LogisticRegression().fit(X, y), tmp_path / "a.teacher", X_example=X[:5], membership=inside)
+    teachers = [load_teacher(tmp_path / "a.teacher"), LogisticRegression().fit(X, y + 1)]
+    merger = TeacherMerger(teachers).fit(X)
+    np.testing.assert_allclose(merger.memberships_.read(X)[:, 0], inside.predict_proba(X)[:, 1], atol=1e-6)
 
 
 def test_auto_leaves_attributes_of_that_name_alone():
@@ -396,3 +410,37 @@ def test_memberships_link_groups_that_no_teacher_links():
     merger = TeacherMerger(teachers, method=CrossEntropyUnifier(), membership=[Fixed(d), None], temperature=1)
     Q = merger.fit_transform(X)  # no warning of groups
     np.testing.assert_allclose(Q[:, :2].sum(axis=1), d, atol=1e-7)
+
+
+def test_a_student_in_the_place_of_scorers(digits):
+    X, y, X_test, y_test, teachers, _ = digits
+    params = {"student": KNeighborsClassifier(), "store_soft_labels": True}
+    plain, judged = (HeterogeneousDistiller(teachers, membership=m, **params).fit(X) for m in (None, "student"))
+    right = [(clf.soft_labels_.argmax(axis=1) == y).mean() for clf in (plain, judged)]
+    assert right[1] > right[0]
+    assert judged.score(X_test, y_test) > plain.score(X_test, y_test) - 0.01
+    np.testing.assert_array_equal(judged.merger_.transform(X[:9]), plain.merger_.transform(X[:9]))
+    assert clone(judged).membership == "student"
+    none = HeterogeneousDistiller(teachers, membership="student", membership_weight=0, **params).fit(X)
+    np.testing.assert_array_equal(none.soft_labels_, plain.soft_labels_)
+
+
+def test_the_student_s_mass_is_the_membership():
+    lists = [["a", "b"], ["b", "c"], ["a", "b", "c"]]
+    answers = TeacherOutputs(linear_teachers(lists)).fit_answers(np.ones((2, 3)))
+    S = np.array([[0.5, 0.3, 0.2], [0.1, 0.3, 0.6]])
+    judged = judge_by_student(answers, S, 1.0)
+    assert judged.space.n_teachers == 5  # the third knows all classes
+    np.testing.assert_allclose(np.exp(judged.log_p[:, 7:]), [[0.8, 0.2, 0.5, 0.5], [0.4, 0.6, 0.9, 0.1]])
+
+
+def test_only_a_distiller_has_a_student(digits):
+    X, _, _, _, teachers, _ = digits
+    for merge in (TeacherMerger(teachers, membership="student"), UnifiedEnsemble(teachers, membership="student")):
+        with pytest.raises(ValueError, match="only HeterogeneousDistiller takes it"):
+            merge.fit(X)
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(1), membership="student")
+    with pytest.raises(ValueError, match="needs at least 5 rows, got 4"):
+        clf.fit(X[:4])
+    with pytest.raises(ValueError, match="none_label=-1 would be undetermined"):
+        clf.set_params(none_label=-1).fit(X)
