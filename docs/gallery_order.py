@@ -3,6 +3,7 @@
 ORDER = [
     "plot_digits.py",
     "plot_hospitals.py",
+    "plot_label_lists.py",
     "plot_text.py",
     "plot_forests.py",
     "plot_temperature.py",

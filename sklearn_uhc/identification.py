@@ -41,15 +41,16 @@ class Identification:
         return R - np.repeat(np.add.reduceat(R, starts) / sizes[:, None], sizes, axis=0)
 
     @cached_property
-    def _generic(self) -> tuple[int, NDArray[np.float64]]:
-        """Rank and null space (L, L - rank) at the q, of a few, where the rank is highest."""
+    def _generic(self) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
+        """Rank and null space (L, L - rank) at the q, of a few, where the rank is highest; and that q."""
         rng, L = np.random.default_rng(0), self.membership.shape[1]
         found = []
         for q in rng.dirichlet(np.full(L, 3.0), size=DRAWS if self._has_sets else 1):
-            values, Vt = _svd(self.jacobian(np.maximum(q, 1e-3 / L)))
+            q = np.maximum(q, 1e-3 / L)
+            values, Vt = _svd(self.jacobian(q))
             rank = int((values > ZERO * max(values[0], 1.0)).sum())
-            found.append((rank, Vt[rank:].T))
-        return max(found, key=lambda pair: pair[0])
+            found.append((rank, Vt[rank:].T, q))
+        return max(found, key=lambda one: one[0])
 
     @property
     def _has_sets(self) -> bool:
@@ -62,16 +63,15 @@ class Identification:
 
     @cached_property
     def touched(self) -> NDArray[np.int_]:
-        """Classes that the null space moves against most others of their group."""
+        """Classes whose probability within their group changes along some direction of the null space."""
         if not self._has_sets:
             return np.zeros(0, dtype=int)
-        null = self._generic[1]
-        # Classes whose odds are determined have the same entry in every vector of the null space.
+        _, null, q = self._generic
         entry = null @ np.random.default_rng(0).normal(size=null.shape[1])
-        touched = [
-            _all_but_most_common(entry, np.flatnonzero(self.components == g)) for g in np.unique(self.components)
-        ]
-        return np.sort(np.concatenate(touched))
+        # d log q_l within the group: the step of u_l less the mean step of the group, weighted by q.
+        mass = np.bincount(self.components, q)
+        mean = np.bincount(self.components, q * entry) / mass
+        return np.flatnonzero(np.abs(entry - mean[self.components]) > 1e-8)
 
     @cached_property
     def never_apart(self) -> list[NDArray[np.int_]]:
@@ -95,14 +95,6 @@ class Identification:
         values = _svd(self.jacobian(q))[0]
         smallest = values[self.rank - 1]
         return float(values[0] / smallest) if smallest > 1e-14 * values[0] else float("inf")
-
-
-def _all_but_most_common(entry: NDArray[np.float64], group: NDArray[np.int_]) -> NDArray[np.int_]:
-    """Return the classes of a group whose entry is not the most common one; all of them if no two are alike."""
-    order = group[np.argsort(entry[group])]
-    value = np.cumsum(np.diff(entry[order], prepend=entry[order[0]]) > 1e-8)
-    counts = np.bincount(value)
-    return order if counts.max() == 1 < len(group) else order[value != counts.argmax()]
 
 
 def _svd(J: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -273,7 +273,7 @@ class LabelSpace:
         return self.rank == self.n_classes - 1
 
     def undetermined(self) -> NDArray[Any]:
-        """Return the classes whose odds are not determined: sets do not tell them apart from others of their group."""
+        """Return the classes whose probability within their group of linked classes sets do not determine."""
         return self.classes[self.identification.touched]
 
     def never_apart(self) -> list[NDArray[Any]]:

@@ -21,6 +21,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, ch
 from sklearn_uhc.utils.parameters import check_positive
 from sklearn_uhc.utils.response import log_proba
 from sklearn_uhc.utils.rows import column_names, count_rows, take_columns, take_rows
+from sklearn_uhc.utils.versioned import Versioned
 
 __all__ = ["MembershipScorer", "fit_membership"]
 
@@ -71,7 +72,7 @@ def fit_membership(X_own: Any, X_public: Any, estimator: Any = None) -> Membersh
     return MembershipScorer(estimator).fit(X_own, X_public)
 
 
-class MembershipScorer(BaseEstimator):
+class MembershipScorer(Versioned, BaseEstimator):
     r"""The chance that a row belongs to the classes of a classifier, from own rows and public ones.
 
     A classifier that tells own rows (p) from public ones gives the ratio of their densities,

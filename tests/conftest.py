@@ -1,8 +1,13 @@
 """Data that several test modules share."""
 
+import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_uhc import pack_teacher
 
 
 @pytest.fixture(scope="module")
@@ -15,3 +20,13 @@ def data():
 def soft(data):
     X, y = data
     return LogisticRegression(C=0.05).fit(X, y).predict_proba(X)
+
+
+@pytest.fixture(scope="module")
+def package(data, tmp_path_factory):
+    """A teacher package with a membership scorer."""
+    X, y = data
+    model = LogisticRegression().fit(X, np.array(["ash", "birch", "cedar", "düne"])[y])
+    known = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y < 2)
+    path = tmp_path_factory.mktemp("package") / "trees.teacher"
+    return pack_teacher(model, path, X, membership=known, description="four trees")

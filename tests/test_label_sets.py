@@ -144,6 +144,8 @@ def test_one_column_links_nothing():
         ([[("a", "b"), "c"], ["a", OTHER]], 2, [], []),
         ([[("a", "b"), ("c", "d")], [("a", "c"), ("b", "d")]], 2, ["a", "b", "c", "d"], []),
         ([[("a", "b"), "c"], [("a", "b"), "d"]], 2, ["a", "b"], [["a", "b"]]),
+        ([[("a", "b"), "c"], ["c", OTHER]], 1, ["a", "b"], [["a", "b"]]),  # q_c is determined
+        ([[("a", "b"), "c"], ["a", "e"]], 2, ["a", "b", "c", "e"], []),  # e is tied to a, and takes from all
         ([["a", OTHER], ["b", OTHER], ["c", "d"]], 3, [], []),
         ([["a", OTHER], ["b", OTHER], [("c", "d"), "a"]], 2, ["c", "d"], [["c", "d"]]),
     ],

@@ -114,7 +114,7 @@ def test_nearly_equal_names_are_told_once(method, calibrate):
         HeterogeneousDistiller(teachers, KNeighborsClassifier(3), **params),
         UnifiedEnsemble(teachers, **params),
     ):
-        with pytest.warns(UserWarning, match=r"'Cat ' \(teacher 1\) and 'cat' \(teacher 0\).*class_lists") as told:
+        with pytest.warns(UserWarning, match=r"'cat' \(teacher 0\) and 'Cat ' \(teacher 1\).*class_lists") as told:
             clf.fit(X)
         assert [warning.filename for warning in told] == [__file__]
         clf.set_params(class_lists=[None, ["cat", "dog", "eel"]]).fit(X)

@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_uhc import (
+    OTHER,
     ClassOverlapDisplay,
     DistillationCurveDisplay,
     HeterogeneousDistiller,
@@ -118,6 +119,50 @@ def test_overlap_of_fifty_classes_names_every_class_and_every_group():
     drawn = display.image_.get_array()
     assert drawn.sum() == sum(map(len, lists))
     assert all(label.get_rotation() == 90 for label in display.ax_.get_xticklabels())
+
+
+SETS = {"coarse": [("a", "b"), ("c", "d")], "fine": ["a", "b", "c"], "rest": ["d", OTHER]}
+
+
+def test_overlap_tells_single_classes_sets_and_other_apart():
+    display = ClassOverlapDisplay.from_class_lists(SETS)
+    assert display.sets.tolist() == [[1, 1, 2, 2], [0, 0, 0, 0], [-1, -1, -1, 0]]
+    drawn = display.image_.get_array()
+    assert drawn.mask.tolist() == (display.sets == -1).tolist()
+    assert len({0.0, float(drawn[0, 0]), float(drawn[1, 0])}) == 3  # unknown, in a set, alone
+    assert display.ax_.patch.get_hatch()
+    assert [text.get_text() for text in display.texts_] == ["a", "a", "b", "b"]
+    assert [text.get_text().split(" (")[0] for text in display.legend_.get_texts()] == [
+        "a column of its own",
+        "one of a set",
+        "one of OTHER",
+    ]
+    display.figure_.canvas.draw()
+
+
+def test_legend_of_sets_names_only_what_is_there(distiller):
+    display = ClassOverlapDisplay.from_class_lists([["a", "b"], [("a", "b"), "c"]])
+    assert len(display.legend_.get_texts()) == 2
+    assert ClassOverlapDisplay.from_estimator(distiller).legend_ is None
+    assert ClassOverlapDisplay(np.ones((2, 2))).plot().texts_ == []
+
+
+def test_overlap_of_many_sets_has_no_letters():
+    display = ClassOverlapDisplay.from_class_lists([[tuple(range(40)), tuple(range(40, 61))], list(range(61))])
+    assert display.texts_ == []
+    assert display.sets.max() == 2
+
+
+def test_a_single_column_links_nothing():
+    display = ClassOverlapDisplay.from_class_lists([[("a", "b", "c")], ["a", "b"], ["c", "d"]])
+    assert len(display.boundaries_) == 1
+
+
+def test_overlap_refuses_sets_of_unknown_classes():
+    with pytest.raises(ValueError, match="0 where the mask is False"):
+        ClassOverlapDisplay([[True, False], [True, True]], sets=[[0, 1], [0, 0]])
+    with pytest.raises(ValueError, match="must be the same"):
+        ClassOverlapDisplay(np.ones((2, 2)), sets=[[0, 1]])
 
 
 def test_connected_lists_have_no_boundary(distiller):

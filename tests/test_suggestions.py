@@ -136,6 +136,20 @@ def test_too_few_rows_are_said_to_be_too_few(rng):
     assert "30 rows are too few for 6 names; give 78" in repr(found)
 
 
+def test_only_what_could_be_compared_is_said_to_be_missing(rng):
+    sets = [[("a", "b"), ("c", "d")], [("a", "c"), ("b", "d")]]
+    assert suggest_harmonization(sets, log_p=np.zeros((200, 4))).note == ""
+    log_p = answers(rng, SETS, n=200)
+    log_p[3:] = np.nan
+    assert "answer too few of the rows" in suggest_harmonization(LISTS, log_p=log_p).note
+
+
+def test_teachers_that_say_the_same_of_all_rows_are_not_compared():
+    log_p = np.log([[0.8, 0.2, 0.5, 0.5]] * 100)
+    log_p[7, :2] = -np.inf  # all is alike in this row
+    assert len(suggest_harmonization([["a", "b"], ["c", "d"]], log_p=log_p)) == 0
+
+
 def test_teachers_are_asked_and_frames_tell_all():
     X, y = load_digits(return_X_y=True)
     names = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])

@@ -143,3 +143,21 @@ def test_entropy_is_mapped_with_a_warning(data, soft):
     with pytest.warns(UserWarning, match="criterion='entropy' of DecisionTreeClassifier has no counterpart") as told:
         SoftLabelClassifier(DecisionTreeClassifier(criterion="entropy")).fit(X, soft)
     assert [warning.filename for warning in told] == [__file__]
+
+
+def test_a_subclass_keeps_its_twin_unless_it_learns_or_answers_in_its_own_way():
+    class Renamed(RandomForestClassifier):
+        pass
+
+    class Smoothed(KNeighborsClassifier):
+        def predict_proba(self, X):
+            return (super().predict_proba(X) + 0.1) / 1.2
+
+    rng = np.random.default_rng(0)
+    X, Q = rng.normal(size=(60, 3)), rng.dirichlet(np.ones(2), size=60)
+    student = SoftLabelClassifier(Renamed(10, random_state=0)).fit(X, Q)
+    expected = SoftLabelClassifier(RandomForestClassifier(10, random_state=0)).fit(X, Q)
+    assert student.strategy_ == "twin"
+    np.testing.assert_array_equal(student.predict_proba(X), expected.predict_proba(X))
+    with pytest.raises(TypeError):
+        SoftLabelClassifier(Smoothed()).fit(X, Q)

@@ -35,6 +35,7 @@ from sklearn.ensemble import (
 )
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 from sklearn.tree import BaseDecisionTree
@@ -104,11 +105,37 @@ def add_estimator(graph: Graph, model: Any, features: Features, double: bool) ->
 
 def add_head(graph: Graph, head: Pipeline, features: Features, double: bool) -> Features:
     """Add the transformers of a Pipeline; what they make is one matrix."""
-    steps = [step for step in head.steps if step[1] not in (None, "passthrough")]
+    waiting: list[Any] = []
+    for step in head.steps:
+        if isinstance(step[1], Nystroem):
+            features = _add_nystroem(graph, step[1], _add_steps(graph, waiting, features, double))
+            waiting = []
+        elif step[1] not in (None, "passthrough"):
+            waiting.append(step)
+    return _add_steps(graph, waiting, features, double)
+
+
+def _add_steps(graph: Graph, steps: list[Any], features: Features, double: bool) -> Features:
     if not steps:
         return features
     (made,) = _skl2onnx(graph, Pipeline(steps), features, double)
-    example = head.transform(features.example)
+    example = Pipeline(steps).transform(features.example)
+    return Features((made,), _matrix_like(example), example)
+
+
+def _add_nystroem(graph: Graph, step: Any, features: Features) -> Features:
+    """Add kernel features, exp(-gamma ||x - c||^2) times a matrix, which skl2onnx does not know."""
+    if step.kernel != "rbf" or step.kernel_params:
+        raise CannotExport(f"Nystroem is written with kernel='rbf' only, got {step.kernel!r}.")
+    C, X = np.asarray(step.components_, dtype=float), features.matrix(graph)
+    gamma = 1.0 / C.shape[1] if step.gamma is None else float(step.gamma)
+    squares = graph.add("ReduceSum", graph.add("Mul", X, X), graph.constant([1], np.int64), keepdims=1)
+    products = graph.add("MatMul", X, graph.constant(-2.0 * C.T))
+    distances = graph.add("Add", graph.add("Add", squares, products), graph.constant((C**2).sum(axis=1)[None, :]))
+    distances = graph.add("Max", distances, graph.constant(0.0, float))
+    kernel = graph.add("Exp", graph.add("Mul", distances, graph.constant(-gamma, float)))
+    made = graph.add("MatMul", kernel, graph.constant(np.asarray(step.normalization_, dtype=float).T))
+    example = step.transform(features.example)
     return Features((made,), _matrix_like(example), example)
 
 

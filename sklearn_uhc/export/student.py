@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from sklearn_uhc.export.converters import (
 from sklearn_uhc.export.graph import Graph
 from sklearn_uhc.students import SoftLabelClassifier
 from sklearn_uhc.students.direct import is_net
+from sklearn_uhc.teachers import TorchTeacher
 
 
 def add_classifier(graph: Graph, model: Any, features: Features, double: bool) -> str:
@@ -37,7 +37,7 @@ def add_classifier(graph: Graph, model: Any, features: Features, double: bool) -
         from sklearn_uhc.export.networks import add_net
 
         return probabilities(graph, add_net(graph, model, features))
-    if type(model).__name__ == "TorchTeacher":
+    if isinstance(model, TorchTeacher):
         from sklearn_uhc.export.networks import add_torch_teacher
 
         return probabilities(graph, add_torch_teacher(graph, model, features))
@@ -62,9 +62,9 @@ def add_student(graph: Graph, clf: SoftLabelClassifier, features: Features, doub
     if answer.kind == VALUES:
         answer = _simplex(graph, answer, clf.class_prior_)
     made = probabilities(graph, answer, power)
-    if clf.strategy_ in ("replicate", "sample"):
-        own = np.searchsorted(clf.classes_, np.asarray(clf.estimator_.classes_))
-        made = made if len(own) == len(clf.classes_) else _spread(graph, made, own, len(clf.classes_))
+    own = getattr(clf.estimator_, "classes_", clf.classes_)
+    if len(own) < len(clf.classes_):
+        made = _spread(graph, made, np.searchsorted(clf.classes_, np.asarray(own)), len(clf.classes_))
     return made
 
 
@@ -105,9 +105,3 @@ def _spread(graph: Graph, made: str, places: NDArray[np.int_], n_classes: int) -
 
 def _row_sums(graph: Graph, tensor: str) -> str:
     return graph.add("ReduceSum", tensor, graph.constant([1], np.int64), keepdims=1)
-
-
-def is_module(model: Any) -> bool:
-    """Whether this is a bare torch module."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(model, torch.nn.Module)

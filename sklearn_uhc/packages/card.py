@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.export.inputs import Input, Inputs
+from sklearn_uhc.membership import LOG_MIN
 from sklearn_uhc.packages.archive import CARD, EXAMPLE, PackageError, parse_json
 
 FORMAT, FORMAT_VERSION = "sklearn_uhc teacher", 1
@@ -40,6 +41,7 @@ class Card:
     max_error: float
     description: str = ""
     membership: str | None = None
+    membership_log_scale: float | None = None
     versions: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
@@ -59,6 +61,7 @@ class Card:
             "columns": self.inputs.columns,
             "outputs": ["label", "probabilities"],
             "membership": self.membership,
+            "membership_log_scale": self.membership_log_scale,
             "tolerance": self.tolerance,
             "max_error": self.max_error,
             "versions": self.versions,
@@ -78,11 +81,13 @@ class Card:
         _check(all(isinstance(text, str) for text in texts), "model, description and membership must be texts")
         numbers = card.get("tolerance"), card.get("max_error")
         _check(all(isinstance(number, float) for number in numbers), "tolerance and max_error must be numbers")
+        scale = card.get("membership_log_scale")
+        _check(scale is None or (isinstance(scale, float) and np.isfinite(scale)), "membership_log_scale is no number")
         versions = card.get("versions")
         _check(isinstance(versions, dict) and _all_texts([*versions, *versions.values()]), "versions must be texts")
         return cls(
             card["model"], _classes(card.get("classes")), _inputs(card), *numbers, card["description"],
-            card.get("membership"), versions,
+            card.get("membership"), scale, versions,
         )  # fmt: skip
 
 
@@ -103,6 +108,15 @@ def plain_classes(classes: NDArray[Any]) -> list[Any]:
     if len({type(name) for name in names}) > 1 or type(names[0]) not in (str, int, float, bool):
         raise TypeError(f"Classes must be all texts or all numbers to be put into a package, got {names[:3]!r}.")
     return names
+
+
+def membership_of(log_p: NDArray[Any], log_scale: float | None) -> NDArray[np.float64]:
+    """Return membership from log-probabilities (n, 2): the second, or, with a scale, as `MembershipScorer` has it."""
+    log_p = np.asarray(log_p, dtype=float)
+    if log_scale is None:
+        return np.asarray(np.exp(log_p[:, 1]))
+    log_odds = np.diff(np.maximum(log_p, LOG_MIN), axis=1)[:, 0]
+    return np.asarray(np.exp(np.minimum(log_odds - log_scale, 0.0)))
 
 
 def example_to_json(feed: dict[str, NDArray[Any]], answers: NDArray[Any], membership: NDArray[Any] | None) -> bytes:

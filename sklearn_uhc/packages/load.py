@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.packages.archive import CARD, EXAMPLE, MEMBERSHIP, MODEL, PackageError, read_archive
 from sklearn_uhc.packages.audit import audit_onnx
-from sklearn_uhc.packages.card import Card, example_from_json
+from sklearn_uhc.packages.card import Card, example_from_json, membership_of
 from sklearn_uhc.teachers import OnnxTeacher
 from sklearn_uhc.teachers.onnx_inputs import DTYPES
 
@@ -25,13 +25,12 @@ OUTPUT = "probabilities"
 class Membership:
     """How probable it is that a row belongs to one of a teacher's classes at all."""
 
-    def __init__(self, classifier: OnnxTeacher) -> None:
-        self.classifier = classifier
+    def __init__(self, classifier: OnnxTeacher, log_scale: float | None = None) -> None:
+        self.classifier, self.log_scale = classifier, log_scale
 
     def predict_membership(self, X: Any) -> NDArray[np.floating[Any]]:
         """Return one probability per row, shape (n,)."""
-        known: NDArray[np.floating[Any]] = self.classifier.predict_proba(X)[:, 1]
-        return known
+        return membership_of(self.classifier.predict_log_proba(X), self.log_scale)
 
 
 class PackagedTeacher(OnnxTeacher):
@@ -102,7 +101,7 @@ def load_teacher(
             raise PackageError(f"{MEMBERSHIP!r} is on the card or in the file, not both")
         if MEMBERSHIP in members:
             judge = _build(members[MEMBERSHIP], MEMBERSHIP, card, [False, True], n_threads, providers)
-            membership = Membership(judge)
+            membership = Membership(judge, card.membership_log_scale)
         _check_example(teacher, membership, members[EXAMPLE], card)
     except PackageError as error:
         raise PackageError(f"{os.fspath(path)!r} is not a teacher package that can be used: {error}.") from error

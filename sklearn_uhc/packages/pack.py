@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 
 from sklearn_uhc.export.inputs import Inputs
+from sklearn_uhc.membership import MembershipScorer
 from sklearn_uhc.packages.archive import CARD, EXAMPLE, MEMBERSHIP, MODEL, write_archive
-from sklearn_uhc.packages.card import Card, example_to_json, installed_versions, plain_classes
+from sklearn_uhc.packages.card import Card, example_to_json, installed_versions, membership_of, plain_classes
 from sklearn_uhc.teachers import TorchTeacher
 from sklearn_uhc.teachers.replica import is_module
+from sklearn_uhc.utils.response import log_proba
 from sklearn_uhc.utils.rows import count_rows
 
 __all__ = ["pack_teacher"]
@@ -50,10 +52,10 @@ def pack_teacher(
         `n_examples` are stored in the file**, so give rows that may be shared: public, made up, or shuffled columns.
     classes : list, default=None
         Names of the model's classes, in the order of its outputs. None: its own `classes_`.
-    membership : fitted binary classifier, default=None
-        Says how probable it is that a row belongs to one of the model's classes at all: the probability of its second
-        class. It may also be an object with `predict_membership` that holds such a classifier as `classifier_` or
-        `estimator_`.
+    membership : MembershipScorer or fitted binary classifier, default=None
+        Says how probable it is that a row belongs to one of the model's classes at all: what `fit_membership` gives, or
+        a classifier whose second class means just that. It may also be an object with `predict_membership` that holds
+        such a classifier as `classifier_` or `estimator_`.
     description : str, default=""
         For the card: what the model was trained on, by whom, under what terms.
     n_examples : int, default=5
@@ -117,7 +119,8 @@ def _card(
     known = None if membership is None else type(membership).__name__
     versions = installed_versions()
     name = type(model.module if isinstance(model, TorchTeacher) else model).__name__
-    return Card(name, plain_classes(classes), inputs, TOLERANCE, max_error, description, known, versions)
+    scale = _log_scale(membership)
+    return Card(name, plain_classes(classes), inputs, TOLERANCE, max_error, description, known, scale, versions)
 
 
 def _with_classes(model: Any, classes: Sequence[Any] | None) -> tuple[Any, NDArray[Any]]:
@@ -158,10 +161,16 @@ def _binary_classifier(membership: Any, X: Any) -> Any:
             f"{membership!r:.200}."
         )
     if hasattr(membership, "predict_membership"):
-        off = np.abs(np.asarray(membership.predict_membership(X)) - found[0].predict_proba(X)[:, 1])
+        log_p = log_proba(found[0], X, type(found[0]).__name__)
+        off = np.abs(np.asarray(membership.predict_membership(X)) - membership_of(log_p, _log_scale(membership)))
         if not (off <= 1e-5).all() or len(off) != count_rows(X):
             raise TypeError(
                 f"predict_membership of {type(membership).__name__} is not the second probability of its "
-                f"{type(found[0]).__name__}: only that can be packed."
+                f"{type(found[0]).__name__}: only that, and what MembershipScorer makes of it, can be packed."
             )
     return found[0]
+
+
+def _log_scale(membership: Any) -> float | None:
+    """Return the scale of a MembershipScorer."""
+    return float(membership.log_scale_) if isinstance(membership, MembershipScorer) else None

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.label_space import OTHER, LabelSpace
 from sklearn_uhc.plots._drawing import (
+    add_legend,
     label_ticks,
     labels_in,
     labels_of,
@@ -19,11 +20,21 @@ from sklearn_uhc.plots._drawing import (
     unwrap,
 )
 
-__all__ = ["ClassOverlapDisplay"]
+__all__ = ["ClassOverlapDisplay", "overlap_of_space"]
+
+#: In `sets`: the class is one of those that OTHER stands for.
+IN_OTHER = -1
+#: Shade of a class that stands in a set; one with a column of its own has 1.
+SET_SHADE = 0.45
+#: In plots of more classes, letters of sets cannot be read.
+MOST_LETTERED = 60
 
 
 class ClassOverlapDisplay:
     """Who knows which class: teachers by classes, with groups of classes that no teacher links set apart.
+
+    A class with a column of its own is dark. One that a teacher knows only as one of several (a tuple in `class_lists`)
+    is light, with a letter for every set of the teacher; one that OTHER means is hatched.
 
     Parameters
     ----------
@@ -33,6 +44,11 @@ class ClassOverlapDisplay:
         Names of the classes. None: their numbers.
     teacher_names : list of str, default=None
         Names of the teachers. None: their numbers.
+    sets : array-like of int, shape (N, L), default=None
+        Where a class has no column of its own: k > 0 if it stands in the k-th set of its teacher, -1 if OTHER means it;
+        0 elsewhere. None: every known class has a column of its own.
+    components : array-like of int, shape (L,), default=None
+        Group of every class. None: classes are linked if a teacher knows both.
 
     Attributes
     ----------
@@ -41,7 +57,12 @@ class ClassOverlapDisplay:
     order : ndarray of int, shape (L,)
         The classes as they are drawn from left to right: group by group.
     image_ : matplotlib AxesImage
-        The drawn mask, dark where a class is known.
+        The drawn mask: dark where a class has a column of its own, light where it stands in a set, masked (and
+        hatched) where OTHER means it.
+    texts_ : list of matplotlib Text
+        Letters of the sets, for at most 60 classes: classes with the same letter in a row stand in one set.
+    legend_ : matplotlib Legend or None
+        What the shades mean; None if all columns mean one class.
     boundaries_ : list of matplotlib Line2D
         Lines between the groups.
     ax_ : matplotlib Axes
@@ -57,16 +78,30 @@ class ClassOverlapDisplay:
     ['ant', 'bee', 'cat', 'cow', 'dog']
     >>> len(display.boundaries_)
     1
+    >>> display = ClassOverlapDisplay.from_class_lists([[("cat", "dog"), "cow"], ["cat", "dog", "cow"]])
+    >>> display.sets.tolist()
+    [[1, 0, 1], [0, 0, 0]]
     """
 
-    def __init__(self, mask: Any, *, classes: Any = None, teacher_names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        mask: Any,
+        *,
+        classes: Any = None,
+        teacher_names: Sequence[str] | None = None,
+        sets: Any = None,
+        components: Any = None,
+    ) -> None:
         self.mask: NDArray[np.bool_] = _check_mask(mask)
         N, L = self.mask.shape
         self.classes = np.arange(L) if classes is None else np.asarray(classes)
         if len(self.classes) != L:
             raise ValueError(f"classes names {len(self.classes)} classes for {L} columns of the mask.")
         self.teacher_names = names_of_teachers(N, teacher_names)
-        self.components = LabelSpace([np.flatnonzero(row).tolist() for row in self.mask]).components
+        self.sets: NDArray[np.int_] = _check_sets(sets, self.mask)
+        if components is None:
+            components = LabelSpace([np.flatnonzero(row).tolist() for row in self.mask]).components
+        self.components = np.asarray(components)
         self.order = np.argsort(self.components, kind="stable")
 
     @classmethod
@@ -85,8 +120,7 @@ class ClassOverlapDisplay:
         display : ClassOverlapDisplay
         """
         holder, _ = unwrap(estimator)
-        space = holder.label_space_
-        return cls(space.mask, classes=space.classes, teacher_names=labels_of(holder)).plot(ax)
+        return overlap_of_space(holder.label_space_, labels_of(holder)).plot(ax)
 
     @classmethod
     def from_class_lists(cls, class_lists: Any, *, ax: Any = None) -> ClassOverlapDisplay:
@@ -95,7 +129,7 @@ class ClassOverlapDisplay:
         Parameters
         ----------
         class_lists : list of lists, or dict of them by teachers' names
-            The classes of each teacher.
+            The classes of each teacher; tuples and `OTHER` as in `LabelSpace`.
         ax : matplotlib Axes, default=None
             Where to draw. None: a new figure.
 
@@ -104,7 +138,7 @@ class ClassOverlapDisplay:
         display : ClassOverlapDisplay
         """
         space = LabelSpace(class_lists)
-        return cls(space.mask, classes=space.classes, teacher_names=labels_in(space)).plot(ax)
+        return overlap_of_space(space, labels_in(space)).plot(ax)
 
     def plot(self, ax: Any = None, *, cmap: str = "Greys") -> ClassOverlapDisplay:
         """Draw.
@@ -124,11 +158,11 @@ class ClassOverlapDisplay:
         N, L = self.mask.shape
         classes = self.classes[self.order]
         cell = 0.42 if L <= 15 else 0.2
-        width = max(4.5, text_width(self.teacher_names) + cell * L + 0.6)
+        width = max(4.5, text_width(self.teacher_names) + cell * L + 0.6) + 2.1 * bool(self.sets.any())
         ax = new_axes(ax, (width, max(2.2, 0.3 * N + text_width(classes) + 0.9)))
         self.ax_, self.figure_ = ax, ax.figure
         # A known class is dark grey, not black, so that the lines of groups stay visible on it.
-        self.image_ = ax.imshow(self.mask[:, self.order], cmap=cmap, vmin=0, vmax=1.4, aspect="auto")
+        self.image_ = ax.imshow(self._shades()[:, self.order], cmap=cmap, vmin=0, vmax=1.4, aspect="auto")
         label_ticks(ax.xaxis, classes)
         label_ticks(ax.yaxis, self.teacher_names, upright=False)
         ax.set_xticks(np.arange(L + 1) - 0.5, minor=True)
@@ -137,7 +171,41 @@ class ClassOverlapDisplay:
         ax.tick_params(which="both", length=0)
         ax.set(xlabel="class", ylabel="teacher")
         self._mark_groups()
+        self._mark_sets()
         return self
+
+    def _shades(self) -> Any:
+        """Return what is drawn; cells of OTHER are masked, and the hatched background shows."""
+        if not self.sets.any():
+            return self.mask
+        return np.ma.array(np.where(self.sets > 0, SET_SHADE, self.mask), mask=self.sets == IN_OTHER)
+
+    def _mark_sets(self) -> None:
+        """Write the letters of the sets, and say what the shades mean."""
+        self.texts_, self.legend_ = [], None
+        if not self.sets.any():
+            return
+        from matplotlib.patches import Patch
+
+        self.ax_.patch.set(hatch="/////", facecolor="white", edgecolor="0.45", linewidth=0)
+        color = self.image_.cmap
+        dark, light = (color(self.image_.norm(value)) for value in (1.0, SET_SHADE))
+        kinds = {
+            "a column of its own": (Patch(facecolor=dark), self.mask & (self.sets == 0)),
+            "one of a set (a, b, ...: which)": (Patch(facecolor=light), self.sets > 0),
+            "one of OTHER": (Patch(facecolor="white", edgecolor="0.45", hatch="/////"), self.sets == IN_OTHER),
+        }
+        shown = {name: patch for name, (patch, where) in kinds.items() if where.any()}
+        look = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "fontsize": 8, "frameon": False}
+        add_legend(self.ax_, list(shown.values()), list(shown), **look)
+        self.legend_ = self.ax_.get_legend()
+        sets = self.sets[:, self.order]
+        if sets.shape[1] <= MOST_LETTERED:
+            size = 8 if sets.shape[1] <= 15 else 6
+            self.texts_ = [
+                self.ax_.text(l, i, _letter(sets[i, l]), ha="center", va="center", fontsize=size)
+                for i, l in np.argwhere(sets > 0)
+            ]
 
     def _mark_groups(self) -> None:
         """Part and name the groups, and say what they mean."""
@@ -153,6 +221,35 @@ class ClassOverlapDisplay:
             text = f"group {number}" if stop - start > len(groups) / 8 else str(number)
             self.ax_.text(*at, text, transform=self.ax_.get_xaxis_transform(), ha="center", fontsize=8)
         self.ax_.set_title(f"{len(starts)} groups of classes that no teacher links", fontsize=10, pad=18)
+
+
+def overlap_of_space(space: LabelSpace, teacher_names: Sequence[str]) -> ClassOverlapDisplay:
+    """Return the display of a label space, not drawn yet."""
+    sets = np.zeros(space.mask.shape, dtype=int)
+    for i, (labels, block) in enumerate(zip(space.class_lists, space.blocks, strict=True)):
+        number = 0
+        for k, label in zip(range(block.start, block.stop), labels.tolist(), strict=True):
+            if label is OTHER or isinstance(label, tuple):
+                number += label is not OTHER
+                members = space.members[space.offsets[k] : space.offsets[k + 1]]
+                sets[i, members] = IN_OTHER if label is OTHER else number
+    return ClassOverlapDisplay(
+        space.mask, classes=space.classes, teacher_names=teacher_names, sets=sets, components=space.components
+    )
+
+
+def _letter(number: int) -> str:
+    """Return a, b, c, ... for 1, 2, 3, ...; beyond the alphabet, the number."""
+    return chr(ord("a") + number - 1) if number <= 26 else str(number)
+
+
+def _check_sets(sets: Any, mask: NDArray[np.bool_]) -> NDArray[np.int_]:
+    array = np.zeros(mask.shape, dtype=int) if sets is None else np.asarray(sets, dtype=int)
+    if array.shape != mask.shape:
+        raise ValueError(f"sets has the shape {array.shape} and mask {mask.shape}: they must be the same.")
+    if array.min() < IN_OTHER or (array.astype(bool) & ~mask).any():
+        raise ValueError("sets must be -1 (OTHER), 0 or the number of a set, and 0 where the mask is False.")
+    return array
 
 
 def _check_mask(mask: Any) -> NDArray[np.bool_]:

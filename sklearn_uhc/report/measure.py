@@ -17,11 +17,13 @@ from sklearn_uhc.class_sets import plain_entries
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import agreement_of_pairs
 from sklearn_uhc.names import look_alikes
-from sklearn_uhc.plots import ClassOverlapDisplay, SoftLabelDisplay, TeacherAgreementDisplay
+from sklearn_uhc.plots import SoftLabelDisplay, TeacherAgreementDisplay
+from sklearn_uhc.plots.overlap import overlap_of_space
 from sklearn_uhc.report.page import fragment, page
 from sklearn_uhc.report.words import as_text, complaints, label_of
 from sklearn_uhc.soft_labels import LogitFactorization
 from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.suggestions import Suggestions, suggest_harmonization
 from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.teachers.roster import kind_of_teacher
 from sklearn_uhc.utils.rows import chunks
@@ -34,12 +36,15 @@ Floats = NDArray[np.floating[Any]]
 ROUNDING = 1e-9
 #: How many teachers that contradict the merge are named per row.
 MOST_AGAINST = 2
+#: With more classes, or columns, the condition is not computed, or answers not compared column by column.
+MOST_CLASSES = 1000
 
 #: Columns of the frames: those that may have no row keep them. None: as they come.
 COLUMNS = {
     "teachers": None,
     "pairs": ["first", "second", "shared", "agreement"],
     "rows": ["row", "error", "says", "probability", "contradicted_by"],
+    "suggestions": ["kind", "name", "becomes", "score", "evidence"],
 }
 
 
@@ -48,20 +53,26 @@ class TeacherReport(dict[str, Any]):
 
     Its entries:
 
-    - "space", what the class lists determine: `summary`, `n_teachers`, `n_classes`, `groups` (classes that chains of
-      teachers link), `known_by_one` (each `class` that one `teacher` alone knows) and `look_alikes` (names that differ
-      in case, blanks or underscores only, each with a teacher that has it);
+    - "space", what the class lists determine: `summary`, `n_teachers`, `n_classes`; `groups`, classes that chains of
+      teachers link; `never_apart`, groups of classes that stand in the same sets everywhere; `undetermined`, classes
+      that sets do not tell apart from others, those of `never_apart` among them; `condition`, see
+      `LabelSpace.condition`, None beyond 1,000 classes; `known_by_one`, each `class` that one `teacher` alone names;
+      `unheard`, classes of teachers without any answer; and `look_alikes`, groups of names that are nearly equal (they
+      differ in case, blanks, underscores, hyphens, dots, accents or a plural), each with a teacher that has it;
     - "n_samples" and "n_unanswered", how many rows there are, and for how many of them no teacher answers;
-    - "teachers", one entry each: `teacher` (its number), `name`, `n_classes`, `classes`; `coverage`, the share of rows
-      it answers; `confidence`, the mean of its largest probability; `temperature` and `weight` of `TeacherCalibrator`,
-      and `left`, why it has no temperature; `shared`, how many of its classes others know; `agreement`, how often it
-      prefers the same as others among the classes it shares with each (`pairwise_agreement`); `residual`, its mean
-      Kullback-Leibler divergence from the merge (MF-LF at temperature 1, calibrated);
+    - "teachers", one entry each: `teacher` (its number), `name`, `n_classes`, how many classes it names, alone or in
+      sets, and `classes`, what its columns mean; `coverage`, the share of rows it answers; `confidence`, the mean of
+      its largest probability; `temperature` and `weight` of `TeacherCalibrator`, and `left`, why it has no temperature;
+      `shared`, how many of its classes others name; `agreement`, how often it prefers the same as others among the
+      classes it shares with each (`pairwise_agreement`); `residual`, its mean Kullback-Leibler divergence from the
+      merge (MF-LF at temperature 1, calibrated);
     - "pairs" of teachers that disagree most: `first`, `second`, `shared` (two classes or more) and `agreement`;
     - "rows" that are hardest to reconcile: `row` (its number), `error` (`reconciliation_error` of that merge, teachers
       that are noise left out), `says` and `probability`, the merge's first choice, and `contradicted_by`: for every
       `teacher` furthest from the merge its `divergence`, what it `says`, its calibrated `probability`, and what the
       merge prefers among the same classes (`merge_says`, `merge_probability`);
+    - "suggestions", what `suggest_harmonization` finds in names and answers, none of it applied: `kind`, `name`,
+      `becomes`, `score` and `evidence`; and "suggestions_note", what it could not look at;
     - "warnings", what is wrong, in words.
 
     What cannot be told is None. `print(report)` shows tables; in a notebook the report shows itself with its plots.
@@ -73,7 +84,7 @@ class TeacherReport(dict[str, Any]):
     displays : dict of displays
         The plots of the page: "overlap", "agreement" and, if a row was answered, "soft_labels".
     as_frame : bool, default=False
-        Whether "teachers", "pairs" and "rows" are pandas DataFrames.
+        Whether "teachers", "pairs", "rows" and "suggestions" are pandas DataFrames.
 
     Attributes
     ----------
@@ -85,7 +96,8 @@ class TeacherReport(dict[str, Any]):
     >>> import numpy as np
     >>> from sklearn_uhc import teacher_report
     >>> Z = np.random.default_rng(0).normal(size=(200, 3))
-    >>> report = teacher_report(log_p=np.hstack([Z, Z[:, :2]]), class_lists=[["cat", "cow", "dog"], ["ant", "bee"]])
+    >>> Z = np.hstack([Z, np.random.default_rng(1).normal(size=(200, 2))])
+    >>> report = teacher_report(log_p=Z, class_lists=[["cat", "cow", "dog"], ["ant", "bee"]])
     >>> for line in report["warnings"]:
     ...     print(line.split(":")[0])
     The class lists do not connect
@@ -193,17 +205,20 @@ def teacher_report(
     merged = calibrated.take(heard)
     Q = _merge(merged)
     apart = _divergences(merged.log_p, Q, space.matrices)
+    suggestions = _suggest(answers)
     contents: dict[str, Any] = {
-        "space": _describe(space),
+        "space": _describe(space, np.flatnonzero(answers.speaking.any(axis=0))),
         "n_samples": len(answers),
         "n_unanswered": len(answers) - len(heard),
         "teachers": _teachers(names, answers, calibrator, agree.filled(np.nan), apart),
-        "pairs": _pairs(agree.filled(np.nan), _shared(space), n_pairs),
+        "pairs": _pairs(agree.filled(np.nan), _comparable(space), n_pairs),
         "rows": _hardest_rows(heard, merged.log_p, Q, _without_noise(apart, calibrator.weights_), space, n_rows),
+        "suggestions": [{name: getattr(one, name) for name in COLUMNS["suggestions"] or ()} for one in suggestions],
+        "suggestions_note": suggestions.note,
     }
     labels = [label_of(teacher) for teacher in contents["teachers"]]
     displays: dict[str, Any] = {
-        "overlap": ClassOverlapDisplay(space.mask, classes=space.classes, teacher_names=labels),
+        "overlap": overlap_of_space(space, labels),
         "agreement": TeacherAgreementDisplay(agree, teacher_names=labels),
     }
     if len(Q):
@@ -248,16 +263,28 @@ def _divergences(answers: Floats, Q: Floats, blocks: Blocks) -> Floats:
     return out
 
 
-def _describe(space: LabelSpace) -> dict[str, Any]:
-    """Say what the class lists determine."""
-    lonely = np.flatnonzero(space.mask.sum(axis=0) == 1)
-    owners, labels = space.mask[:, lonely].argmax(axis=0), space.classes[lonely]
+def _suggest(answers: Answers) -> Suggestions:
+    """Compare names, and answers unless there are too many columns; what was found is never applied."""
+    if answers.space.n_outputs <= MOST_CLASSES:
+        return suggest_harmonization(answers.space.class_lists, log_p=answers)
+    note = f"Answers were not compared: there are more than {MOST_CLASSES:,} columns."
+    return Suggestions(suggest_harmonization(answers.space.class_lists), note=note)
+
+
+def _describe(space: LabelSpace, heard: NDArray[np.int_]) -> dict[str, Any]:
+    """Say what the class lists determine; `heard` are the teachers that answered anything."""
+    lonely = np.flatnonzero(space.named.sum(axis=0) == 1)
+    owners, labels = space.named[:, lonely].argmax(axis=0), space.classes[lonely]
     return {
         "summary": space.describe(),
         "n_teachers": space.n_teachers,
         "n_classes": space.n_classes,
         "groups": [group.tolist() for group in space.groups()],
+        "never_apart": [group.tolist() for group in space.never_apart()] if space.has_sets else [],
+        "undetermined": space.undetermined().tolist(),
+        "condition": space.condition() if space.n_classes <= MOST_CLASSES else None,
         "known_by_one": [{"class": c, "teacher": i} for c, i in zip(labels.tolist(), owners.tolist(), strict=True)],
+        "unheard": space.classes[~space.mask[heard].any(axis=0)].tolist(),
         "look_alikes": look_alikes(space.class_lists),
     }
 
@@ -267,7 +294,7 @@ def _teachers(
 ) -> list[dict[str, Any]]:
     """Describe every teacher."""
     space, silent = answers.space, ~answers.speaking
-    rows, shared, several = [], _shared(space), space.mask.sum(axis=0) > 1
+    rows, shared, several = [], _comparable(space), space.named.sum(axis=0) > 1
     top = _largest_probabilities(answers.log_p, space.matrices)
     for i, labels in enumerate(space.class_lists):
         confidence = top[~silent[:, i], i]
@@ -277,14 +304,14 @@ def _teachers(
             {
                 "teacher": i,
                 "name": names[i],
-                "n_classes": len(labels),
+                "n_classes": int(space.named[i].sum()),
                 "classes": plain_entries(labels),
                 "coverage": float(1 - silent[:, i].mean()),
                 "confidence": float(confidence.mean()) if len(confidence) else None,
                 "temperature": float(calibrator.temperatures_[i]),
                 "weight": float(calibrator.weights_[i]),
                 "left": calibrator.uncalibrated_.get(i),
-                "shared": int((space.mask[i] & several).sum()),
+                "shared": int((space.named[i] & several).sum()),
                 "agreement": float(np.average(agree[i, known], weights=shared[i, known])) if len(known) else None,
                 "residual": float(residual.mean()) if len(residual) else None,
             }
@@ -292,10 +319,12 @@ def _teachers(
     return rows
 
 
-def _shared(space: LabelSpace) -> NDArray[np.int_]:
-    """Count the classes that two teachers share, (N, N)."""
-    counts: NDArray[np.int_] = space.mask.astype(int) @ space.mask.T.astype(int)
-    return counts
+def _comparable(space: LabelSpace) -> NDArray[np.int_]:
+    """Count the classes that two teachers share, each in a column of its own, (N, N)."""
+    single = np.zeros_like(space.mask, dtype=int)
+    for i in range(space.n_teachers):
+        single[i, space.singles(i).classes] = 1
+    return single @ single.T
 
 
 def _largest_probabilities(Z: Floats, blocks: Blocks) -> Floats:

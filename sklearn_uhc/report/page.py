@@ -11,7 +11,15 @@ from typing import Any
 
 from sklearn_uhc.label_space import spelled
 from sklearn_uhc.plots._drawing import printable
-from sklearn_uhc.report.words import Table, pair_table, row_table, summary, teacher_table
+from sklearn_uhc.report.words import (
+    SUGGESTIONS,
+    Table,
+    pair_table,
+    row_table,
+    suggestion_table,
+    summary,
+    teacher_table,
+)
 
 TITLE = "What the merge rests on"
 #: Plots of more teachers or classes cannot be read.
@@ -22,7 +30,7 @@ LONGEST_LINE = 32
 FILE_DPI, PAGE_DPI = 160, 88
 
 COLUMNS = {
-    "n, shared": "how many classes the teacher knows, and how many of them others know too",
+    "n, shared": "how many classes the teacher names, alone or in sets, and how many of them others name too",
     "coverage": "share of the rows that it answers",
     "confidence": "mean of its largest probability",
     "temperature": "above 1: it is more confident than the others bear out, and is held back; -: could not be told",
@@ -99,6 +107,8 @@ def fragment(report: dict[str, Any], displays: dict[str, Any]) -> str:
         _glossary(),
         "<h2>Who knows which class</h2>",
         plots["overlap"],
+        f"<h2>{SUGGESTIONS}</h2>",
+        *_suggestions(report),
         "<h2>Who agrees with whom</h2>",
         *_agreement(report, plots["agreement"]),
         "<h2>What a student would be taught</h2>",
@@ -126,6 +136,17 @@ def _agreement(report: dict[str, Any], plot: str) -> list[str]:
         return ["<p>No two teachers can be compared: none share two classes or more.</p>"]
     text = "How often two teachers choose the same of the classes that both know. Hatched: they share fewer than two."
     return [f"<p>{text}</p>", plot, "<h3>Pairs that disagree most</h3>", _table(pair_table(report))]
+
+
+def _suggestions(report: dict[str, Any]) -> list[str]:
+    note = [f"<p>{_text(report['suggestions_note'])}</p>"] if report["suggestions_note"] else []
+    if not report["suggestions"]:
+        return ["<p>None: no names are nearly equal, and no answers show that classes are the same.</p>", *note]
+    text = (
+        "Names that are nearly equal, classes that behave alike on these rows, and classes that others add up to. "
+        "Answers can mislead: look before you accept. What is right goes into harmonize, as synonyms or as a taxonomy."
+    )
+    return [f"<p>{text}</p>", _table(suggestion_table(report)), *note]
 
 
 def _soft_labels(plot: str | None) -> list[str]:

@@ -17,6 +17,10 @@ MOST_NAMED = 8
 LONGEST_CELL = 36
 #: Letters in a line of the text.
 TEXT_WIDTH = 100
+#: Title of what names and answers suggest.
+SUGGESTIONS = "Suggestions about the class lists (none is applied)"
+#: Above this condition, errors of the teachers may grow to wrong answers.
+MOST_CONDITION = 50
 #: A teacher that agrees with the others on less than this contradicts them.
 LEAST_AGREEMENT = 0.5
 
@@ -41,9 +45,9 @@ def summary(report: dict[str, Any]) -> list[str]:
     """Say in a few sentences what the merge rests on."""
     space, agreements = report["space"], [teacher["agreement"] for teacher in report["teachers"]]
     known = [value for value in agreements if value is not None]
-    # The warning names the groups.
+    # Warnings name the groups, and what sets leave open.
     out = [
-        f"{space['summary'].partition(':')[0]}.",
+        f"{re.split('[:;]', space['summary'])[0]}.",
         f"The teachers were asked about {_count(report['n_samples'], 'unlabelled row')}.",
     ]
     out.append(_lonely(report))
@@ -69,7 +73,8 @@ def _lonely(report: dict[str, Any]) -> str:
 def complaints(report: dict[str, Any]) -> list[str]:
     """Say in plain words what is wrong; nothing if nothing is."""
     alike = about_look_alikes(report["space"]["look_alikes"])
-    found = [_unlinked(report), alike, *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
+    lists = [_unlinked(report), *_left_open(report), _loosely_tied(report), alike, _suspected(report)]
+    found = [*lists, *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
     if report["n_unanswered"]:
         found.append(
             f"No teacher answers for {report['n_unanswered']} of {report['n_samples']} rows: nothing is known about "
@@ -89,6 +94,63 @@ def _unlinked(report: dict[str, Any]) -> str:
         "probable one group is beside another is a guess. A teacher that knows classes of two groups would link them; "
         "or the same class has two names."
     )
+
+
+def _left_open(report: dict[str, Any]) -> list[str]:
+    """Say what sets of classes do not determine."""
+    space, out = report["space"], []
+    within = {label for group in space["never_apart"] for label in group}
+    rest = [label for label in space["undetermined"] if label not in within]
+    if space["never_apart"]:
+        groups = space["never_apart"][:MOST_NAMED]
+        names = "; ".join("{" + _listed(group) + "}" for group in groups)
+        more = len(space["never_apart"]) - len(groups)
+        out.append(
+            f"No teacher tells these classes apart: {names}{f'; and {more} more' if more else ''}. They stand in the "
+            "same sets everywhere and get equal shares. A teacher that knows one of them alone would help; or give "
+            "each group one name."
+        )
+    if rest:
+        out.append(
+            f"The sets do not determine how probable these classes are: {_listed(rest)}. Other answers would fit the "
+            "teachers as well; the one reached from equal shares is taken. A teacher that knows some of them alone "
+            "would help."
+        )
+    return out
+
+
+def _loosely_tied(report: dict[str, Any]) -> str:
+    """Say that errors can grow on the way from teacher to teacher."""
+    condition = report["space"]["condition"]
+    if condition is None or condition <= MOST_CONDITION:
+        return ""
+    size = f"{condition:,.0f}" if condition < 1e6 else "more than a million"
+    return (
+        f"Some classes are tied to others by a long chain of teachers, or only through large sets: errors in the "
+        f"teachers' log-odds may grow {size} times in those of the merge (LabelSpace.condition(), of concern above "
+        f"{MOST_CONDITION}). A teacher that knows such classes side by side would help."
+    )
+
+
+def _suspected(report: dict[str, Any]) -> str:
+    """Say which classes answers show to be the same, or parts of others."""
+    found = [one for one in report["suggestions"] if one["kind"] != "spelling"]
+    if not found:
+        return ""
+    what = [claim(one) for one in found[:MOST_NAMED]]
+    more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return (
+        f"By the teachers' answers, classes may mean the same or be parts of others: {'; '.join(what)}{more}. As it "
+        "is, they share the rows between them. Look at the suggestions, and pass what is right to harmonize."
+    )
+
+
+def claim(suggestion: dict[str, Any]) -> str:
+    """Say what a suggestion suggests, without its evidence."""
+    becomes = [repr(name) for name in suggestion["becomes"]]
+    if suggestion["kind"] == "parts":
+        return f"{suggestion['name']!r} may be one of {_listed(becomes, ' and ')}"
+    return f"{suggestion['name']!r} may mean {becomes[0]}"
 
 
 def _noisy(report: dict[str, Any]) -> list[str]:
@@ -113,11 +175,10 @@ def _contradicting(report: dict[str, Any]) -> str:
 
 def _mute(report: dict[str, Any]) -> str:
     mute = [_who(teacher) for teacher in report["teachers"] if teacher["coverage"] == 0]
-    heard = {label for teacher in report["teachers"] if teacher["coverage"] > 0 for label in teacher["classes"]}
-    unheard = [label for group in report["space"]["groups"] for label in group if label not in heard]
     if not mute:
         return ""
-    lost = f" Nobody answers for {_listed(unheard)}: what is said of them is a guess." if heard and unheard else ""
+    unheard = report["space"]["unheard"] if len(mute) < len(report["teachers"]) else []
+    lost = f" Nobody answers for {_listed(unheard)}: what is said of them is a guess." if unheard else ""
     return f"No row is answered by {_listed(mute, ' and ')}.{lost}"
 
 
@@ -188,6 +249,12 @@ def row_table(report: dict[str, Any]) -> Table:
     return Table(head, rows, 5)
 
 
+def suggestion_table(report: dict[str, Any]) -> Table:
+    """Show suggestions with their evidence."""
+    rows = [[claim(one), one["evidence"], _number(one["score"])] for one in report["suggestions"]]
+    return Table(("suggestion", "evidence", "score"), rows, 2)
+
+
 def as_text(report: dict[str, Any]) -> str:
     """Return the report for a terminal."""
     parts = ["\n".join(["What the merge rests on", fill(" ".join(summary(report)), TEXT_WIDTH)])]
@@ -197,7 +264,15 @@ def as_text(report: dict[str, Any]) -> str:
     titles = ("Teachers", "Pairs that disagree most", "Rows hardest to reconcile")
     for title, table in zip(titles, (teacher_table(report), pair_table(report), row_table(report)), strict=True):
         parts.append(f"{title}\n{_draw(table) if table.rows else 'none'}")
+    parts.append("\n".join([SUGGESTIONS, *_suggestion_lines(report)]))
     return "\n\n".join(parts)
+
+
+def _suggestion_lines(report: dict[str, Any]) -> list[str]:
+    """Return suggestions in whole sentences; their evidence is too long for a table."""
+    lines = [f"{claim(one)}: {one['evidence']}." for one in report["suggestions"]] or ["none"]
+    lines += [report["suggestions_note"]] if report["suggestions_note"] else []
+    return [fill(_on_one_line(line), TEXT_WIDTH, subsequent_indent="  ") for line in lines]
 
 
 def _draw(table: Table) -> str:
@@ -216,8 +291,12 @@ def _draw(table: Table) -> str:
 
 def _cut(cell: str) -> str:
     """Put a cell on one line of bounded length."""
-    cell = re.sub(r"[^\S ]+", " ", cell)
+    cell = _on_one_line(cell)
     return cell if len(cell) <= LONGEST_CELL else cell[: LONGEST_CELL - 1] + "…"
+
+
+def _on_one_line(text: str) -> str:
+    return re.sub(r"[^\S ]+", " ", text)
 
 
 def _who(teacher: dict[str, Any]) -> str:

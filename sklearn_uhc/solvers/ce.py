@@ -21,7 +21,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
 from sklearn_uhc.solvers.ce_links import minimize_links
-from sklearn_uhc.solvers.newton import Point, minimize, shorten
+from sklearn_uhc.solvers.newton import Point, limit_step, minimize
 
 #: Longest step in theta; keeps exp(theta) in range and the quadratic model honest.
 MAX_STEP = 4.0
@@ -72,7 +72,7 @@ class CrossEntropyDual:
 
     def move(self, theta: Array, step: Array) -> Array:
         """Take the step, shortened if it is too long to be trusted."""
-        return theta + shorten(step, MAX_STEP)
+        return theta + limit_step(step, MAX_STEP)
 
     def reach(self, theta: Array) -> float:
         """Return 1: a step in theta is relative."""

@@ -25,7 +25,7 @@ from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution, over_classes, over_teachers
 from sklearn_uhc.solvers.mf_lf import agreement
-from sklearn_uhc.solvers.newton import Point, break_ties, minimize, shorten
+from sklearn_uhc.solvers.newton import Point, break_ties, limit_step, minimize
 
 #: Sweeps of the paper's algorithm before the first Newton step.
 WARM_UP = 16
@@ -151,7 +151,7 @@ class ProbabilityFit:
 
     def move(self, theta: Array, step: Array) -> Array:
         """Take the step, shortened if need be."""
-        theta = theta + shorten(step, MAX_STEP)
+        theta = theta + limit_step(step, MAX_STEP)
         return theta - array_namespace(theta).clip(_largest(theta) - LARGEST, 0.0, None)
 
     def reach(self, theta: Array) -> float:

@@ -265,7 +265,7 @@ def _damp(xp: Any, residual: Array, most: Any, least: float) -> Array:
     return xp.clip(xp.minimum(residual, most + xp.zeros_like(residual)), least, None)
 
 
-def shorten(step: Array, longest: float) -> Array:
+def limit_step(step: Array, longest: float) -> Array:
     """Scale each sample's step down so that no entry exceeds `longest`."""
     xp = array_namespace(step)
     length = xp.max(xp.abs(step), axis=1, keepdims=True)

@@ -79,7 +79,7 @@ class DirectStrategy:
         return log_on_simplex(np.asarray(own, dtype=float), prior)
 
 
-def fresh(estimator: Any) -> Any:
+def clone_student(estimator: Any) -> Any:
     """Clone the estimator; CatBoost's own way, as scikit-learn's refuses it when a parameter is a list."""
     return estimator.copy() if type(estimator).__module__.split(".")[0] == "catboost" else clone(estimator, safe=False)
 

@@ -103,18 +103,18 @@ class Rows(Dataset):
     def __getitem__(self, i: Any) -> Any:
         return tuple(array[i] for array in self.arrays)
 
-    def __getitems__(self, rows: list[int]) -> Batch:
+    def __getitems__(self, rows: list[int]) -> ReadyBatch:
         index = torch.as_tensor(rows)
-        return Batch(array[index] for array in self.arrays)
+        return ReadyBatch(array[index] for array in self.arrays)
 
 
-class Batch(tuple):
+class ReadyBatch(tuple):
     """Tensors that are a batch already."""
 
 
 def collate(items: Any) -> Any:
     """Make a batch of rows, unless it is one."""
-    return tuple(items) if isinstance(items, Batch) else default_collate(items)
+    return tuple(items) if isinstance(items, ReadyBatch) else default_collate(items)
 
 
 def softmax(output: Tensor, factor: float = 1.0) -> Tensor:

@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from sklearn_uhc.students.direct import DirectStrategy, as_estimator, fresh, is_net, with_tags
+from sklearn_uhc.students.direct import DirectStrategy, as_estimator, clone_student, is_net, with_tags
 from sklearn_uhc.students.soft_data import (
     EvalRows,
     SoftData,
@@ -318,7 +318,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
             raise TypeError(f"{type(last[1]).__name__}.fit takes no sample_weight.")
         if sample_weight is not None:
             params[f"{last[0]}__sample_weight" if last[0] else "sample_weight"] = sample_weight
-        self.estimator_ = unchanged(estimator, lambda X: fresh(estimator).fit(X, y, **params), X)
+        self.estimator_ = unchanged(estimator, lambda X: clone_student(estimator).fit(X, y, **params), X)
         self.classes_ = self._columns = self.estimator_.classes_
         self.strategy_ = "hard"
         return self
@@ -355,7 +355,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
             self._fit_pipeline(data, params)
             return
         estimator = as_estimator(self.estimator)
-        self.estimator_, self.strategy_, self._power = train(fresh(estimator), data, self.strategy, params)
+        self.estimator_, self.strategy_, self._power = train(clone_student(estimator), data, self.strategy, params)
 
     def _fit_pipeline(self, data: SoftData, params: dict[str, Any]) -> None:
         """Fit the transformers on X as it is, then the last step on soft labels."""
@@ -421,7 +421,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         without = copy.copy(self)
         without.estimator = None
         new = super(SoftLabelClassifier, without).__sklearn_clone__()
-        new.estimator = fresh(self.estimator)
+        new.estimator = clone_student(self.estimator)
         return new
 
     def __sklearn_tags__(self) -> Any:

@@ -46,6 +46,9 @@ TWINS = {
     RadiusNeighborsClassifier: RadiusNeighborsRegressor,
 }
 
+#: What a class that derives from one of these must not have changed to keep its twin.
+OWN_WAYS = ("fit", "predict_proba")
+
 NEIGHBORS = (KNeighborsRegressor, RadiusNeighborsRegressor)
 
 
@@ -58,7 +61,7 @@ class TwinStrategy:
     @staticmethod
     def accepts(estimator: Any) -> bool:
         """Whether the estimator has a twin or is a multi-output regressor."""
-        if type(estimator) in TWINS:
+        if twin_kind(estimator) is not None:
             return True
         return is_regressor(estimator) and get_tags(estimator).target_tags.multi_output
 
@@ -66,7 +69,7 @@ class TwinStrategy:
     def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
         """Fit the twin on (X, Q)."""
         Q, weight = data.Q, data.weight
-        twin = regressor_twin(estimator, Q.shape[1]) if type(estimator) in TWINS else estimator
+        twin = estimator if twin_kind(estimator) is None else regressor_twin(estimator, Q.shape[1])
         if weight is not None and isinstance(twin, NEIGHBORS):
             # A weighted mean of neighbours is the mean of weighted targets, normalised when it is read.
             Q, weight = Q * weight[:, None], None
@@ -91,11 +94,19 @@ class TwinStrategy:
         return log_on_simplex(np.maximum(S, 0.0), prior)
 
 
+def twin_kind(estimator: Any) -> Any:
+    """Return the class whose twin an estimator has: its own, or its parent if it trains and answers like that."""
+    kind = next((kind for kind in type(estimator).__mro__ if kind in TWINS), None)
+    same = kind is not None and all(getattr(type(estimator), name) is getattr(kind, name) for name in OWN_WAYS)
+    return kind if same else None
+
+
 def regressor_twin(classifier: Any, n_classes: int) -> Any:
     """Build the regressor with all hyper-parameters of the classifier; one it cannot honour is an error."""
-    twin = TWINS[type(classifier)]()
+    kind = twin_kind(classifier)
+    twin = TWINS[kind]()
     given, known = classifier.get_params(deep=False), twin.get_params(deep=False)
-    default = type(classifier)().get_params(deep=False)
+    default = kind().get_params(deep=False)
     criterion = given.pop("criterion", "gini")
     if criterion != "gini":
         warn_user(
@@ -107,7 +118,7 @@ def regressor_twin(classifier: Any, n_classes: int) -> Any:
     if callable(given.get("oob_score")):
         raise ValueError("oob_score of a forest on soft labels is True or False: it is the accuracy, as by default.")
     for name in sorted(set(given) - set(known)):
-        if given[name] != default[name]:
+        if name not in default or given[name] != default[name]:
             raise ValueError(
                 f"{name}={given[name]!r} of {type(classifier).__name__} has no meaning on soft labels. Leave it at "
                 f"{default[name]!r}; weigh rows with sample_weight, and classes in the soft labels themselves."

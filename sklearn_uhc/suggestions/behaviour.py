@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 MASS = 0.8
 #: With fewer surest rows than this, a column is not compared.
 LEAST_ROWS = 10
+#: A column is compared if it gets this much more on its surest rows than on average: others say the same of all rows.
+STANDS_OUT = 1.1
 #: Names of one class reach this score.
 ALIKE = 0.85
 #: A part reaches this, as one class in another.
@@ -100,7 +102,7 @@ class Behaviour:
         self.sizes = MASS * np.minimum(self.per_class, self.P.sum(axis=0))
         self.surest, ties = surest_rows(self.P, self.sizes)
         lengths = np.bincount(columns.teacher_of)[columns.teacher_of]
-        enough = (self.sizes >= LEAST_ROWS) & (lengths > 1) & columns.is_class
+        enough = (self.sizes >= LEAST_ROWS) & (lengths > 1) & columns.is_class & self._stands_out()
         self.trust = np.where(enough, 1 / ties, 0.0)
         self.R = self._relative(self.surest)
         self.between = self._between_names()
@@ -133,6 +135,11 @@ class Behaviour:
         """Return coarse classes with their parts, the clearest first."""
         found = (self._sum(whole, teacher, cols) for whole, teacher, cols in self._candidates())
         return sorted((one for one in found if one.score >= ADDS_UP), key=lambda one: -one.score)
+
+    def _stands_out(self) -> NDArray[np.bool_]:
+        """(K,), whether a column tells some rows from the others."""
+        mean = self.P.sum(axis=0) / np.maximum(self.answered.sum(axis=0), 1)
+        return np.asarray((self.surest * self.P).sum(axis=0) >= STANDS_OUT * mean)
 
     def _between_names(self) -> Floats:
         """Mean of R over the columns of two names (L, L), NaN for names that one teacher tells apart."""

@@ -98,6 +98,7 @@ def _without_names(log_p: Any) -> Any:
 
 
 def _softmax(Z: NDArray[np.float64]) -> NDArray[np.float64]:
+    Z = np.maximum(Z, -1e30)  # a row of nothing but -inf says that all is alike
     P = np.exp(Z - Z.max(axis=1, keepdims=True))
     return np.asarray(P / P.sum(axis=1, keepdims=True))
 
@@ -221,9 +222,11 @@ def _sorted(same: Mapping[Any, Suggestion]) -> list[Suggestion]:
 def _note(behaviour: Behaviour | None, P: NDArray[np.float64] | None) -> str:
     if behaviour is None or P is None:
         return ""
-    if behaviour.enough_rows:
+    if behaviour.enough_rows or not behaviour.columns.is_class.any():
         return ""
     need = int(np.ceil(LEAST_ROWS / MASS)) * len(behaviour.columns.names)
+    if len(P) >= need:
+        return "Answers were not compared: teachers with two classes or more answer too few of the rows."
     return (
         f"Answers were not compared: {len(P)} rows are too few for {len(behaviour.columns.names)} names; give {need}."
     )

@@ -32,9 +32,9 @@ class AnsweringTeacher(Versioned, ClassifierMixin, BaseEstimator, metaclass=ABCM
         Parameters
         ----------
         X : ignored
-            There for the API.
+            Not used, present for API consistency by convention.
         y : ignored
-            There for the API.
+            Not used, present for API consistency by convention.
 
         Returns
         -------
