@@ -362,6 +362,8 @@ def test_other_is_enough_for_none_of_these():
     assert merger.classes_.tolist() == ["a", "b", "none"]
     expected = TeacherMerger(teachers, class_lists=[["a", "b", "none"], ["a", "b"]]).fit_transform(X)
     np.testing.assert_allclose(merger.transform(X), expected, atol=1e-7)
+    with pytest.raises(TypeError, match=r"\[0\], which OTHER is to stand for, must be of the classes' own type"):
+        merger.set_params(none_label=0).fit(X)
 
 
 def test_rows_that_belong_nowhere_hardly_count(digits):
