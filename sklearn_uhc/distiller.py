@@ -17,9 +17,11 @@ from sklearn_uhc.answers import Answers, to_numpy
 from sklearn_uhc.balance import balanced_targets, balances, check_balance, class_weights, heard_weights
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.merger import TeacherMerger
+from sklearn_uhc.not_mine import any_scorer, known_weights, leave_none_unbalanced
 from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
+from sklearn_uhc.student_membership import by_student, judge_by_student, out_of_fold
 from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_routing, check_student
-from sklearn_uhc.teachers.input import check_input
+from sklearn_uhc.teachers.input import check_input, listed
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.rows import check_row_weights
 
@@ -27,6 +29,10 @@ __all__ = ["HeterogeneousDistiller"]
 
 NO_BACKPROP = (
     "backprop=True does not support teacher_weight or abstain: leave them out, in the method as well, or use "
+    "backprop=False."
+)
+NO_MEMBERSHIP = (
+    "backprop=True does not support membership or none_label: use membership=None and none_label=None, or "
     "backprop=False."
 )
 
@@ -68,6 +74,16 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     teacher_weight : array-like of N positive numbers or "agreement", default=None
         Trust in each teacher, in the method's objective. "agreement" learns which teachers are noise to the others
         and gives them next to none; finer weights learnt from agreement did not help.
+    membership : None, "auto", "student", list or dict of scorers, default="auto"
+        How likely a row belongs to a teacher's classes at all: a scorer or None per teacher, or a dict of scorers by
+        the teachers' names. A scorer has `predict_membership(X)`, shape (n,), values in [0, 1]; `fit_membership` makes
+        one. "auto": the `membership_` of every teacher that carries one. "student": without the owners' help, from a
+        student trained on merged labels of other rows, five of them; what `soft_labels_` and the final student get to
+        see rests on it, `merger_` does not.
+    membership_weight : float, default=1.0
+        Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
+    none_label : label, default=None
+        Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
     abstain : bool, default=None
         Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
         answers for gets no weight. None: the method's own.
@@ -88,7 +104,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The union of the teachers' classes, sorted.
+        The union of the teachers' classes, and `none_label`, sorted.
     student_ : SoftLabelClassifier
         The trained student; `student_.estimator_` is the bare one.
     merger_ : TeacherMerger
@@ -141,6 +157,9 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         class_lists: Any = None,
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
+        membership: Any = "auto",
+        membership_weight: float = 1.0,
+        none_label: Any = None,
         abstain: bool | None = None,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
@@ -158,6 +177,9 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         self.class_lists = class_lists
         self.calibrate = calibrate
         self.teacher_weight = teacher_weight
+        self.membership = membership
+        self.membership_weight = membership_weight
+        self.none_label = none_label
         self.abstain = abstain
         self.floor = floor
         self.memory = memory
@@ -206,6 +228,16 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         self.merger_, self.classes_, self.student_ = merger, merger.classes_, student
         return self
 
+    def make_merger(self) -> TeacherMerger:
+        """Return the merge that the parameters describe, not fitted yet; what the student adds comes after it.
+
+        Returns
+        -------
+        merger : TeacherMerger
+        """
+        merger = super().make_merger()
+        return merger.set_params(membership=None) if by_student(self.membership) else merger
+
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the student's class probabilities, at temperature 1.
 
@@ -245,16 +277,28 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     ) -> dict[str, Any]:
         """Merge, balance, train; return what is to be kept."""
         Q = merger.method_.fit_transform_answers(answers)
-        weights = heard_weights(answers, sample_weight)
-        class_weight = class_weights(Q, weights) if balances(self.balance, answers.space, len(Q)) else None
-        targets = Q
-        if class_weight is not None:
-            targets, weights = balanced_targets(Q, class_weight, weights)
+        student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
+        targets, weights, class_weight = self._targets(merger, Q, heard_weights(answers, sample_weight))
+        if by_student(self.membership):
+            self._tell("on parts of the rows, for their membership")
+            S = out_of_fold(student, X, targets, weights)
+            answers = judge_by_student(answers, S, self.membership_weight, self.store)
+            Q = clone(merger.method_).fit_transform_answers(answers)
+            targets, weights, class_weight = self._targets(merger, Q, heard_weights(answers, sample_weight))
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
-        student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
         student.fit(X, targets, sample_weight=weights, **routed)
         return {"class_weight_": class_weight, **({"soft_labels_": Q} if self.store_soft_labels else {})}
+
+    def _targets(
+        self, merger: TeacherMerger, Q: NDArray[Any], weights: NDArray[Any] | None
+    ) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.float64] | None]:
+        """Return what the student is trained on: targets, weights of the rows, and the classes' behind them."""
+        weights = known_weights(Q, merger.classes_, self.none_label, merger.method_.temperature, weights)
+        if not balances(self.balance, merger.label_space_, len(Q)):
+            return Q, weights, None
+        class_weight = leave_none_unbalanced(class_weights(Q, weights), merger.classes_, self.none_label)
+        return *balanced_targets(Q, class_weight, weights), class_weight
 
     def _train_by_backprop(
         self, merger: TeacherMerger, student: SoftLabelClassifier, X: Any, answers: Answers, *_: Any
@@ -282,6 +326,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             raise ValueError("Direct backpropagation makes no soft labels: leave store_soft_labels at False.")
         if sample_weight is not None:
             raise ValueError("Direct backpropagation takes no sample_weight: leave it out, or use backprop=False.")
+        if self.none_label is not None or any_scorer(self.membership, listed(self.teachers)):
+            raise ValueError(NO_MEMBERSHIP)
         method = resolve_method(self.method)
         weighted = self.teacher_weight is not None or getattr(method, "teacher_weight", None) is not None
         if weighted or (getattr(method, "abstain", False) if self.abstain is None else self.abstain):

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.balance import balanced_targets, balances, check_balance, class_weights, heard_weights
 from sklearn_uhc.merged_classifier import MergedClassifier
+from sklearn_uhc.not_mine import known_weights, leave_none_unbalanced
 from sklearn_uhc.soft_labels import SoftLabelMethod
 from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.teachers.input import check_input
@@ -53,6 +54,14 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     teacher_weight : array-like of N positive numbers or "agreement", default=None
         Trust in each teacher, in the method's objective. "agreement" learns which teachers are noise to the others
         and gives them next to none; finer weights learnt from agreement did not help.
+    membership : None, "auto", list or dict of scorers, default="auto"
+        How likely a row belongs to a teacher's classes at all: a scorer or None per teacher, or a dict of scorers by
+        the teachers' names. A scorer has `predict_membership(X)`, shape (n,), values in [0, 1]; `fit_membership` makes
+        one. "auto": the `membership_` of every teacher that carries one.
+    membership_weight : float, default=1.0
+        Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
+    none_label : label, default=None
+        Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
     abstain : bool, default=None
         Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
         answers for gets uniform probabilities. None: the method's own.
@@ -71,7 +80,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The union of the teachers' classes, sorted.
+        The union of the teachers' classes, and `none_label`, sorted.
     merger_ : TeacherMerger
         The fitted merge: teachers, calibration, weights, method.
     class_weight_ : ndarray of shape (L,) or None
@@ -105,6 +114,9 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         class_lists: Any = None,
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
+        membership: Any = "auto",
+        membership_weight: float = 1.0,
+        none_label: Any = None,
         abstain: bool | None = None,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
@@ -119,6 +131,9 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         self.class_lists = class_lists
         self.calibrate = calibrate
         self.teacher_weight = teacher_weight
+        self.membership = membership
+        self.membership_weight = membership_weight
+        self.none_label = none_label
         self.abstain = abstain
         self.floor = floor
         self.memory = memory
@@ -149,7 +164,10 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         answers = merger.fit_answers(X, y)
         Q = merger.method_.fit_transform_answers(answers)
         weights = heard_weights(answers, sample_weight)
-        self.class_weight_ = class_weights(Q, weights) if balances(self.balance, answers.space, len(Q)) else None
+        weights = known_weights(Q, merger.classes_, self.none_label, merger.method_.temperature, weights)
+        self.class_weight_ = None
+        if balances(self.balance, merger.label_space_, len(Q)):
+            self.class_weight_ = leave_none_unbalanced(class_weights(Q, weights), merger.classes_, self.none_label)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
         return self
@@ -168,12 +186,13 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
             Columns follow `classes_`. Uniform where no teacher answers, which is warned of once after `fit`.
         """
         check_is_fitted(self, "merger_")
-        return self._proba(self.merger_.answers(check_input(self, X, reset=False)))
+        X = check_input(self, X, reset=False)
+        return self._proba(self.merger_.answers(X), X)
 
-    def _proba(self, answers: Answers) -> NDArray[np.float64]:
+    def _proba(self, answers: Answers, X: Any) -> NDArray[np.float64]:
         """Merge, balance, and bring back to temperature 1."""
         method = self.merger_.method_
-        Q = method.transform_answers(self.merger_.adjust(answers))
+        Q = method.transform_answers(self.merger_.adjust(answers, X))
         if self.class_weight_ is not None:
             Q = balanced_targets(Q, self.class_weight_)[0]
         proba = sharpen(Q, method.temperature)
@@ -181,4 +200,4 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         return proba
 
     def _proba_to_score(self, X: Any, answers: Answers) -> NDArray[np.float64]:
-        return self._proba(answers)
+        return self._proba(answers, X)

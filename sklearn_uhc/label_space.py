@@ -115,8 +115,7 @@ class LabelSpace:
         if universe is not None and any(
             OTHER in labels.tolist() for labels in self.class_lists if labels.dtype == object
         ):
-            flat = [*flat, check_class_list(n, universe)]
-            check_families(flat)
+            flat = [*flat, _check_universe(flat, universe)]
         comparable = of_one_type(flat)
         self.classes: NDArray[Any] = np.unique(np.concatenate(comparable))
         named = [np.searchsorted(self.classes, labels) for labels in comparable[:n]]
@@ -361,6 +360,19 @@ class LabelSpace:
         return all(same_entry(a, b) for own, its in pairs for a, b in zip(own.tolist(), its.tolist(), strict=True))
 
     __hash__ = None  # type: ignore[assignment]  # equal by value, mutable arrays inside
+
+
+def _check_universe(flat: list[NDArray[Any]], universe: Any) -> NDArray[Any]:
+    """Return more classes as an array, or say that they are not of the lists' own type."""
+    try:
+        more = check_class_list(len(flat), universe)
+        check_families([*flat, more])
+    except TypeError as error:
+        raise TypeError(
+            f"{shorten(universe)}, which OTHER is to stand for, must be of the classes' own type: they are "
+            f"{shorten(flat[0])}."
+        ) from error
+    return more
 
 
 def spelled(label: Any) -> str:

@@ -88,7 +88,8 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
             return float(super().score(X, y, sample_weight))
         sample_weight = check_row_weights(sample_weight, X)
         answers = self._answers_to_score(X)
-        return agreement_with(answers, self._proba_to_score(X, answers), sample_weight)
+        known = np.isin(self.classes_, answers.space.classes)  # teachers do not know of "none of these"
+        return agreement_with(answers, self._proba_to_score(X, answers)[:, known], sample_weight)
 
     def _answers_to_score(self, X: Any) -> Answers:
         if self.merger_.teacher_outputs_ is None:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.answers import Answers, answers_given
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.labels import check_labels
+from sklearn_uhc.not_mine import Memberships, make_memberships, universe_of, with_none
 from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
 from sklearn_uhc.steps import make_steps, resolve_calibrator
 from sklearn_uhc.teachers import TeacherOutputs
@@ -54,6 +55,14 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     teacher_weight : array-like of N positive numbers or "agreement", default=None
         Trust in each teacher, in the method's objective. "agreement" learns which teachers are noise to the others
         and gives them next to none; finer weights learnt from agreement did not help. None: the method's own.
+    membership : None, "auto", list or dict of scorers, default="auto"
+        How likely a row belongs to a teacher's classes at all: a scorer or None per teacher, or a dict of scorers by
+        the teachers' names. A scorer has `predict_membership(X)`, shape (n,), values in [0, 1]; `fit_membership` makes
+        one. "auto": the `membership_` of every teacher that carries one.
+    membership_weight : float, default=1.0
+        Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
+    none_label : label, default=None
+        Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
     abstain : bool, default=None
         Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
         answers gets uniform soft labels. None: the method's own.
@@ -72,7 +81,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The union of the teachers' classes, sorted: the columns of the soft labels.
+        The union of the teachers' classes, and `none_label`, sorted: the columns of the soft labels.
     label_space_ : LabelSpace
         Who knows which class, and what that leaves undetermined.
     roster_ : Roster or None
@@ -85,6 +94,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         The calibration among these; None if there is none.
     teacher_weight_ : ndarray of shape (N,) or None
         The weights that the merge uses, given or learnt; None if all teachers count alike.
+    memberships_ : Memberships or None
+        The scorers that take part; None if there are none.
     method_ : soft-label transformer
         The fitted method.
     n_features_in_ : int
@@ -114,6 +125,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         class_lists: Any = None,
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
+        membership: Any = "auto",
+        membership_weight: float = 1.0,
+        none_label: Any = None,
         abstain: bool | None = None,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
@@ -127,6 +141,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self.class_lists = class_lists
         self.calibrate = calibrate
         self.teacher_weight = teacher_weight
+        self.membership = membership
+        self.membership_weight = membership_weight
+        self.none_label = none_label
         self.abstain = abstain
         self.floor = floor
         self.memory = memory
@@ -187,7 +204,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : ndarray of shape (n, L)
             Rows on the simplex, at the method's temperature; columns follow `classes_`.
         """
-        answers = self.adjust(self.answers(X))
+        answers = self.adjust(self.answers(X), X)
         return self.method_.transform_answers(answers)
 
     @all_or_nothing
@@ -207,27 +224,33 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         -------
         answers : Answers
         """
+        if isinstance(log_p, Answers) and self.none_label is not None:
+            log_p = with_none(log_p, self.none_label)
         roster, space = self._check_teachers(log_p)
+        memberships = self._make_memberships(roster, space, X)
+        classes = space.classes if memberships is None else memberships.space.classes
         method, steps = self._make_method(space), make_steps(self.calibrate, self.teacher_weight)
         outputs, trust = self._make_outputs(method), self._trust(method, space)
-        check_labels(y, X, space.classes)
+        check_labels(y, X, classes)
         if log_p is None:
             assert roster is not None
             outputs.check_params(roster)
             answers = outputs.fit_answers(X, roster=roster, trust=trust)
             self._take_features(outputs)
+            X = check_input(outputs, X, reset=False)
         else:
-            n = None if X is None else count_rows(check_input(self, X, reset=True))
+            X = None if X is None else check_input(self, X, reset=True)
+            n = None if X is None else count_rows(X)
             answers = answers_given(log_p, space, abstain=bool(outputs.abstain), n=n, trust=trust)
         if not answers.heard.any():
             raise ValueError("No teacher answers for any row: there is nothing to learn from.")
         for step in steps:
             answers = step.fit_transform_answers(answers)
-        self.roster_, self.label_space_, self.classes_ = roster, space, space.classes
+        self.roster_, self.label_space_, self.classes_ = roster, space, classes
         self.teacher_outputs_ = outputs if log_p is None else None
         self.method_, self.steps_ = method, steps
-        self.teacher_weight_ = answers.trust
-        return answers
+        self.teacher_weight_, self.memberships_ = answers.trust, memberships
+        return answers if memberships is None else memberships.join(answers, X)
 
     def answers(self, X: Any) -> Answers:
         """Return what the teachers say about X, before calibration.
@@ -249,13 +272,15 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             )
         return self.teacher_outputs_.answers(X, trust=self._trust(self.method_, self.label_space_))
 
-    def adjust(self, answers: Answers) -> Answers:
-        """Take answers through the fitted steps: calibrated and weighted, ready to be merged.
+    def adjust(self, answers: Answers, X: Any = None) -> Answers:
+        """Take answers through the fitted steps: calibrated and weighted, memberships beside them, ready to be merged.
 
         Parameters
         ----------
         answers : Answers
             As the teachers gave them.
+        X : array-like with n rows, default=None
+            The same rows. Needed where teachers have memberships.
 
         Returns
         -------
@@ -263,7 +288,12 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         """
         for step in self.steps_:
             answers = step.transform_answers(answers)
-        return answers
+        memberships = getattr(self, "memberships_", None)
+        if memberships is None:
+            return answers
+        if X is None:
+            raise ValueError("This merge has memberships, which are read from X: pass the rows beside the answers.")
+        return memberships.join(answers, check_input(self, X, reset=False))
 
     @property
     def calibrator_(self) -> Any:
@@ -287,16 +317,24 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
 
     def _check_teachers(self, log_p: Any) -> tuple[Roster | None, LabelSpace]:
         """Check teachers and class lists, before anything is read."""
+        universe = universe_of(self.none_label)
         if self.teachers is not None:
-            roster = check_teachers(self.teachers, self.class_lists)
+            roster = check_teachers(self.teachers, self.class_lists, universe)
             return roster, roster.space
         if self.class_lists is not None and log_p is not None:
-            return None, LabelSpace(self.class_lists)
+            return None, LabelSpace(self.class_lists, universe=universe)
         if isinstance(log_p, Answers):
             return None, log_p.space
         raise TypeError(
             "teachers is None: give fitted classifiers, or their answers: class_lists and fit(X, log_p=...)."
         )
+
+    def _make_memberships(self, roster: Roster | None, space: LabelSpace, X: Any) -> Memberships | None:
+        """Return the memberships that take part, with all parameters checked."""
+        found = make_memberships(self.membership, self.membership_weight, self.none_label, space, roster, self.store)
+        if found is not None and X is None:
+            raise ValueError("Memberships are read from X, which is None: pass X beside log_p, or membership=None.")
+        return found
 
     def _make_method(self, space: LabelSpace) -> Any:
         """Return the method at the temperature of this merge, with its parameters checked."""

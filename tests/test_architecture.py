@@ -30,6 +30,8 @@ RINGS = [
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels", "membership"],
     [
         "steps",
+        "not_mine",
+        "student_membership",
         "merger",
         "merged_classifier",
         "distiller",

@@ -98,10 +98,10 @@ class SoftLabelDisplay:
             raise ValueError("Direct backpropagation makes no soft labels to draw: fit with backprop=False.")
         stored = "SoftLabelDisplay(soft_labels_, classes=classes_), having fitted with store_soft_labels=True"
         answers = teacher_answers(holder, X, stored)
-        answers = answers.take(np.flatnonzero(answers.heard))
-        if len(answers) == 0:
+        if not answers.heard.any():
             raise ValueError("No teacher answers for any row of X: there are no soft labels to draw.")
-        Q = to_numpy(holder.method_.transform_answers(holder.adjust(answers)))
+        adjusted = holder.adjust(answers, X).take(np.flatnonzero(answers.heard))
+        Q = to_numpy(holder.method_.transform_answers(adjusted))
         weight = getattr(last, "class_weight_", None)
         return cls(Q, classes=holder.classes_, class_weight=weight).plot(ax, kind=kind)
 

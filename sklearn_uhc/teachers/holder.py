@@ -1,4 +1,4 @@
-"""Estimators that hold fitted teachers: `clone` carries these over instead of un-fitting them."""
+"""Estimators that hold fitted teachers and scorers: `clone` carries these over instead of un-fitting them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 from sklearn_uhc.utils.versioned import Versioned
 
+#: Parameters that hold what is fitted.
+FITTED = ("teachers", "membership")
+
 
 class TeacherHolder(Versioned):
     """Mixin for estimators with a `teachers` parameter, which is never fitted, cloned or changed."""
@@ -14,8 +17,10 @@ class TeacherHolder(Versioned):
     teachers: Any
 
     def __sklearn_clone__(self) -> Any:
-        without = copy.copy(self)
-        without.teachers = ()
+        without, held = copy.copy(self), {name: getattr(self, name) for name in FITTED if hasattr(self, name)}
+        for name in held:
+            setattr(without, name, ())
         new = super(TeacherHolder, without).__sklearn_clone__()  # type: ignore[misc]
-        new.teachers = self.teachers
+        for name, value in held.items():
+            setattr(new, name, value)
         return new

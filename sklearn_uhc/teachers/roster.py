@@ -75,8 +75,11 @@ def _check_names(names: list[Any]) -> None:
             raise ValueError(f"Two teachers are named {name!r}: give each a name of its own.")
 
 
-def check_teachers(teachers: Any, class_lists: Any = None) -> Roster:
-    """Check that all teachers are fitted classifiers, and return them with the space of their classes."""
+def check_teachers(teachers: Any, class_lists: Any = None, universe: Any = None) -> Roster:
+    """Check that all teachers are fitted classifiers, and return them with the space of their classes.
+
+    `universe` are more classes that OTHER stands for.
+    """
     names, teachers = name_teachers(teachers)
     titles = [f"teacher {i}" if names is None else f"teacher {names[i]!r}" for i in range(len(teachers))]
     titles = [_called(title, teacher) for title, teacher in zip(titles, teachers, strict=True)]
@@ -85,7 +88,8 @@ def check_teachers(teachers: Any, class_lists: Any = None) -> Roster:
         _check_fitted(teacher, title)
     given = match_lists(class_lists, names, len(teachers))
     lists = [_class_list(i, *each) for i, each in enumerate(zip(titles, teachers, given, strict=True))]
-    roster = Roster(teachers, LabelSpace(lists if names is None else dict(zip(names, lists, strict=True))))
+    named = lists if names is None else dict(zip(names, lists, strict=True))
+    roster = Roster(teachers, LabelSpace(named, universe=universe))
     _warn_if_reordered(roster)
     return roster
 

@@ -1,0 +1,280 @@
+"""Memberships in a merge: what a teacher's scorer says is one more teacher with two columns, (its classes, OTHER).
+
+A scorer is anything with `predict_membership(X)`, shape (n,), values in [0, 1]: d(x), the chance that a row belongs to
+the teacher's classes at all. The answers (d, 1 - d) join those of the teachers after calibration, with a weight of
+their own. "None of these" is one more class that stands in OTHER alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_torch_array
+from numpy.typing import NDArray
+
+from sklearn_uhc.answers import Answers
+from sklearn_uhc.class_sets import OTHER
+from sklearn_uhc.label_space import LabelSpace, shorten
+from sklearn_uhc.students.temperature import sharpen
+from sklearn_uhc.teachers.features import own_columns
+from sklearn_uhc.teachers.roster import Roster
+from sklearn_uhc.teachers.store import stack
+from sklearn_uhc.utils.notes import add_note, warn_user
+from sklearn_uhc.utils.rows import chunks, count_rows, row_bytes, take_columns, take_rows
+from sklearn_uhc.utils.unchanged import unchanged
+
+#: Neither d nor 1 - d counts as less: scorers say 0 and 1 as trees do, whose floor for two classes it is.
+LEAST = 0.025
+#: Rounding by which d may leave [0, 1].
+ROUNDING = 1e-6
+#: A row has at least this weight in training, however surely it is none of the classes.
+LEAST_WEIGHT = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Memberships:
+    """The scorers that take part in a merge, and the label space with them.
+
+    Parameters
+    ----------
+    scorers : list of M scorers
+        Those that say something.
+    whose : list of M int
+        The teacher of each.
+    titles : list of M str
+        What messages call them.
+    space : LabelSpace
+        The teachers, followed by one list of two columns per scorer.
+    weight : float
+        Weight of a scorer relative to the mean trust in the teachers.
+    folder : str, path or None
+        Where large arrays are kept; None: in memory.
+    """
+
+    scorers: list[Any]
+    whose: list[int]
+    titles: list[str]
+    space: LabelSpace
+    weight: float
+    folder: Any = None
+
+    def join(self, answers: Answers, X: Any) -> Answers:
+        """Return answers with those of the scorers beside them; a row that no teacher answers stays unanswered."""
+        return self.join_scores(answers, self.read(X))
+
+    def join_scores(self, answers: Answers, D: NDArray[np.float64]) -> Answers:
+        """Return answers with memberships, (n, M), beside them."""
+        if len(D) != len(answers):
+            raise ValueError(f"Membership is of {len(D)} rows, but the teachers' answers are about {len(answers)}.")
+        D = np.clip(D, LEAST, 1 - LEAST)
+        more = np.stack([np.log(D), np.log1p(-D)], axis=2).reshape(len(D), -1)
+        more[~answers.heard] = np.nan
+        silent = answers.silent
+        if silent is not None:
+            silent = np.hstack([silent, np.repeat(~answers.heard[:, None], D.shape[1], axis=1)])
+        return Answers(self._beside(answers.log_p, more), self.space, silent, self._trust(answers))
+
+    def read(self, X: Any) -> NDArray[np.float64]:
+        """Ask all scorers, and return (n, M)."""
+        return np.stack([_read(*each, X) for each in zip(self.scorers, self.titles, strict=True)], axis=1)
+
+    def _trust(self, answers: Answers) -> NDArray[np.float64]:
+        trust = np.ones(answers.space.n_teachers) if answers.trust is None else answers.trust / answers.trust.max()
+        return np.append(trust, np.full(len(self.whose), self.weight * trust.mean()))
+
+    def _beside(self, log_p: Any, more: NDArray[np.float64]) -> Any:
+        if is_torch_array(log_p):
+            xp = array_namespace(log_p)
+            return xp.concat([log_p, xp.asarray(more, dtype=log_p.dtype, device=device(log_p))], axis=1)
+        parts = chunks(len(log_p), 2 * log_p.dtype.itemsize * self.space.n_outputs)
+        joined = (np.hstack([log_p[rows], more[rows].astype(log_p.dtype)]) for rows in parts)
+        return stack(joined, len(log_p), self.folder)
+
+
+def make_memberships(
+    membership: Any, weight: Any, none_label: Any, space: LabelSpace, roster: Roster | None, folder: Any = None
+) -> Memberships | None:
+    """Return what these parameters of a merge ask for, None if that is nothing, or say which of them is wrong."""
+    _check_weight(weight)
+    scorers = find_scorers(membership, space, roster)
+    found = [i for i, scorer in enumerate(scorers) if scorer is not None] if weight > 0 else []
+    new = [] if none_label is None or none_label in space.classes.tolist() else [none_label]
+    empty = [i for i in found if not new and space.mask[i].all()]
+    if empty and not isinstance(membership, str):
+        names = ", ".join(space.called(i) for i in empty)
+        warn_user(
+            f"The membership of {names} is left out: it covers all classes that there are, so that it says nothing."
+        )
+    whose = [i for i in found if i not in empty]
+    if none_label is not None:
+        _check_none(none_label, space, whose)
+    if not whose:
+        return None
+    titles = [f"the membership scorer of {space.called(i) if roster is None else roster.called(i)}" for i in whose]
+    return Memberships(
+        [scorers[i] for i in whose], whose, titles, extended_space(space, whose, new), float(weight), folder
+    )
+
+
+def _check_weight(weight: Any) -> None:
+    number = isinstance(weight, Real) and not isinstance(weight, bool) and 0 <= float(weight) < np.inf
+    if not number:
+        raise ValueError(f"membership_weight must be a number of at least 0, got {weight!r}.")
+
+
+def find_scorers(membership: Any, space: LabelSpace, roster: Roster | None) -> list[Any]:
+    """Return a scorer or None for every teacher, checked as far as that can be done without rows."""
+    N = space.n_teachers
+    if membership is None:
+        return [None] * N
+    if isinstance(membership, str):
+        if membership == "student":
+            raise ValueError(
+                'membership="student" needs a student, so only HeterogeneousDistiller takes it. Here give None, "auto" '
+                "or a scorer or None per teacher."
+            )
+        if membership != "auto":
+            raise ValueError(f'membership must be None, "auto" or a scorer or None per teacher, got {membership!r}.')
+        return [None] * N if roster is None else [_carried(teacher) for teacher in roster.teachers]
+    given = _in_order(membership, space)
+    for i, scorer in enumerate(given):
+        if scorer is not None and (isinstance(scorer, type) or not hasattr(scorer, "predict_membership")):
+            raise TypeError(
+                f"The membership of {space.called(i)} must be a fitted scorer with predict_membership(X), or None, got "
+                f"{scorer!r}. fit_membership makes one."
+            )
+    return given
+
+
+def any_scorer(membership: Any, teachers: list[Any]) -> bool:
+    """Whether any teacher has a membership, as far as the parameters tell."""
+    if isinstance(membership, str) and membership == "auto":
+        membership = [_carried(teacher) for teacher in teachers]
+    values = membership.values() if isinstance(membership, Mapping) else membership
+    return values is not None and any(scorer is not None for scorer in values)
+
+
+def _carried(teacher: Any) -> Any:
+    """Return the scorer that a teacher carries, or None: other things may have that name."""
+    scorer = getattr(teacher, "membership_", None)
+    return scorer if hasattr(scorer, "predict_membership") else None
+
+
+def _in_order(membership: Any, space: LabelSpace) -> list[Any]:
+    """Return scorers in the order of the teachers; who is not in a dict has none."""
+    if isinstance(membership, Mapping):
+        names = space.teacher_names
+        if unknown := [name for name in membership if name not in names]:
+            raise ValueError(
+                f"membership names teachers that are not there: {shorten(unknown)}; the teachers are {shorten(names)}."
+            )
+        return [membership.get(name) for name in names]
+    if not isinstance(membership, Sequence):
+        raise TypeError(
+            f'membership must be None, "auto", a list with a scorer or None per teacher, or a dict of scorers by the '
+            f"teachers' names, got {membership!r}."
+        )
+    if len(membership) != space.n_teachers:
+        raise ValueError(
+            f"membership has {len(membership)} entries for {space.n_teachers} teachers: give a scorer or None for each."
+        )
+    return list(membership)
+
+
+def extended_space(space: LabelSpace, whose: list[int], new: list[Any]) -> LabelSpace:
+    """Return the space with a list (classes of the teacher, OTHER) for every scorer, and new classes in OTHER."""
+    lists: dict[str, Any] = dict(zip(space.teacher_names, space.class_lists, strict=True))
+    for i in whose:
+        name = f"membership of {space.teacher_names[i]}"
+        while name in lists:
+            name += "'"
+        lists[name] = [tuple(space.classes[space.mask[i]].tolist()), OTHER]
+    return LabelSpace(lists, universe=[*space.classes.tolist(), *new])
+
+
+def universe_of(none_label: Any) -> list[Any] | None:
+    """Return the classes that stand in OTHER alone."""
+    if none_label is not None and (isinstance(none_label, tuple) or none_label is OTHER or np.ndim(none_label) > 0):
+        raise ValueError(f"none_label must be one label of the classes' own type, got {none_label!r}.")
+    return None if none_label is None else [none_label]
+
+
+def with_none(answers: Answers, none_label: Any) -> Answers:
+    """Return answers in which OTHER also stands for "none of these"."""
+    space = answers.space
+    lists = dict(zip(space.teacher_names, space.class_lists, strict=True)) if space.is_named else space.class_lists
+    wider = LabelSpace(lists, universe=[*space.classes.tolist(), none_label])
+    return Answers(answers.log_p, wider, answers.silent, answers.trust)
+
+
+def _check_none(none_label: Any, space: LabelSpace, whose: list[int]) -> None:
+    """Raise if "none of these" is the name of a class, of another type, or in nobody's OTHER."""
+    values = space.classes.tolist()
+    if isinstance(none_label, str) != isinstance(values[0], str):
+        raise TypeError(
+            f"none_label={none_label!r} must be of the classes' own type, as it becomes one of them: they are "
+            f"{shorten(values)}."
+        )
+    if none_label in values and space.named[:, values.index(none_label)].any():
+        raise ValueError(f"none_label={none_label!r} is a class that a teacher has: choose another label.")
+    if none_label not in values and not whose:
+        raise ValueError(
+            f"none_label={none_label!r} would be undetermined: no teacher has OTHER among its classes, and none has a "
+            "membership that counts. Give membership=, or leave none_label out."
+        )
+
+
+def _read(scorer: Any, title: str, X: Any) -> NDArray[np.float64]:
+    """Return one scorer's answers about all rows, asked in chunks and checked."""
+    columns, n = own_columns(scorer, X, title), count_rows(X)
+    out = np.empty(n)
+    for rows in chunks(n, 2 * row_bytes(X)):
+        part = X if rows == slice(0, n) else take_rows(X, rows)
+        part = part if columns is None else take_columns(part, columns)
+        try:
+            found = unchanged(scorer, scorer.predict_membership, part)
+        except Exception as error:
+            add_note(error, f"This came from {title}.")
+            raise
+        out[rows] = _checked(found, rows, title)
+    return out
+
+
+def _checked(found: Any, rows: slice, title: str) -> NDArray[np.float64]:
+    n = rows.stop - rows.start
+    d = np.asarray(found)
+    if d.shape != (n,) or d.dtype.kind not in "fiub":
+        raise ValueError(
+            f"predict_membership must give one number per row; {title} gave {d.dtype} of shape {d.shape} for {n} rows."
+        )
+    bad = ~((d >= -ROUNDING) & (d <= 1 + ROUNDING))  # NaN too
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"predict_membership must give numbers from 0 to 1; {title} gave {float(d[row]):.4g} for row "
+            f"{rows.start + row}."
+        )
+    return d.astype(float)
+
+
+def known_weights(
+    Q: NDArray[Any], classes: NDArray[Any], none_label: Any, temperature: float, weights: NDArray[Any] | None
+) -> NDArray[Any] | None:
+    """Multiply row weights by the chance that a row belongs to a known class, at temperature 1."""
+    if none_label is None:
+        return weights
+    none = sharpen(Q, temperature)[:, classes.tolist().index(none_label)]
+    known = np.maximum(1 - none, LEAST_WEIGHT)
+    return known if weights is None else weights * known
+
+
+def leave_none_unbalanced(class_weight: NDArray[Any], classes: NDArray[Any], none_label: Any) -> NDArray[Any]:
+    """Give "none of these" the weight of a usual class: how often it is meant is not for a balance to say."""
+    if none_label is None:
+        return class_weight
+    is_none = np.array([label == none_label for label in classes.tolist()])
+    return np.where(is_none, np.median(class_weight[~is_none]), class_weight)

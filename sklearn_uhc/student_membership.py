@@ -1,0 +1,53 @@
+"""Membership without the owner: a student that has not seen a row says to whose classes it belongs.
+
+The student is trained on merged soft labels of the other folds. The mass that it gives to a teacher's classes takes the
+place of that teacher's scorer, and the answers are merged again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+
+from sklearn_uhc.answers import Answers
+from sklearn_uhc.not_mine import Memberships, extended_space
+from sklearn_uhc.students import SoftLabelClassifier
+from sklearn_uhc.utils.rows import take_rows
+
+#: Folds of the cross-fitting.
+N_FOLDS = 5
+
+
+def by_student(membership: Any) -> bool:
+    """Whether memberships are the student's to say."""
+    return isinstance(membership, str) and membership == "student"
+
+
+def judge_by_student(answers: Answers, S: NDArray[np.float64], weight: float, folder: Any = None) -> Answers:
+    """Return answers with memberships beside them: the mass that S, (n, L), gives to every teacher's classes."""
+    space = answers.space
+    whose = [i for i in range(space.n_teachers) if not space.mask[i].all()]
+    if not whose or weight == 0:
+        return answers
+    memberships = Memberships([], whose, [], extended_space(space, whose, []), weight, folder)
+    D = S @ space.mask[whose].T.astype(float)
+    return memberships.join_scores(answers, np.clip(D, 0.0, 1.0))
+
+
+def out_of_fold(
+    student: SoftLabelClassifier, X: Any, targets: NDArray[Any], weights: NDArray[Any] | None
+) -> NDArray[np.float64]:
+    """Return (n, L), what students say of rows that they were not trained on, at temperature 1."""
+    n = len(targets)
+    if n < N_FOLDS:
+        raise ValueError(f'membership="student" needs at least {N_FOLDS} rows, got {n}: use membership=None.')
+    S = np.empty(targets.shape)
+    for train, test in KFold(N_FOLDS, shuffle=True, random_state=0).split(np.zeros(n)):
+        some = None if weights is None else weights[train]
+        fitted = clone(student).fit(take_rows(X, train), targets[train], sample_weight=some)
+        S[test] = fitted.predict_proba(take_rows(X, test))
+    return S

@@ -1,0 +1,448 @@
+"""Memberships in a merge: scorers of "not mine", and the class "none of these"."""
+
+import pickle
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+
+from sklearn_uhc import (
+    OTHER,
+    CrossEntropyUnifier,
+    FunctionTeacher,
+    HeterogeneousDistiller,
+    MembershipScorer,
+    TeacherMerger,
+    TeacherOutputs,
+    UnifiedEnsemble,
+    fit_membership,
+    load_teacher,
+    pack_teacher,
+)
+from sklearn_uhc.not_mine import LEAST
+from sklearn_uhc.plots import SoftLabelDisplay
+from sklearn_uhc.student_membership import judge_by_student
+from tests.helpers import METHOD_NAMES, linear_teachers
+
+LISTS = [[0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [6, 7, 8, 9, 0]]
+SMALL = [["a", "b"], ["b", "c"]]
+
+
+class Fixed:
+    """A scorer that says what it is told, row by row."""
+
+    def __init__(self, d):
+        self.d = np.asarray(d)
+
+    def predict_membership(self, X):
+        return self.d
+
+
+class ByFeature:
+    """A scorer whose answer is the first feature."""
+
+    def predict_membership(self, X):
+        return np.asarray(X)[:, 0]
+
+
+class Broken:
+    def predict_membership(self, X):
+        raise IndexError("no such row")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    X = X / 16
+    train, public, test = np.split(np.random.default_rng(0).permutation(len(X)), [500, 900])
+    test = test[:300]
+    own = [train[np.isin(y[train], known)] for known in LISTS]
+    teachers = [LogisticRegression(max_iter=300).fit(X[rows], y[rows]) for rows in own]
+    scorers = [fit_membership(X[rows], X[public]) for rows in own]
+    return X[public], y[public], X[test], y[test], teachers, scorers
+
+
+def small(n=6, **params):
+    X = np.random.default_rng(1).uniform(size=(n, 3))
+    return X, TeacherMerger(linear_teachers(SMALL), temperature=1.0, **params)
+
+
+def test_scorers_of_owners_help_labels_and_students(digits):
+    X, y, X_test, y_test, teachers, scorers = digits
+    plain = TeacherMerger(teachers).fit_transform(X).argmax(axis=1)
+    merger = TeacherMerger(teachers, membership=scorers).fit(X)
+    with_scorers = merger.transform(X).argmax(axis=1)
+    assert (with_scorers == y).mean() > (plain == y).mean() + 0.02
+    fits = [
+        HeterogeneousDistiller(teachers, KNeighborsClassifier(), membership=m).fit(X).score(X_test, y_test)
+        for m in (None, scorers)
+    ]
+    assert fits[1] > fits[0]
+    ensembles = [UnifiedEnsemble(teachers, membership=m).fit(X).score(X_test, y_test) for m in (None, scorers)]
+    assert ensembles[1] > ensembles[0]
+
+
+@pytest.mark.parametrize("method", METHOD_NAMES)
+def test_a_membership_is_one_more_teacher_with_two_columns(method):
+    d = np.array([0.9, 0.5, 0.1, 1.0, 0.0, 0.7])
+    X, merger = small(method=method, membership=[Fixed(d), None], membership_weight=0.5, calibrate=False)
+    Q = merger.fit_transform(X)
+    log_p = TeacherOutputs(merger.teachers).fit_transform(X)
+    kept = np.clip(d, LEAST, 1 - LEAST)[:, None]
+    lists = [*SMALL, [("a", "b"), OTHER]]
+    answers = np.hstack([log_p, np.log(kept), np.log(1 - kept)])
+    by_hand = clone(merger.method_).set_params(class_lists=lists, teacher_weight=[1, 1, 0.5], temperature=1.0)
+    np.testing.assert_allclose(Q, by_hand.fit_transform(answers), atol=1e-9)
+    np.testing.assert_allclose(merger.transform(X), Q, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHOD_NAMES)
+def test_all_methods_take_real_scorers(digits, method):
+    X, y, _, _, teachers, scorers = digits
+    merged = [
+        TeacherMerger(teachers, method=method, membership=m).fit_transform(X[:120]).argmax(axis=1)
+        for m in (None, scorers)
+    ]
+    assert (merged[1] == y[:120]).mean() >= (merged[0] == y[:120]).mean()
+
+
+def test_teachers_carry_their_scorers(digits):
+    X, _, _, _, teachers, scorers = digits
+    carrying = [pickle.loads(pickle.dumps(teacher)) for teacher in teachers]
+    for teacher, scorer in zip(carrying, scorers, strict=True):
+        teacher.membership_ = scorer
+    Q = TeacherMerger(teachers, membership=scorers).fit_transform(X[:50])
+    np.testing.assert_array_equal(TeacherMerger(carrying).fit_transform(X[:50]), Q)
+    frozen = [FrozenEstimator(teacher) for teacher in carrying]
+    np.testing.assert_array_equal(TeacherMerger(frozen).fit_transform(X[:50]), Q)
+    plain = TeacherMerger(teachers).fit(X[:50])
+    assert plain.memberships_ is None
+    np.testing.assert_array_equal(
+        TeacherMerger(carrying, membership=None).fit_transform(X[:50]), plain.transform(X[:50])
+    )
+
+
+def test_packages_bring_their_scorers(tmp_path):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("skl2onnx")
+    X = np.random.default_rng(0).normal(size=(80, 3)).astype(np.float32)
+    y, inside = (X[:, 1] > 0).astype(int), LogisticRegression().fit(X, X[:, 0] > 0)
+    pack_teacher(LogisticRegression().fit(X, y), tmp_path / "a.teacher", X_example=X[:5], membership=inside)
+    teachers = [load_teacher(tmp_path / "a.teacher"), LogisticRegression().fit(X, y + 1)]
+    merger = TeacherMerger(teachers).fit(X)
+    np.testing.assert_allclose(merger.memberships_.read(X)[:, 0], inside.predict_proba(X)[:, 1], atol=1e-6)
+
+
+def test_auto_leaves_attributes_of_that_name_alone():
+    X, merger = small()
+    merger.teachers[0].membership_ = np.ones((6, 2))  # as fuzzy clustering calls it
+    assert merger.fit(X).memberships_ is None
+
+
+def test_scorers_by_name_are_put_in_order(digits):
+    X, _, _, _, teachers, scorers = digits
+    named = dict(zip(["north", "south", "west"], teachers, strict=True))
+    by_name = TeacherMerger(named, membership={"west": scorers[2], "north": scorers[0]}).fit(X[:60])
+    in_order = TeacherMerger(teachers, membership=[scorers[0], None, scorers[2]]).fit(X[:60])
+    np.testing.assert_array_equal(by_name.transform(X[:60]), in_order.transform(X[:60]))
+    assert by_name.memberships_.space.teacher_names[3:] == ["membership of north", "membership of west"]
+    assert by_name.label_space_.n_teachers == 3
+    with pytest.raises(ValueError, match=r"not there: .'east'.*'north', 'south', 'west'"):
+        TeacherMerger(named, membership={"east": scorers[0]}).fit(X)
+
+
+def test_weight_zero_leaves_memberships_out():
+    X, merger = small(membership=[ByFeature(), None], membership_weight=0)
+    np.testing.assert_array_equal(
+        merger.fit_transform(X), TeacherMerger(merger.teachers, temperature=1).fit_transform(X)
+    )
+
+
+def test_weight_is_relative_to_the_trust_in_teachers():
+    X, merger = small(membership=[ByFeature(), None], membership_weight=0.5)
+    Q = merger.fit_transform(X)
+    np.testing.assert_allclose(merger.set_params(teacher_weight=[7, 7]).fit_transform(X), Q, atol=1e-10)
+    assert merger.teacher_weight_.tolist() == [7, 7]
+
+
+def test_memberships_are_never_calibrated_nor_scored_as_teachers(digits):
+    X, _, _, _, teachers, scorers = digits
+    plain, merged = (UnifiedEnsemble(teachers, membership=m).fit(X) for m in (None, scorers))
+    temperatures = [clf.merger_.calibrator_.temperatures_ for clf in (plain, merged)]
+    np.testing.assert_array_equal(*temperatures)
+    assert merged.merger_.answers(X).space.n_teachers == 3
+    assert merged.score(X) < 0
+    alone = linear_teachers([["a"], ["a", "b"]])  # a list of one: both columns of the membership mean one class
+    merger = TeacherMerger(alone, membership=[ByFeature(), None], calibrate=True)
+    merger.fit(np.random.default_rng(0).uniform(size=(40, 3)))
+    assert merger.calibrator_.temperatures_.shape == (2,)
+
+
+def test_a_teacher_of_all_classes_says_nothing():
+    X, lists = np.random.default_rng(0).uniform(size=(8, 3)), [["a", "b", "c"], ["b", "c"]]
+    teachers = linear_teachers(lists)
+    merger = TeacherMerger(teachers, membership=[ByFeature(), ByFeature()])
+    with pytest.warns(UserWarning, match="membership of teacher 0 is left out"):
+        merger.fit(X)
+    assert merger.memberships_.whose == [1]
+    teachers[0].membership_ = ByFeature()
+    assert TeacherMerger(teachers).fit(X).memberships_ is None  # without a word: nobody asked for it
+    assert TeacherMerger(teachers, none_label="none").fit(X).memberships_.whose == [0]
+
+
+@pytest.mark.parametrize(
+    ("membership", "error", "message"),
+    [
+        ("yes", ValueError, "membership must be None"),
+        (5, TypeError, "membership must be None"),
+        ([None], ValueError, "1 entries for 2 teachers"),
+        ([None, MembershipScorer], TypeError, "membership of teacher 1 must be a fitted scorer"),
+        ([None, LogisticRegression()], TypeError, "membership of teacher 1 must be"),
+        ([None, MembershipScorer()], NotFittedError, "not fitted"),
+        (
+            [None, Fixed([0.5, 0.5])],
+            ValueError,
+            r"per row; the membership scorer of teacher 1.*\(2,\) for 6",
+        ),
+        ([None, Fixed(np.full((6, 1), 0.5))], ValueError, r"one number per row.*teacher 1"),
+        ([None, Fixed(["a"] * 6)], ValueError, "one number per row"),
+        ([None, Fixed([0.5, 0.5, np.nan, 0, 0, 0])], ValueError, "teacher 1 .* gave nan for row 2"),
+        ([Fixed([0.5, 0.5, 0, 0, 0, 1.1]), None], ValueError, "teacher 0 .* gave 1.1 for row 5"),
+    ],
+)
+def test_what_is_wrong_with_a_scorer_is_said(membership, error, message):
+    X, merger = small(membership=membership)
+    with pytest.raises(error, match=message):
+        merger.fit(X)
+    assert not hasattr(merger, "method_")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors take no notes")
+def test_a_scorer_that_fails_is_named():
+    X, merger = small(membership={"teacher1": Broken()})
+    with pytest.raises(IndexError) as caught:
+        merger.fit(X)
+    assert caught.value.__notes__ == ["This came from the membership scorer of teacher 1 (LinearTeacher)."]
+
+
+@pytest.mark.parametrize("weight", [-1, np.nan, np.inf, True, "1", None])
+def test_the_weight_is_checked(weight):
+    X, merger = small(membership_weight=weight)
+    with pytest.raises(ValueError, match="membership_weight must be a number"):
+        merger.fit(X)
+
+
+def test_clone_and_pickle_keep_scorers(digits):
+    X, _, _, _, teachers, scorers = digits
+    clf = UnifiedEnsemble(teachers, membership=scorers, membership_weight=0.3).fit(X[:50])
+    copied = clone(clf)
+    assert copied.membership is scorers
+    assert not hasattr(copied, "merger_")
+    np.testing.assert_array_equal(copied.fit(X[:50]).predict_proba(X[:9]), clf.predict_proba(X[:9]))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict_proba(X[:9]), clf.predict_proba(X[:9]))
+
+
+def test_a_search_over_the_weight(digits):
+    X, y, _, _, teachers, scorers = digits
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(), membership=scorers)
+    search = GridSearchCV(clf, {"membership_weight": [0, 1.0]}, cv=2, error_score="raise").fit(X, y)
+    assert search.best_params_ == {"membership_weight": 1.0}
+    without = GridSearchCV(clf, {"membership_weight": [0.3, 1.0]}, cv=2, error_score="raise").fit(X)
+    assert np.isfinite(without.best_score_)
+
+
+def test_answers_computed_before_need_rows_for_the_scorers(digits):
+    X, _, _, _, teachers, scorers = digits
+    expected = TeacherMerger(teachers, membership=scorers).fit_transform(X[:50])
+    log_p = TeacherOutputs(teachers).fit_transform(X[:50])
+    lists = [teacher.classes_ for teacher in teachers]
+    given = TeacherMerger(None, class_lists=lists, membership=scorers)
+    np.testing.assert_allclose(given.fit_transform(X[:50], log_p=log_p), expected, atol=1e-12)
+    with pytest.raises(ValueError, match="Memberships are read from X, which is None"):
+        given.fit(None, log_p=log_p)
+    assert TeacherMerger(None, class_lists=lists).fit(None, log_p=log_p).memberships_ is None
+    answers = TeacherOutputs(teachers).fit_answers(X[:50])
+    none = TeacherMerger(teachers, membership=scorers, none_label=-1)
+    np.testing.assert_allclose(none.fit_transform(X[:50], log_p=answers), none.fit_transform(X[:50]), atol=1e-12)
+    with pytest.raises(ValueError, match="pass the rows beside the answers"):
+        none.fit(X[:50]).adjust(none.answers(X[:50]))
+    with pytest.raises(ValueError, match=r"of 40 rows, but .* about 50"):
+        none.adjust(none.answers(X[:50]), X[:40])
+
+
+def silent_teacher(classes, rows, seed):
+    def answer(X):
+        proba = np.random.default_rng(seed).dirichlet(np.ones(len(classes)), size=len(X))
+        proba[X[:, 1] < rows] = np.nan
+        return proba
+
+    return FunctionTeacher(answer, classes)
+
+
+@pytest.mark.parametrize("method", METHOD_NAMES)
+def test_silent_teachers(method):
+    X = np.column_stack([np.linspace(0, 1, 12), np.arange(12.0)])
+    teachers = [silent_teacher(["a", "b"], 2, 0), silent_teacher(["b", "c"], 4, 1)]
+    merger = TeacherMerger(teachers, method=method, abstain=True, membership=[None, ByFeature()])
+    with pytest.warns(UserWarning, match="No teacher answers for 2 of 12 rows"):
+        Q = merger.fit_transform(X)
+    np.testing.assert_allclose(Q[:2], 1 / 3)  # whatever the scorer says
+    np.testing.assert_allclose(Q.sum(axis=1), 1)
+    assert Q[2, 0] > Q[2, 2]  # the second teacher is silent, but its scorer says that c is unlikely
+    clf = UnifiedEnsemble(teachers, method=method, abstain=True, membership=[None, ByFeature()])
+    with pytest.warns(UserWarning, match="No teacher answers"):
+        proba = clf.fit(X).predict_proba(X)
+    np.testing.assert_allclose(proba[:2], 1 / 3)
+
+
+def test_tensors_and_stores(tmp_path):
+    torch = pytest.importorskip("torch")
+    X, merger = small(membership=[ByFeature(), None])
+    Q = merger.fit_transform(X)
+    log_p = torch.from_numpy(np.array(TeacherOutputs(merger.teachers).fit_transform(X)))
+    tensors = merger.fit_transform(X, log_p=log_p)
+    np.testing.assert_allclose(np.asarray(tensors), Q, atol=1e-12)
+    stored = clone(merger).set_params(store=tmp_path)
+    np.testing.assert_array_equal(stored.fit_transform(X), Q)
+
+
+def test_scorers_find_their_columns_in_frames(digits):
+    X = digits[0]
+    names = [f"pixel{i}" for i in range(64)]
+    frame = pd.DataFrame(X, columns=names)
+    scorer = fit_membership(frame[names[:30]][:100], frame[names[:30]][100:])
+    wide = frame.assign(more=1.0)
+    named = [LogisticRegression(max_iter=50, C=0.01).fit(frame[:50], np.arange(50) % 2 + i) for i in range(2)]
+    merged = TeacherMerger(named, membership=[scorer, None]).fit(wide)
+    np.testing.assert_array_equal(merged.memberships_.read(wide)[:, 0], scorer.predict_membership(frame))
+
+
+def test_backprop_refuses_memberships(digits):
+    torch = pytest.importorskip("torch")
+    X, _, _, _, teachers, scorers = digits
+    carrying = linear_teachers(LISTS)
+    carrying[0].membership_ = scorers[0]
+    for params in ({"membership": scorers}, {"teachers": carrying}, {"none_label": -1}):
+        clf = HeterogeneousDistiller(teachers, torch.nn.Linear(64, 10), backprop=True).set_params(**params)
+        with pytest.raises(ValueError, match="backprop=True does not support membership or none_label"):
+            clf.fit(X)
+
+
+def test_none_of_these_is_a_class_of_its_own(digits):
+    X, _, X_test, y_test, teachers, scorers = digits
+    known = [0, 1]  # nobody knows 8 and 9
+    params = {"membership": [scorers[i] for i in known], "none_label": -1}
+    few = [teachers[i] for i in known]
+    foreign = np.isin(y_test, [8, 9])
+    clf = UnifiedEnsemble(few, **params).fit(X)
+    assert clf.classes_.tolist() == [-1, 0, 1, 2, 3, 4, 5, 6, 7]
+    assert roc_auc_score(foreign, clf.predict_proba(X_test)[:, 0]) > 0.85
+    assert clf.score(X_test[~foreign], y_test[~foreign]) > 0.7
+    assert clf.score(X_test) < 0  # agreement with the teachers, who do not know of it
+    student = HeterogeneousDistiller(few, KNeighborsClassifier(), **params).fit(X)
+    assert student.classes_.tolist() == clf.classes_.tolist()
+    assert roc_auc_score(foreign, student.predict_proba(X_test)[:, 0]) > 0.85
+    assert student.score(X_test) < 0
+    SoftLabelDisplay.from_estimator(student, X_test[:20])
+
+
+def test_other_is_enough_for_none_of_these():
+    X = np.random.default_rng(0).normal(size=(7, 3))
+    teachers, lists = linear_teachers([range(3), range(2)]), [["a", "b", OTHER], ["a", "b"]]
+    merger = TeacherMerger(teachers, class_lists=lists, none_label="none").fit(X)
+    assert merger.classes_.tolist() == ["a", "b", "none"]
+    expected = TeacherMerger(teachers, class_lists=[["a", "b", "none"], ["a", "b"]]).fit_transform(X)
+    np.testing.assert_allclose(merger.transform(X), expected, atol=1e-7)
+    with pytest.raises(TypeError, match=r"\[0\], which OTHER is to stand for, must be of the classes' own type"):
+        merger.set_params(none_label=0).fit(X)
+
+
+def test_rows_that_belong_nowhere_hardly_count(digits):
+    X, y, _, _, teachers, scorers = digits
+    clf = HeterogeneousDistiller(
+        teachers[:2], KNeighborsClassifier(), membership=scorers[:2], none_label=-1, store_soft_labels=True
+    ).fit(X)
+    q = clf.soft_labels_**3
+    none = q[:, 0] / q.sum(axis=1)
+    assert none[np.isin(y, [8, 9])].mean() > 0.5 > 0.3 > none[y < 8].mean()
+    weighted = HeterogeneousDistiller(
+        teachers[:2], KNeighborsClassifier(), membership=scorers[:2], none_label=-1, balance=True
+    ).fit(X)
+    by_hand = 1 / np.average(clf.soft_labels_, axis=0, weights=1 - none)
+    np.testing.assert_allclose(weighted.class_weight_[1:], by_hand[1:], rtol=1e-6)
+    assert weighted.class_weight_[0] == np.median(weighted.class_weight_[1:])
+
+
+@pytest.mark.parametrize(
+    ("none", "error", "message"),
+    [
+        ("a", ValueError, "'a' is a class that a teacher has"),
+        (0, TypeError, "none_label=0 must be of the classes' own type"),
+        (("x", "y"), ValueError, "none_label must be one label"),
+        (OTHER, ValueError, "none_label must be one label"),
+        (["x"], ValueError, "none_label must be one label"),
+    ],
+)
+def test_what_is_wrong_with_none_label_is_said(none, error, message):
+    X, merger = small(membership=[ByFeature(), None], none_label=none)
+    with pytest.raises(error, match=message):
+        merger.fit(X)
+
+
+def test_none_of_these_must_be_determined():
+    for params in ({}, {"membership": [ByFeature(), None], "membership_weight": 0}):
+        X, merger = small(none_label="none", **params)
+        with pytest.raises(ValueError, match="none_label='none' would be undetermined"):
+            merger.fit(X)
+
+
+def test_memberships_link_groups_that_no_teacher_links():
+    teachers = linear_teachers([["a", "b"], ["c", "d"]])
+    X = np.random.default_rng(0).uniform(size=(20, 3))
+    d = np.linspace(0.05, 0.95, 20)
+    merger = TeacherMerger(teachers, method=CrossEntropyUnifier(), membership=[Fixed(d), None], temperature=1)
+    Q = merger.fit_transform(X)  # no warning of groups
+    np.testing.assert_allclose(Q[:, :2].sum(axis=1), d, atol=1e-7)
+
+
+def test_a_student_in_the_place_of_scorers(digits):
+    X, y, X_test, y_test, teachers, _ = digits
+    params = {"student": KNeighborsClassifier(), "store_soft_labels": True}
+    plain, judged = (HeterogeneousDistiller(teachers, membership=m, **params).fit(X) for m in (None, "student"))
+    right = [(clf.soft_labels_.argmax(axis=1) == y).mean() for clf in (plain, judged)]
+    assert right[1] > right[0]
+    assert judged.score(X_test, y_test) > plain.score(X_test, y_test) - 0.01
+    np.testing.assert_array_equal(judged.merger_.transform(X[:9]), plain.merger_.transform(X[:9]))
+    assert clone(judged).membership == "student"
+    none = HeterogeneousDistiller(teachers, membership="student", membership_weight=0, **params).fit(X)
+    np.testing.assert_array_equal(none.soft_labels_, plain.soft_labels_)
+
+
+def test_the_student_s_mass_is_the_membership():
+    lists = [["a", "b"], ["b", "c"], ["a", "b", "c"]]
+    answers = TeacherOutputs(linear_teachers(lists)).fit_answers(np.ones((2, 3)))
+    S = np.array([[0.5, 0.3, 0.2], [0.1, 0.3, 0.6]])
+    judged = judge_by_student(answers, S, 1.0)
+    assert judged.space.n_teachers == 5  # the third knows all classes
+    np.testing.assert_allclose(np.exp(judged.log_p[:, 7:]), [[0.8, 0.2, 0.5, 0.5], [0.4, 0.6, 0.9, 0.1]])
+
+
+def test_only_a_distiller_has_a_student(digits):
+    X, _, _, _, teachers, _ = digits
+    for merge in (TeacherMerger(teachers, membership="student"), UnifiedEnsemble(teachers, membership="student")):
+        with pytest.raises(ValueError, match="only HeterogeneousDistiller takes it"):
+            merge.fit(X)
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(1), membership="student")
+    with pytest.raises(ValueError, match="needs at least 5 rows, got 4"):
+        clf.fit(X[:4])
+    with pytest.raises(ValueError, match="none_label=-1 would be undetermined"):
+        clf.set_params(none_label=-1).fit(X)
