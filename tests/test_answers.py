@@ -19,6 +19,7 @@ from sklearn_uhc import (
     teacher_agreement,
     teacher_report,
 )
+from sklearn_uhc.answers.check import lists_in_names
 from tests.helpers import linear_teachers
 
 LISTS = [[0, 1, 2], [1, 2, 3], [0, 3, 4], [2, 4]]
@@ -211,3 +212,18 @@ def test_a_pipeline_hands_class_lists_on(step):
     step.fit(one)  # one distribution
     step.fit(one - one.max(axis=1, keepdims=True))  # logits
     step.fit(np.zeros((9, 3)))
+
+
+@pytest.mark.parametrize(
+    ("names", "lists"),
+    [
+        (["north__a", "north__b", "south__b"], {"north": ["a", "b"], "south": ["b"]}),
+        (["teacher0__a", "teacher0__b"], {"teacher0": ["a", "b"]}),
+        (["x__a", "x__b"], None),  # classes of one teacher that happen to look so
+        (["north__a", "south__b", "north__b"], None),  # not block by block
+        (["north__a", "b"], None),
+        (None, None),
+    ],
+)
+def test_names_of_columns_tell_teachers_and_classes(names, lists):
+    assert lists_in_names(names) == lists
