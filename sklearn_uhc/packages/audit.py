@@ -8,7 +8,7 @@ looked at.
 from __future__ import annotations
 
 from sklearn_uhc.packages.archive import PackageError
-from sklearn_uhc.teachers.onnx_file import NotOnnxError, _fields
+from sklearn_uhc.teachers.onnx_file import NotOnnxError, wire_fields
 
 #: By kind of message, the fields that hold messages of other kinds, as onnx.proto numbers them.
 NESTED: dict[str, dict[int, str]] = {
@@ -31,7 +31,7 @@ def audit_onnx(content: bytes, name: str) -> None:
     try:
         while waiting:
             kind, message = waiting.pop()
-            for number, _, value in _fields(message):
+            for number, _, value in wire_fields(message):
                 _check_field(kind, number, value, name)
                 if number in NESTED[kind]:
                     if isinstance(value, int):

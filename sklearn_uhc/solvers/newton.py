@@ -49,20 +49,8 @@ class Point(NamedTuple):
     residual: Array  #: (n,), the optimality measure
 
 
-class Problem(Protocol):
-    """An objective of N variables per sample, with its data."""
-
-    @property
-    def rounding(self) -> float:
-        """How large the terms of the objective are that may cancel: it is rounded like this plus its value."""
-
-    @property
-    def flat(self) -> float:
-        """Curvature that counts as none, in units in which the scale of every variable is 1."""
-
-    @property
-    def nothing(self) -> Array | float:
-        """A gain that is not worth a step where the objective is flat, (n,) or one number for all."""
+class Objective(Protocol):
+    """An objective of some variables per sample, with its data."""
 
     @property
     def blocks(self) -> Blocks:
@@ -86,11 +74,27 @@ class Problem(Protocol):
     def move(self, x: Array, step: Array) -> Array:
         """Add a step, within the constraints."""
 
+    def keep(self, rows: Array) -> Any:
+        """Return the problem of some samples only."""
+
+
+class Problem(Objective, Protocol):
+    """An objective of one variable per teacher, which knows how it is rounded and how flat it may be."""
+
+    @property
+    def rounding(self) -> float:
+        """How large the terms of the objective are that may cancel: it is rounded like this plus its value."""
+
+    @property
+    def flat(self) -> float:
+        """Curvature that counts as none, in units in which the scale of every variable is 1."""
+
+    @property
+    def nothing(self) -> Array | float:
+        """A gain that is not worth a step where the objective is flat, (n,) or one number for all."""
+
     def reach(self, x: Array) -> Array | float:
         """Return how far a long step goes, (n,) or one number for all."""
-
-    def keep(self, rows: Array) -> Problem:
-        """Return the problem of some samples only."""
 
 
 class Batch(NamedTuple):

@@ -8,42 +8,13 @@ here; a step that brings less than a tenth of what it promised makes the next on
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blas import one_blas_thread
-from sklearn_uhc.solvers.blocks import Array, Blocks
-from sklearn_uhc.solvers.newton import Point, add_diagonal, choose, rows_of, solve_each
-
-
-class Problem(Protocol):
-    """An objective of N variables per sample, with its data."""
-
-    @property
-    def blocks(self) -> Blocks:
-        """The label space."""
-
-    def __len__(self) -> int:
-        """Return the number of samples."""
-
-    def start(self) -> Array:
-        """Return where to begin, (n, N)."""
-
-    def at(self, x: Array) -> Point:
-        """Evaluate the objective, its gradient and the optimality measure."""
-
-    def curvature(self, point: Point) -> tuple[Array, Array, Array]:
-        """Return the Hessian as B (n, N, N) plus diag(d), d (n, N), and the scale of each variable, above 0, (n, N)."""
-
-    def safe(self, point: Point) -> Array:
-        """Return where a step leads that never increases the objective."""
-
-    def move(self, x: Array, step: Array) -> Array:
-        """Add a step, within the constraints."""
-
-    def keep(self, rows: Array) -> Problem:
-        """Return the problem of some samples only."""
+from sklearn_uhc.solvers.blocks import Array
+from sklearn_uhc.solvers.newton import Objective, Point, add_diagonal, choose, rows_of, solve_each
 
 
 class Batch(NamedTuple):
@@ -70,14 +41,14 @@ class Batch(NamedTuple):
         return Batch(point=point, **rest)
 
 
-def minimize(problem: Problem, *, tol: float, max_iter: int, damping: float = 1e-3) -> tuple[Array, Array, Array]:
+def minimize(problem: Objective, *, tol: float, max_iter: int, damping: float = 1e-3) -> tuple[Array, Array, Array]:
     """Return x (n, N), the number of steps (n,) and the residual (n,) of every sample."""
     # Products this small gain little from a second thread of BLAS, and wait for it where the other cores are busy.
     with one_blas_thread():
         return _minimize(problem, tol, max_iter, damping)
 
 
-def _minimize(problem: Problem, tol: float, max_iter: int, damping: float) -> tuple[Array, Array, Array]:
+def _minimize(problem: Objective, tol: float, max_iter: int, damping: float) -> tuple[Array, Array, Array]:
     """Let samples into the batch as others leave it, so that it is full until the last have come."""
     n, room = len(problem), problem.blocks.batch_rows
     batch = _enter(problem, slice(0, min(n, room)), damping)
@@ -99,7 +70,7 @@ def _minimize(problem: Problem, tol: float, max_iter: int, damping: float) -> tu
     return out, n_iter, residual
 
 
-def _enter(problem: Problem, rows: slice, damping: float) -> Batch:
+def _enter(problem: Objective, rows: slice, damping: float) -> Batch:
     """Return the samples of these rows at their start."""
     part = problem.keep(rows)
     x = part.start()
@@ -111,7 +82,7 @@ def _enter(problem: Problem, rows: slice, damping: float) -> Batch:
     return Batch(numbers, xp.zeros_like(numbers), mu, point.residual <= 4 * eps, point)
 
 
-def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
+def _advance(problem: Objective, batch: Batch, tol: float) -> Batch:
     """Take one step: Newton's where it does not lead uphill, else the safe one."""
     point, mu, xp = batch.point, batch.mu, array_namespace(batch.mu)
     eps = float(xp.finfo(mu.dtype).eps)
@@ -155,7 +126,7 @@ def _damp(xp: Any, residual: Array, most: Any, eps: float) -> Array:
     return xp.clip(xp.minimum(residual, most + xp.zeros_like(residual)), 10 * eps, None)
 
 
-def _step(problem: Problem, point: Point, mu: Array) -> Array:
+def _step(problem: Objective, point: Point, mu: Array) -> Array:
     B, d, scale = problem.curvature(point)
     xp = array_namespace(B)
     unit = 1 / xp.sqrt(scale)

@@ -105,7 +105,7 @@ class OnnxFile:
 
 def read_onnx(content: bytes) -> OnnxFile:
     """Read what a model says about itself."""
-    fields = list(_fields(memoryview(content)))
+    fields = list(wire_fields(memoryview(content)))
     graphs = [value for number, wire, value in fields if number == MODEL_GRAPH and wire == BYTES]
     if not graphs:
         raise NotOnnxError("it holds no graph")
@@ -116,7 +116,7 @@ def read_onnx(content: bytes) -> OnnxFile:
 
 def _read_graph(content: bytes, graph: memoryview, metadata: dict[str, str]) -> OnnxFile:
     nodes, constants, outputs = [], {}, []
-    for number, _, value in _fields(graph):
+    for number, _, value in wire_fields(graph):
         if number == GRAPH_NODE:
             nodes.append(_node(value))
         elif number == GRAPH_INITIALIZER:
@@ -133,7 +133,7 @@ def _read_graph(content: bytes, graph: memoryview, metadata: dict[str, str]) -> 
 
 def _node(message: memoryview) -> Node:
     op, inputs, outputs, labels = "", [], [], None
-    for number, _, value in _fields(message):
+    for number, _, value in wire_fields(message):
         if number == NODE_OP:
             op = _text(value)
         elif number == NODE_INPUT:
@@ -146,13 +146,13 @@ def _node(message: memoryview) -> Node:
 
 
 def _attribute_values(message: memoryview) -> list[Any]:
-    strings = [_text(value) for number, _, value in _fields(message) if number == ATTRIBUTE_STRINGS]
+    strings = [_text(value) for number, _, value in wire_fields(message) if number == ATTRIBUTE_STRINGS]
     return strings or _integers(message, ATTRIBUTE_INTS)
 
 
 def _list_of_labels(tensor: memoryview) -> list[Any] | None:
     """Return a tensor of strings or integers of one dimension as a list; None for any other."""
-    strings = [_text(value) for number, _, value in _fields(tensor) if number == TENSOR_STRINGS]
+    strings = [_text(value) for number, _, value in wire_fields(tensor) if number == TENSOR_STRINGS]
     if strings:
         return strings
     kind = INTEGER_TYPES.get(_first(tensor, TENSOR_TYPE))
@@ -166,7 +166,7 @@ def _list_of_labels(tensor: memoryview) -> list[Any] | None:
 
 def _external(tensor: memoryview) -> Any:
     """Return where a tensor lies, if that is in another file."""
-    pairs = [value for number, _, value in _fields(tensor) if number == TENSOR_EXTERNAL]
+    pairs = [value for number, _, value in wire_fields(tensor) if number == TENSOR_EXTERNAL]
     return next((_first(pair, 2) for pair in pairs if _text(_first(pair, 1)) == "location"), None)
 
 
@@ -193,13 +193,13 @@ def _in_order(found: Any) -> Any:
 def _without(content: bytes, graph: memoryview, zips: dict[str, Node]) -> bytes:
     """Return the model without some ZipMap nodes; what they read is an output in their place."""
     kept = bytearray()
-    for number, wire, value in _fields(graph):
+    for number, wire, value in wire_fields(graph):
         if number == GRAPH_NODE and not zips.keys().isdisjoint(_node(value).outputs):
             continue
         if number == GRAPH_OUTPUT and (name := _text(_first(value, 1))) in zips:
             value = memoryview(_encoded(1, zips[name].inputs[0].encode()))
         kept += _encoded(number, value, wire)
-    rest = (_encoded(n, v, w) for n, w, v in _fields(memoryview(content)) if n != MODEL_GRAPH)
+    rest = (_encoded(n, v, w) for n, w, v in wire_fields(memoryview(content)) if n != MODEL_GRAPH)
     return b"".join([*rest, _encoded(MODEL_GRAPH, kept)])
 
 
@@ -209,7 +209,7 @@ def _pair(message: memoryview) -> tuple[str, str]:
 
 def _first(message: memoryview, wanted: int) -> Any:
     """Return the first value of a field, None if there is none."""
-    return next((value for number, _, value in _fields(message) if number == wanted), None)
+    return next((value for number, _, value in wire_fields(message) if number == wanted), None)
 
 
 def _text(value: Any) -> str:
@@ -225,7 +225,7 @@ def _bytes(value: Any) -> memoryview:
 def _integers(message: memoryview, wanted: int) -> list[int]:
     """Return the integers of a repeated field, each on its own or many in one."""
     found: list[int] = []
-    for number, wire, value in _fields(message):
+    for number, wire, value in wire_fields(message):
         if number == wanted and wire == VARINT:
             found.append(_signed(value))
         elif number == wanted and wire == BYTES:
@@ -240,7 +240,7 @@ def _signed(value: int) -> int:
     return value - 2**64 if value >= 2**63 else value
 
 
-def _fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
+def wire_fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
     """Yield field number, wire type and value of a message: an integer, or a slice of its memory."""
     place = 0
     while place < len(_bytes(message)):
