@@ -174,7 +174,7 @@ class TeacherCalibrator(AnswerTransformer):
                 values[whose] = getattr(self, name)
             setattr(self, name, values)
         learnt = {int(whose[i]): why for i, why in self.uncalibrated_.items()} if len(whose) else {}
-        sets = "fewer than two of its columns mean a single class"
+        sets = "fewer than two columns mean a single class"
         others = {i: sets for i in range(N) if i not in whose}
         self.uncalibrated_ = dict(sorted({**learnt, **others}.items()))
 
