@@ -373,7 +373,7 @@ def _hardest_rows(
 
 
 def _against(answer: Floats, q: Floats, apart: Floats, space: LabelSpace) -> list[dict[str, Any]]:
-    """Say what the teachers that choose otherwise than the merge say, the furthest first, and the merge among theirs."""
+    """Say what teachers choose that differ from the merge, the furthest first, and the merge among their classes."""
     worst = np.argsort(-np.nan_to_num(apart), kind="stable")
     in_columns, out = space.membership() @ q, []
     for i in worst[np.nan_to_num(apart[worst]) > ROUNDING]:

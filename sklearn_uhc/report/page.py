@@ -105,7 +105,8 @@ def page(report: dict[str, Any], displays: dict[str, Any]) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{TITLE}</title>\n<style>{BODY_CSS}</style>\n</head>\n<body>\n{fragment(report, displays)}\n</body>\n</html>\n"
+        f"<title>{TITLE}</title>\n<style>{BODY_CSS}</style>\n</head>\n"
+        f"<body>\n{fragment(report, displays)}\n</body>\n</html>\n"
     )
 
 
@@ -178,9 +179,9 @@ def _rows(report: dict[str, Any]) -> list[str]:
     if not report["rows"]:
         return ["<p>None: the merge contradicts no teacher.</p>"]
     text = (
-        "Rows on which the merge is furthest from the teachers, those first, and the teachers that choose another class. "
-        "Error: mean divergence from the teachers that answer and are not noise. Probabilities in brackets are calibrated. Look at these rows: teachers may be "
-        "wrong about them, or they show none of the classes."
+        "Rows on which the merge is furthest from the teachers, those first, and the teachers that choose another class "
+        "than it does. Error: mean divergence from the teachers that answer and are not noise. Probabilities in brackets "
+        "are calibrated. Look at these rows: teachers may be wrong about them, or they show none of the classes."
     )
     return [f"<p>{text}</p>", _table(row_table(report))]
 
