@@ -179,9 +179,9 @@ def _rows(report: dict[str, Any]) -> list[str]:
     if not report["rows"]:
         return ["<p>None: the merge contradicts no teacher.</p>"]
     text = (
-        "Rows on which the merge is furthest from the teachers, those first, and the teachers that choose another class "
-        "than it does. Error: mean divergence from the teachers that answer and are not noise. Probabilities in brackets "
-        "are calibrated. Look at these rows: teachers may be wrong about them, or they show none of the classes."
+        "Rows on which the merge is furthest from the teachers, those first, and the teachers that choose another "
+        "class. Error: mean divergence from the teachers that answer and are not noise. Probabilities in brackets are "
+        "calibrated. Look at these rows: teachers may be wrong about them, or they show none of the classes."
     )
     return [f"<p>{text}</p>", _table(row_table(report))]
 
