@@ -18,6 +18,7 @@ from sklearn_uhc.plots import (
     TeacherAgreementDisplay,
 )
 from sklearn_uhc.report import TeacherReport, teacher_report
+from sklearn_uhc.search import TeacherHoldoutSearch
 from sklearn_uhc.soft_labels import (
     CrossEntropyUnifier,
     LogitFactorization,
@@ -55,6 +56,7 @@ __all__ = [
     "Suggestions",
     "TeacherAgreementDisplay",
     "TeacherCalibrator",
+    "TeacherHoldoutSearch",
     "TeacherMerger",
     "TeacherOutputs",
     "TeacherReport",

@@ -142,7 +142,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> UnifiedEnsemble:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, log_p: Any = None) -> UnifiedEnsemble:
         """Learn the teachers' floors, their temperatures and weights if wanted, and the class weights, without labels.
 
         Parameters
@@ -153,6 +153,9 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
             Checked and then not used.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows in the class weights.
+        log_p : array-like of shape (n, K), default=None
+            The teachers' answers on X, if they were computed before. No teacher is asked, so there are no predictions
+            afterwards; `merger_` has what was learnt.
 
         Returns
         -------
@@ -161,7 +164,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         check_balance(self.balance)
         sample_weight = check_row_weights(sample_weight, X)
         merger = self.make_merger()
-        answers = merger.fit_answers(X, y)
+        answers = merger.fit_answers(X, y, log_p=log_p)
         Q = merger.method_.fit_transform_answers(answers)
         weights = heard_weights(answers, sample_weight)
         weights = known_weights(Q, merger.classes_, self.none_label, merger.method_.temperature, weights)

@@ -41,6 +41,7 @@ RINGS = [
         "export",
         "packages",
         "suggestions",
+        "search",
     ],
     ["__init__"],
 ]
