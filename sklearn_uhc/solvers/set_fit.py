@@ -109,6 +109,13 @@ class SetFit:
         G = self.objective.slope(at.phi, self.X, self.w, blocks)[1]
         return self._is_small(U, at) & (blocks.pull(G, at) > 1e-3 * blocks.pull(xp.abs(G), at))
 
+    def loses_a_class(self, U: Array) -> Array:
+        """(n,), whether a class that may vanish has next to nothing left."""
+        xp = array_namespace(U)
+        if not bool(xp.any(self._may_vanish())):
+            return xp.zeros_like(U[:, 0]) > 0
+        return xp.any(self._is_small(U, self.blocks.columns(U, self.T)), axis=1)
+
     def length(self, point: Point, step: Array) -> Array:
         """How far a step goes, in u; the next one would be about its square. MF-P does not see small u: there in q."""
         xp = array_namespace(step)
@@ -204,12 +211,6 @@ def solve_set_ce(
     """CE for logits Z at temperature 1; `u` are logits at T."""
     P, first = tempered(Z, temperature, blocks), blocks.even_start(Z, weight) / temperature
     return solve_sets(P, first, CE, blocks, temperature=temperature, tol=tol, max_iter=max_iter, weight=weight)
-
-
-def solve_set_mf_lf(Z: Array, blocks: SetBlocks, *, tol: float, max_iter: int, weight: Array | None = None) -> Solution:
-    """MF-LF for logits Z at temperature 1; so are those of the answer, as T would be a factor only."""
-    first = blocks.even_start(Z, weight)
-    return solve_sets(Z, first, MF_LF, blocks, tol=tol, max_iter=max_iter, weight=weight)
 
 
 def solve_set_mf_p(
