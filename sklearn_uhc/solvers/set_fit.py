@@ -20,6 +20,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers import set_terms
 from sklearn_uhc.solvers.blocks import Array, Solution, softmax
+from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_newton import Point, minimize
 from sklearn_uhc.solvers.set_terms import Bend
 from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
@@ -143,6 +144,15 @@ class SetFit:
         root = xp.sqrt(scale)
         B += blocks.component_mean * (root[:, :, None] * root[:, None, :])
         return B, diagonal, scale
+
+    def newton(self, point: Point, mu: Array) -> Array:
+        """Return the damped step, each variable in its own scale."""
+        B, d, scale = self.curvature(point)
+        unit = 1 / array_namespace(B).sqrt(scale)
+        B *= unit[:, :, None]  # in place: a batch of matrices is the largest thing there is
+        B *= unit[:, None, :]
+        add_diagonal(B, d * unit**2 + mu[:, None])
+        return unit * solve_each(B, -(unit * point.gradient))
 
     def _matrix(self, bend: Bend, sets: Array, at: Columns) -> Array:
         """Sum of the rank-one terms of the sets and of the teachers."""

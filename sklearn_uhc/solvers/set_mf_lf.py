@@ -97,8 +97,8 @@ class EvenSplit:
             if slow.shape[0] and max_iter > FEW_STEPS:
                 self._descend(found, slow, first, b, tol, min(MOST_STEPS, max_iter - FEW_STEPS))
         U = level(found.U.T, self.blocks, 1.0)
-        found = Solution(U, U[:, :0], found.n_iter, found.residual, found.solved, found.solved)
-        return self._finish(Z, first.T, found, tol, max_iter)
+        solution = Solution(U, U[:, :0], found.n_iter, found.residual, found.solved, found.solved)
+        return self._finish(Z, first.T, solution, tol, max_iter)
 
     def _iterate(self, found: Rest, rows: Array, b: Array, tol: float, most: int) -> None:
         """Solve some samples by accelerated steps of the one matrix."""
