@@ -18,10 +18,11 @@ qS    (n, S)     q(S_k) of the S columns that mean sets
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from functools import cached_property
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import Array, Blocks, _group_mean
@@ -49,6 +50,7 @@ class SetBlocks(Blocks):
     set_sizes: Array  #: (K,), members of every column
     source: Array  #: (K,), where phi_k is found among L classes and S sets
     set_columns: Array  #: (S,), the columns that mean sets
+    alone_of: Array  #: (N * L,), which of the K columns is teacher i, class l alone; K where there is none
     space: LabelSpace
 
     @classmethod
@@ -86,6 +88,7 @@ class SetBlocks(Blocks):
             set_sizes=sizes.astype(float),
             source=source,
             set_columns=sets,
+            alone_of=np.where((to_teacher.T @ to_single).ravel() > 0, cell_of.ravel(), K),
             space=space,
         )
 
@@ -96,7 +99,16 @@ class SetBlocks(Blocks):
     @property
     def batch_rows(self) -> int:
         """How many samples are best solved together: few, as a system of L unknowns is kept for each."""
-        return max(4, min(192, 2**21 // self.M.shape[1] ** 2))
+        L2 = self.M.shape[1] ** 2
+        return max(4, min(2**21 // L2, max(192, min(512, 2**18 // L2))))
+
+    @cached_property
+    def rounds(self) -> list[tuple[Array, Array]]:
+        """A teacher's first sets and whose they are, then the second ones, ...: nobody stands in a round twice."""
+        xp, whose = array_namespace(self.M), to_numpy(self.teacher_of)[to_numpy(self.set_columns)]
+        nth = np.arange(len(whose)) - np.searchsorted(whose, whose)
+        rounds = [np.flatnonzero(nth == k) for k in range(nth.max() + 1)]
+        return [tuple(xp.asarray(part, device=device(self.M)) for part in (own, whose[own])) for own in rounds]
 
     def columns(self, U: Array, T: float) -> Columns:
         """Return what u (n, L) says about the columns; phi up to a shift per sample."""
@@ -138,6 +150,11 @@ class SetBlocks(Blocks):
         W = centered if weight is None else centered * (self.to_teacher @ weight)[:, None]
         inverse = xp.linalg.pinv(centered.T @ W, rtol=1e-9)
         return ((Z - xp.log(self.set_sizes)) @ W) @ inverse
+
+
+def to_numpy(x: Any) -> Any:
+    """Return an index vector as an array of numpy."""
+    return np.asarray(x.cpu() if hasattr(x, "cpu") else x)
 
 
 def lowest(U: Array) -> float:
