@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -108,7 +107,7 @@ class ProbabilityFactorization(SoftLabelMethod):
 
     def floats_per_row(self, blocks: Blocks) -> int:
         """Add the Hessian's arrays of teachers by classes. See `SoftLabelMethod.floats_per_row`."""
-        return super().floats_per_row(blocks) + 3 * math.prod(blocks.M.shape)
+        return super().floats_per_row(blocks) + 3 * _cube(blocks)
 
     def make_loss(self, class_lists: Any) -> Any:
         """Return MF-P-BP. See `SoftLabelMethod.make_loss`."""
@@ -249,11 +248,21 @@ class LogitFactorization(SoftLabelMethod):
 
     def floats_per_row(self, blocks: Blocks) -> int:
         """Add the Hessian's arrays of teachers by classes, for MF-LU. See `SoftLabelMethod.floats_per_row`."""
-        cubes = 5 * math.prod(blocks.M.shape) if self.scale == "free" else 0
-        return super().floats_per_row(blocks) + cubes
+        return super().floats_per_row(blocks) + (5 * _cube(blocks) if self.scale == "free" else 0)
+
+    def chunk_rows(self, blocks: Blocks) -> int:
+        """Take fewer rows for MF-LF, which has no batch to fill. See `SoftLabelMethod.chunk_rows`."""
+        most = super().chunk_rows(blocks)
+        return max(16, most // 4) if self.scale == "fixed" and not isinstance(blocks, SetBlocks) else most
 
     def make_loss(self, class_lists: Any) -> Any:
         """Return MF-LF-BP or MF-LU-BP. See `SoftLabelMethod.make_loss`."""
         return losses().LogitFactorizationLoss(
             class_lists, temperature=self.temperature, scale=self.scale, lam=self.lam
         )
+
+
+def _cube(blocks: Blocks) -> int:
+    """Return how many numbers a dense array of teachers by classes takes, 0 if none is made."""
+    dense = isinstance(blocks, SetBlocks) or blocks.pairs.is_dense
+    return blocks.n_teachers * blocks.n_classes if dense else 0

@@ -17,7 +17,7 @@ qS    (n, S)     q(S_k) of the S columns that mean sets
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -43,6 +43,11 @@ class Columns(NamedTuple):
 class SetBlocks(Blocks):
     """A label space with sets: `to_class` (K, L) has a one for every member, `sizes` (N,) counts columns."""
 
+    M: Array = field()  #: (N, L), class l stands in a column of teacher i
+    to_class: Array = field()  #: (K, L), column k has class l as a member
+    to_teacher: Array = field()  #: (K, N), column k belongs to teacher i
+    component_mean: Array  #: (L, L), takes the mean over the connected component of each class
+    cell_of: Array  #: (N * L,), which of the K columns is teacher i, class l; K where there is none
     to_single: Array  #: (K, L), `to_class` of the columns that mean one class; no others
     to_set: Array  #: (K, S), which set a column means
     in_set: Array  #: (S, L), members
@@ -73,8 +78,8 @@ class SetBlocks(Blocks):
             to_teacher=to_teacher,
             component_mean=_group_mean(space.components),
             teacher_component_mean=np.zeros((0, 0)),
-            pairs=np.zeros((L, 0)),
-            pair_of=np.zeros(0, dtype=int),
+            component_of=space.components,
+            n_classes=L,
             shared=np.zeros((0, 0)),
             class_of=first,
             teacher_of=space.teacher_of,
@@ -165,5 +170,5 @@ def lowest(U: Array) -> float:
 def level(U: Array, blocks: Blocks, T: float) -> Array:
     """Give every group of linked classes mean 0, and let nothing fall where exp(T u) is no number."""
     xp = array_namespace(U)
-    U = U - U @ blocks.component_mean
+    U = U - blocks.group_means(U)
     return xp.maximum(U, xp.max(U, axis=1, keepdims=True) + lowest(U) / T)
