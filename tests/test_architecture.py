@@ -42,7 +42,7 @@ RINGS = [
         "packages",
         "suggestions",
     ],
-    ["__init__"],
+    ["__init__", "dask"],
 ]
 #: Rings whose parts may import each other.
 OPEN = (0, 2)
