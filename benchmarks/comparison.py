@@ -39,6 +39,16 @@ STUDENTS = {
     "Tiny-ImageNet, networks": LogisticRegression(max_iter=1000),
 }
 
+#: Of all ways, those that the first page shows.
+SHOWN = (
+    "best teacher alone",
+    "average of probabilities",
+    "surest teacher",
+    "student of: Dawid-Skene",
+    "student of: our merge",
+    "student of: all training data",
+)
+
 
 def measure(world: World, student: Any) -> dict[str, float]:
     """Return the accuracy of every way on the test of a world."""
@@ -118,14 +128,19 @@ def run(folder: str | None, seeds: int) -> list[dict[str, Any]]:
 def summarize(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a record per way, with mean and standard error in every world."""
     out = []
-    for way in [key for key in lines[0] if key not in ("world", "seed")]:
-        record: dict[str, Any] = {"way": way}
+    for key in [key for key in lines[0] if key not in ("world", "seed")]:
+        way = key.removeprefix("student of: ")
+        record: dict[str, Any] = {"kind": "student" if way != key else "ask", "way": way, "shown": key in SHOWN}
         for name, student in STUDENTS.items():
-            values = [line[way] for line in lines if line["world"] == name]
+            values = [line[key] for line in lines if line["world"] == name]
             if values:
-                error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None
-                key = name.replace(", ", "_").replace(" ", "_")
-                record[key] = {"mean": np.mean(values), "error": error, "trials": len(values), "student": str(student)}
+                spread = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+                record[name.replace(", ", "_").replace(" ", "_")] = {
+                    "mean": float(np.mean(values)),
+                    "error_points": float(100 * spread),
+                    "trials": len(values),
+                    "student": str(student),
+                }
         out.append(record)
     return out
 
