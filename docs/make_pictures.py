@@ -65,7 +65,7 @@ def draw_problem() -> None:
         ax.text(3.9, bottom + 1.28, kind, fontsize=9, color=INK, va="center", ha="right", style="italic")
         chips(ax, 0.3, bottom + 0.62, known, 3)
         arrow(ax, (4.15, bottom + 0.78), (5.05, 3.0 + 0.28 * (1 - k)))
-    ax.text(0.1, 5.8, "fitted classifiers; their training data stay at home", fontsize=9.5)
+    ax.text(0.1, 5.8, "fitted classifiers; the training data stay where they are", fontsize=9.5)
     box(ax, 5.1, 2.1, 2.3, 1.8)
     ax.text(6.25, 3.0, "sklearn-uhc\n\nmerge the answers,\ntrain a student", ha="center", va="center", fontsize=9)
     box(ax, 5.1, 0.15, 2.3, 0.95, "white")
