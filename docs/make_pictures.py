@@ -151,7 +151,7 @@ def draw_path() -> None:
 
 
 def draw_decision() -> None:
-    """What to call, by what one has."""
+    """Show what to call, by what one has."""
     figure, ax = plt.subplots(figsize=(11, 4.9))
     ax.set(xlim=(0, 13.6), ylim=(0, 5.9))
     ax.axis("off")

@@ -71,8 +71,8 @@ class TeacherCalibrator(AnswerTransformer):
     weights_ : ndarray of shape (N,)
         `teacher_weight`, times 0.001 for a teacher whose answers look random to the others: over seven times as
         confident as they justify, with hardly a sign that it knows anything. Its temperature makes it say that all
-        classes are alike, which still pulls at the merge: pass these weights on as `teacher_weight` of the next step, as
-        `teacher_weight="agreement"` of the distiller does.
+        classes are alike, which still pulls at the merge: pass these weights on as `teacher_weight` of the next step,
+        as `teacher_weight="agreement"` of the distiller does.
     comparable_ : ndarray of bool of shape (N,)
         Whether a teacher could have been found to be noise: it shares two classes with another, three teachers or more
         have a standard error, and there are at least 0.5 comparisons per teacher (see `min_overlap`).
