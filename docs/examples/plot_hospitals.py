@@ -3,7 +3,7 @@ Hospitals with different diagnoses
 ==================================
 
 Three hospitals have trained gradient boosting on tables of their own patients. They treat different illnesses, so that
-their classifiers know different diagnoses. Patients' records must stay in each hospital; fitted classifiers may be shared.
+their classifiers know different diagnoses. Patients' records must stay in each hospital; fitted classifiers may leave.
 A public health office has a table of patients without diagnoses, and wants one classifier of all of them, in LightGBM.
 """
 
