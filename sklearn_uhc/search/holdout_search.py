@@ -35,8 +35,8 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
 
     For every fold of teachers and every candidate, the other teachers are merged and a student is trained. On rows
     that it was not trained on, it is compared with the teachers that were held out: how often does it choose their
-    class, among all classes? Rows count by how likely they belong to the classes that both know, and by how sure the
-    held-out teacher is. The candidate with the best mean over the teachers is fitted again with all of them.
+    class, among all classes? Rows count by how likely they belong to the classes that both know. The candidate with the
+    best mean over the teachers is fitted again with all of them.
 
     It has the interface of `GridSearchCV`; what is split are teachers, not rows. Teachers are asked once for all
     candidates and folds.
