@@ -23,6 +23,7 @@ from sklearn_uhc.student_membership import by_student, judge_by_student, out_of_
 from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_routing, check_student
 from sklearn_uhc.teachers.input import check_input, listed
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.rows import check_row_weights
 
 __all__ = ["HeterogeneousDistiller"]
@@ -189,6 +190,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
+    @lazily
     def fit(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, log_p: Any = None, **fit_params: Any
     ) -> HeterogeneousDistiller:
@@ -238,6 +240,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         merger = super().make_merger()
         return merger.set_params(membership=None) if by_student(self.membership) else merger
 
+    @lazily
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the student's class probabilities, at temperature 1.
 

@@ -20,6 +20,7 @@ from sklearn_uhc.soft_labels import SoftLabelMethod
 from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.teachers.input import check_input
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.rows import check_row_weights
 
 __all__ = ["UnifiedEnsemble"]
@@ -142,6 +143,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
+    @lazily
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, log_p: Any = None) -> UnifiedEnsemble:
         """Learn the teachers' floors, their temperatures and weights if wanted, and the class weights, without labels.
 
@@ -175,6 +177,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         self._take_features()
         return self
 
+    @lazily
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the merged class probabilities, at temperature 1.
 

@@ -14,6 +14,7 @@ from sklearn_uhc.metrics import agreement_with
 from sklearn_uhc.teachers.holder import TeacherHolder
 from sklearn_uhc.teachers.input import input_tags
 from sklearn_uhc.utils.diagram import DiagramBlock
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import check_row_weights
 from sklearn_uhc.utils.searches import searched_without_labels
@@ -50,6 +51,7 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         """Return class probabilities."""
         raise NotImplementedError
 
+    @lazily
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every row.
 
@@ -66,6 +68,7 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         proba = self.predict_proba(X)
         return self.classes_[proba.argmax(axis=1)]
 
+    @lazily
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the logarithm of `predict_proba`.
 
@@ -81,6 +84,7 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
+    @lazily
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy if labels are given, else the agreement with the teachers.
 

@@ -24,6 +24,7 @@ from sklearn_uhc.teachers.input import check_input, input_tags
 from sklearn_uhc.teachers.roster import Roster, check_teachers, match_lists, name_teachers
 from sklearn_uhc.utils.diagram import DiagramBlock, merge_block
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.parameters import check_flag, check_weights
 from sklearn_uhc.utils.rows import count_rows
 
@@ -152,6 +153,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
+    @lazily
     def fit(self, X: Any, y: Any = None, *, log_p: Any = None) -> TeacherMerger:
         """Learn the teachers' floors, temperatures and weights, as far as that is wanted, without labels.
 
@@ -172,6 +174,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         return self
 
     @all_or_nothing
+    @lazily
     def fit_transform(self, X: Any, y: Any = None, *, log_p: Any = None) -> Any:
         """Fit, and return the soft labels of X. See `fit` and `transform`.
 
@@ -191,6 +194,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         answers = self.fit_answers(X, log_p=log_p)
         return self.method_.fit_transform_answers(answers)
 
+    @lazily
     def transform(self, X: Any) -> Any:
         """Return the soft labels of X.
 

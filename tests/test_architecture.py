@@ -43,7 +43,7 @@ RINGS = [
         "suggestions",
         "search",
     ],
-    ["__init__"],
+    ["__init__", "dask"],
 ]
 #: Rings whose parts may import each other.
 OPEN = (0, 2)

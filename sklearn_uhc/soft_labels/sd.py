@@ -98,7 +98,7 @@ class StandardDistillation(SoftLabelMethod):
         """Average the teachers. See `SoftLabelMethod.merge`."""
         P = self._tempered(Z, blocks)
         P = P if weight is None else P * blocks.by_teacher(weight[None, :])
-        return Merged(P @ blocks.to_class / len(blocks.M))
+        return Merged(blocks.sum_classes(P) / blocks.n_teachers)
 
     def _spread(self, Q: Array, blocks: Blocks, classes: Array, n_classes: int) -> Array:
         """Leave classes that nobody answers for at 0, as SD does with all that a teacher does not know."""

@@ -20,6 +20,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers import set_terms
 from sklearn_uhc.solvers.blocks import Array, Solution, softmax
+from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_newton import Point, minimize
 from sklearn_uhc.solvers.set_terms import Bend
 from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
@@ -109,6 +110,13 @@ class SetFit:
         G = self.objective.slope(at.phi, self.X, self.w, blocks)[1]
         return self._is_small(U, at) & (blocks.pull(G, at) > 1e-3 * blocks.pull(xp.abs(G), at))
 
+    def loses_a_class(self, U: Array) -> Array:
+        """(n,), whether a class that may vanish has next to nothing left."""
+        xp = array_namespace(U)
+        if not bool(xp.any(self._may_vanish())):
+            return xp.zeros_like(U[:, 0]) > 0
+        return xp.any(self._is_small(U, self.blocks.columns(U, self.T)), axis=1)
+
     def length(self, point: Point, step: Array) -> Array:
         """How far a step goes, in u; the next one would be about its square. MF-P does not see small u: there in q."""
         xp = array_namespace(step)
@@ -136,6 +144,15 @@ class SetFit:
         root = xp.sqrt(scale)
         B += blocks.component_mean * (root[:, :, None] * root[:, None, :])
         return B, diagonal, scale
+
+    def newton(self, point: Point, mu: Array) -> Array:
+        """Return the damped step, each variable in its own scale."""
+        B, d, scale = self.curvature(point)
+        unit = 1 / array_namespace(B).sqrt(scale)
+        B *= unit[:, :, None]  # in place: a batch of matrices is the largest thing there is
+        B *= unit[:, None, :]
+        add_diagonal(B, d * unit**2 + mu[:, None])
+        return unit * solve_each(B, -(unit * point.gradient))
 
     def _matrix(self, bend: Bend, sets: Array, at: Columns) -> Array:
         """Sum of the rank-one terms of the sets and of the teachers."""
@@ -204,12 +221,6 @@ def solve_set_ce(
     """CE for logits Z at temperature 1; `u` are logits at T."""
     P, first = tempered(Z, temperature, blocks), blocks.even_start(Z, weight) / temperature
     return solve_sets(P, first, CE, blocks, temperature=temperature, tol=tol, max_iter=max_iter, weight=weight)
-
-
-def solve_set_mf_lf(Z: Array, blocks: SetBlocks, *, tol: float, max_iter: int, weight: Array | None = None) -> Solution:
-    """MF-LF for logits Z at temperature 1; so are those of the answer, as T would be a factor only."""
-    first = blocks.even_start(Z, weight)
-    return solve_sets(Z, first, MF_LF, blocks, tol=tol, max_iter=max_iter, weight=weight)
 
 
 def solve_set_mf_p(

@@ -14,7 +14,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array
-from sklearn_uhc.solvers.newton import Objective, Point, add_diagonal, choose, rows_of, solve_each
+from sklearn_uhc.solvers.newton import Objective, Point, choose, rows_of
 
 
 class Batch(NamedTuple):
@@ -86,7 +86,7 @@ def _advance(problem: Objective, batch: Batch, tol: float) -> Batch:
     """Take one step: Newton's where it does not lead uphill, else the safe one."""
     point, mu, xp = batch.point, batch.mu, array_namespace(batch.mu)
     eps = float(xp.finfo(mu.dtype).eps)
-    step = _step(problem, point, mu)
+    step = problem.newton(point, mu)
     trial = problem.at(problem.move(point.x, step))
     better = _is_better(xp, trial, point, eps)
     if not bool(xp.all(better)):
@@ -124,13 +124,3 @@ def _has_gained(xp: Any, new: Point, old: Point, eps: float) -> Array:
 
 def _damp(xp: Any, residual: Array, most: Any, eps: float) -> Array:
     return xp.clip(xp.minimum(residual, most + xp.zeros_like(residual)), 10 * eps, None)
-
-
-def _step(problem: Objective, point: Point, mu: Array) -> Array:
-    B, d, scale = problem.curvature(point)
-    xp = array_namespace(B)
-    unit = 1 / xp.sqrt(scale)
-    B *= unit[:, :, None]  # in place: a batch of matrices is the largest thing there is
-    B *= unit[:, None, :]
-    add_diagonal(B, d * unit**2 + mu[:, None])
-    return unit * solve_each(B, -(unit * point.gradient))
