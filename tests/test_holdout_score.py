@@ -49,7 +49,7 @@ def test_only_classes_that_the_others_know_and_link_are_compared():
 def test_sets_are_compared_as_a_whole():
     space = LabelSpace([[("a", "b"), "c"], ["a", "b", "c"], ["a", "c", OTHER]])
     found = compare(space, 0, space.restrict([1, 2]))
-    assert found.members.tolist() == [[1, 1, 0], [0, 0, 1]]
+    assert found.column_of.tolist() == [0, 0, 1]
     log_p = np.log([[0.9, 0.1] + [1 / 3] * 6, [0.2, 0.8] + [1 / 3] * 6])
     P = np.array([[0.1, 0.6, 0.3], [0.5, 0.1, 0.4]])
     said = verdict(found, space.restrict([1, 2]).components, P, log_p)

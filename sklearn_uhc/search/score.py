@@ -29,12 +29,11 @@ def verdict(comparison: Comparison, components: NDArray[np.int_], P: Array, log_
     """Compare the probabilities P, (n, classes of the others), with a held-out teacher's answers, (n, K)."""
     mass, right = [], []
     for group in np.unique(comparison.group):
-        own = comparison.group == group
-        members, linked = comparison.members[own], components == group
-        chosen = np.where(linked, P, -1.0).argmax(axis=1)
-        wanted = np.nan_to_num(log_p[:, comparison.columns[own]], nan=0.0, neginf=-np.inf).argmax(axis=1)
-        mass.append((P @ members.T).sum(axis=1))
-        right.append(members[wanted, chosen] > 0)
+        own = np.flatnonzero(comparison.group == group)
+        chosen = np.where(components == group, P, -1.0).argmax(axis=1)
+        wanted = own[np.nan_to_num(log_p[:, comparison.columns[own]], nan=0.0, neginf=-np.inf).argmax(axis=1)]
+        mass.append(P[:, np.isin(comparison.column_of, own)].sum(axis=1))
+        right.append(comparison.column_of[chosen] == wanted)
     return Verdict(np.array(mass, dtype=np.float32), np.array(right))
 
 
