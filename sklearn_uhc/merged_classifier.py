@@ -15,7 +15,21 @@ from sklearn_uhc.teachers.holder import TeacherHolder
 from sklearn_uhc.teachers.input import input_tags
 from sklearn_uhc.utils.diagram import DiagramBlock
 from sklearn_uhc.utils.lazy import lazily
+from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import check_row_weights
+from sklearn_uhc.utils.searches import searched_without_labels
+
+#: Parameters of a merge that agreement with the merged teachers cannot choose.
+NOT_BY_AGREEMENT = (
+    "method",
+    "temperature",
+    "balance",
+    "calibrate",
+    "teacher_weight",
+    "membership",
+    "membership_weight",
+    "floor",
+)
 
 
 class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
@@ -79,7 +93,8 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         X : array-like with n rows
             Data to score on.
         y : array-like of shape (n,), default=None
-            True labels. None: `metrics.teacher_agreement`, which needs none.
+            True labels. None: `metrics.teacher_agreement`, which needs none. It cannot choose settings of the merge,
+            and a search that lets it do so is warned of: see `TeacherHoldoutSearch`.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows.
 
@@ -90,6 +105,7 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         """
         if y is not None:
             return float(super().score(X, y, sample_weight))
+        _warn_of_search()
         sample_weight = check_row_weights(sample_weight, X)
         answers = self._answers_to_score(X)
         known = np.isin(self.classes_, answers.space.classes)  # teachers do not know of "none of these"
@@ -128,3 +144,15 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
     def _other_readers(self) -> list[Any]:
         """Return what reads X besides the teachers."""
         return []
+
+
+def _warn_of_search() -> None:
+    """Say what a search without labels cannot choose, if one is going on that tries to."""
+    names = [name.split("__") for name in searched_without_labels()]
+    wrong = sorted({own[-1] for own in names if own[-1] in NOT_BY_AGREEMENT and "student" not in own})
+    if wrong:
+        warn_user(
+            f"A search without labels scores agreement with the teachers that were merged, which cannot choose "
+            f"{', '.join(wrong)}: it leans to what reproduces the teachers, errors included. Use TeacherHoldoutSearch, "
+            "or give the search labels of some rows."
+        )

@@ -6,7 +6,7 @@ import pytest
 from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.search.folds import compare, make_folds, spread
 from sklearn_uhc.search.results import ranks
-from sklearn_uhc.search.score import Verdict, confidence, held_out_scores, verdict
+from sklearn_uhc.search.score import Verdict, held_out_scores, verdict
 
 SPACE = LabelSpace([["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a"]])
 
@@ -49,7 +49,7 @@ def test_only_classes_that_the_others_know_and_link_are_compared():
 def test_sets_are_compared_as_a_whole():
     space = LabelSpace([[("a", "b"), "c"], ["a", "b", "c"], ["a", "c", OTHER]])
     found = compare(space, 0, space.restrict([1, 2]))
-    assert found.members.tolist() == [[1, 1, 0], [0, 0, 1]]
+    assert found.column_of.tolist() == [0, 0, 1]
     log_p = np.log([[0.9, 0.1] + [1 / 3] * 6, [0.2, 0.8] + [1 / 3] * 6])
     P = np.array([[0.1, 0.6, 0.3], [0.5, 0.1, 0.4]])
     said = verdict(found, space.restrict([1, 2]).components, P, log_p)
@@ -77,23 +77,14 @@ def test_unlinked_groups_are_compared_one_by_one():
     assert verdict(comparison, others.components, P, log_p).right.tolist() == [[True], [False]]
 
 
-def test_rows_count_by_mass_and_confidence():
-    right = [Verdict(np.array([[0.2, 1.0]]), np.array([[True, False]])), None]
-    right.append(Verdict(np.array([[0.6, 1.0]]), np.array([[False, True]])))
-    sure = np.array([[1.0, 0.5]])
-    weights = np.array([0.4, 0.5]) ** 2
+def test_rows_count_by_the_mean_mass_squared():
+    said = [Verdict(np.array([[0.2, 1.0, 1.0]]), np.array([[True, False, True]])), None]
+    said.append(Verdict(np.array([[0.6, 1.0, 1.0]]), np.array([[False, True, False]])))
+    speaks = np.array([True, True, False])
+    weights = np.array([0.4, 1.0]) ** 2
     expected = weights / weights.sum()
-    np.testing.assert_allclose(held_out_scores(right, sure), [expected[0], np.nan, expected[1]])
-    assert np.isnan(held_out_scores(right, np.zeros((1, 2)))).all()
-
-
-def test_confidence_is_among_the_shared_classes_and_zero_in_silence():
-    comparison = compare(SPACE, 0, SPACE.restrict([1, 2]))
-    log_p = np.full((3, 9), -1.0)
-    log_p[0, :3] = np.log([0.5, 0.25, 0.25])
-    log_p[1, :3] = np.nan
-    log_p[2, :3] = -np.inf
-    np.testing.assert_allclose(confidence(comparison, log_p), [[0.5, 0, 1 / 3]])
+    np.testing.assert_allclose(held_out_scores(said, speaks), [expected[0], np.nan, expected[1]])
+    assert np.isnan(held_out_scores(said, np.zeros(3, dtype=bool))).all()
 
 
 def test_ranks_put_failures_last():

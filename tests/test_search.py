@@ -1,6 +1,7 @@
 """The search with held-out teachers: its interface, what it reads, what it refuses."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from sklearn_uhc import (
     TeacherHoldoutSearch,
     TeacherMerger,
     UnifiedEnsemble,
+    teacher_agreement_scorer,
 )
 from tests.helpers import LinearTeacher
 
@@ -265,6 +267,29 @@ def test_what_is_refused_before_any_teacher_is_asked(clf, changes, error, messag
     arguments = {"estimator": clf, "param_grid": {"temperature": [1, 3]}, **changes}
     with pytest.raises(error, match=message):
         TeacherHoldoutSearch(**arguments).fit(None)
+
+
+def messages_of(search, *data):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        search.fit(*data)
+    return [str(message.message) for message in seen]
+
+
+def test_a_search_by_agreement_says_what_it_cannot_choose(clf, digits):
+    X, y = digits[0][500:600], digits[1][500:600]
+    grid = {"method": ["ce"], "balance": [True], "student__n_neighbors": [5]}
+    told = messages_of(GridSearchCV(clf, grid, cv=2), X)
+    assert all("cannot choose balance, method: it leans" in message for message in told)
+    assert "TeacherHoldoutSearch" in told[0]
+    pipe = make_pipeline(FunctionTransformer(), clf)
+    assert messages_of(GridSearchCV(pipe, {"heterogeneousdistiller__floor": [0.1]}, cv=2), X)
+    for quiet in (
+        (GridSearchCV(clf, grid, cv=2), X, y),
+        (GridSearchCV(clf, {"student__n_neighbors": [5]}, cv=2), X),
+        (GridSearchCV(clf, grid, cv=2, scoring={"a": teacher_agreement_scorer, "b": "accuracy"}, refit=False), X, y),
+    ):
+        assert messages_of(*quiet) == []
 
 
 def test_two_teachers_are_too_few(teachers, rows):

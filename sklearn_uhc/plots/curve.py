@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any
@@ -161,7 +162,10 @@ class DistillationCurveDisplay:
         display : DistillationCurveDisplay
         """
         grid = {param_name: list(param_range)}
-        search = GridSearchCV(estimator, grid, cv=cv, scoring=scoring, n_jobs=n_jobs, refit=False).fit(X, y)
+        search = GridSearchCV(estimator, grid, cv=cv, scoring=scoring, n_jobs=n_jobs, refit=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "A search without labels", UserWarning)  # drawn, not chosen by
+            search.fit(X, y)
         return cls.from_search(search, param_name=param_name, ax=ax)
 
     def plot(self, ax: Any = None) -> DistillationCurveDisplay:

@@ -20,7 +20,7 @@ class Comparison(NamedTuple):
 
     teacher: int
     columns: NDArray[np.int_]  #: of the teacher, among all K
-    members: NDArray[np.float64]  #: (columns, classes of the others): which classes a column means
+    column_of: NDArray[np.int_]  #: for every class of the others the column, by its place in `columns`; else -1
     group: NDArray[np.int_]  #: of every column; the others link classes of one group only
 
 
@@ -130,7 +130,7 @@ def compare(space: LabelSpace, teacher: int, others: LabelSpace) -> Comparison |
     if not several.any():
         return None
     kept = np.array(columns)[several]
-    members = np.zeros((len(kept), others.n_classes))
-    for row, column in enumerate(kept):
-        members[row, place[space.members[space.offsets[column] : space.offsets[column + 1]]]] = 1.0
-    return Comparison(teacher, kept, members, group[several])
+    column_of = np.full(others.n_classes, -1)
+    for k, column in enumerate(kept):
+        column_of[place[space.members[space.offsets[column] : space.offsets[column + 1]]]] = k
+    return Comparison(teacher, kept, column_of, group[several])

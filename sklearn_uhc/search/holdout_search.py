@@ -25,6 +25,7 @@ from sklearn_uhc.search.results import results_table
 from sklearn_uhc.search.trial import Trial, report_failures, rows_to_judge, try_candidate
 from sklearn_uhc.utils.diagram import DiagramBlock
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import leaf_of
 from sklearn_uhc.utils.versioned import Versioned
 
 __all__ = ["TeacherHoldoutSearch"]
@@ -35,8 +36,8 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
 
     For every fold of teachers and every candidate, the other teachers are merged and a student is trained. On rows
     that it was not trained on, it is compared with the teachers that were held out: how often does it choose their
-    class, among all classes? Rows count by how likely they belong to the classes that both know, and by how sure the
-    held-out teacher is. The candidate with the best mean over the teachers is fitted again with all of them.
+    class, among all classes? Rows count by how likely they belong to the classes that both know. The candidate with the
+    best mean over the teachers is fitted again with all of them.
 
     It has the interface of `GridSearchCV`; what is split are teachers, not rows. Teachers are asked once for all
     candidates and folds.
@@ -155,6 +156,11 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
         self
         """
         self._check_parameters()
+        if leaf_of(X) is not None:
+            raise TypeError(
+                f"X is a {type(X).__name__} that is computed later: a search takes rows in memory, a sample of some "
+                "thousands is enough. Then fit the estimator with best_params_ to all of X."
+            )
         self.__dict__.pop("best_estimator_", None)  # of an earlier fit
         merged = split_estimator(self.estimator)[1]
         roster, space = find_teachers(merged, log_p)

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_uhc.answers import to_numpy
 from sklearn_uhc.search.folds import Fold
 from sklearn_uhc.search.reading import Reading
-from sklearn_uhc.search.score import confidence, held_out_scores
+from sklearn_uhc.search.score import held_out_scores
 from sklearn_uhc.search.trial import Trial
 
 
@@ -23,14 +22,14 @@ class Judged(NamedTuple):
 
 
 def judge(reading: Reading, folds: list[Fold], rows: list[Any], trials: list[list[Trial]], trust: Any) -> Judged:
-    """Score all candidates by their trials; `reading` tells how sure the teachers are, `trust` weighs them."""
+    """Score all candidates by their trials; `reading` tells where teachers are silent, `trust` weighs them."""
     scores, teachers = [], []
     for k, fold in enumerate(folds):
         verdicts = [row[k].verdicts for row in trials]
-        log_p = to_numpy(reading.answers.take(rows[k][1]).log_p).astype(float)
+        speaking = reading.answers.speaking[rows[k][1]]
         for j, comparison in enumerate(fold.comparisons):
-            sure = confidence(comparison, log_p)
-            column = held_out_scores([None if v is None else v[j] for v in verdicts], sure)
+            said = [None if v is None else v[j] for v in verdicts]
+            column = held_out_scores(said, speaking[:, comparison.teacher])
             if not np.isnan(column).all():
                 scores.append(column)
                 teachers.append(comparison.teacher)

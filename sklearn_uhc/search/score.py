@@ -1,9 +1,9 @@
 """How well the merge of the other teachers predicts a teacher that was held out.
 
 The candidate is fitted without the teacher, and says about rows that it was not trained on which class they are, among
-all classes that the others link. It is right where that is the class which the teacher chooses. A row counts by how
-likely it belongs to the classes that both know, on average over all candidates, and by how sure the teacher is, both
-squared: about other rows the teacher's answer means nothing.
+all classes that the others link. It is right where that is the class which the teacher chooses; a class that the
+teacher does not know is wrong. A row counts by the probability that it belongs to the classes that both know, on
+average over all candidates, squared: about other rows the teacher's answer means nothing.
 """
 
 from __future__ import annotations
@@ -29,35 +29,21 @@ def verdict(comparison: Comparison, components: NDArray[np.int_], P: Array, log_
     """Compare the probabilities P, (n, classes of the others), with a held-out teacher's answers, (n, K)."""
     mass, right = [], []
     for group in np.unique(comparison.group):
-        own = comparison.group == group
-        members, linked = comparison.members[own], components == group
-        chosen = np.where(linked, P, -1.0).argmax(axis=1)
-        wanted = np.nan_to_num(log_p[:, comparison.columns[own]], nan=0.0, neginf=-np.inf).argmax(axis=1)
-        mass.append((P @ members.T).sum(axis=1))
-        right.append(members[wanted, chosen] > 0)
+        own = np.flatnonzero(comparison.group == group)
+        chosen = np.where(components == group, P, -1.0).argmax(axis=1)
+        wanted = own[np.nan_to_num(log_p[:, comparison.columns[own]], nan=0.0, neginf=-np.inf).argmax(axis=1)]
+        mass.append(P[:, np.isin(comparison.column_of, own)].sum(axis=1))
+        right.append(comparison.column_of[chosen] == wanted)
     return Verdict(np.array(mass, dtype=np.float32), np.array(right))
 
 
-def confidence(comparison: Comparison, log_p: Array) -> Array:
-    """Return (G, n), how sure the teacher is among the columns of each group; 0 where it is silent."""
-    found = []
-    for group in np.unique(comparison.group):
-        Z = log_p[:, comparison.columns[comparison.group == group]]
-        silent = np.isnan(Z).any(axis=1)
-        says_nothing = silent | (Z.max(axis=1) == -np.inf)
-        Z = np.where(says_nothing[:, None], 0.0, Z)
-        best = 1 / np.exp(Z - Z.max(axis=1, keepdims=True)).sum(axis=1)
-        found.append(np.where(silent, 0.0, best))
-    return np.array(found)
+def held_out_scores(verdicts: list[Verdict | None], speaks: NDArray[np.bool_]) -> Array:
+    """Return the score of every candidate against one teacher, on the rows that it speaks about, (n,).
 
-
-def held_out_scores(verdicts: list[Verdict | None], sure: Array) -> Array:
-    """Return the score of every candidate against one teacher; NaN for candidates that failed.
-
-    All are NaN where no row seems to belong to the teacher's classes.
+    NaN for candidates that failed; all are NaN where no row seems to belong to the teacher's classes.
     """
     there = [v for v in verdicts if v is not None]
-    weight = (np.mean([v.mass for v in there], axis=0) * sure) ** 2
+    weight = np.mean([v.mass for v in there], axis=0, dtype=float) ** 2 * speaks
     total = float(weight.sum())
     share = [np.nan if v is None or total == 0 else float((weight * v.right).sum()) / total for v in verdicts]
     return np.array(share)

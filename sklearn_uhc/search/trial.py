@@ -19,7 +19,7 @@ from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import count_rows
 
 #: Share of the rows that a student is trained on; it is compared with held-out teachers on the others.
-TRAINING_SHARE = 0.7
+TRAINING_SHARE = 0.5
 
 
 class Trial(NamedTuple):
