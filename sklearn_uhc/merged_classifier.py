@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin
 
 from sklearn_uhc.answers import Answers
+from sklearn_uhc.labels import labelled_part
 from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.metrics import agreement_with
 from sklearn_uhc.teachers.holder import TeacherHolder
@@ -68,14 +69,15 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
             return np.log(self.predict_proba(X))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy if labels are given, else the agreement with the teachers.
+        """Return the accuracy on rows with a label if labels are given, else the agreement with the teachers.
 
         Parameters
         ----------
         X : array-like with n rows
             Data to score on.
         y : array-like of shape (n,), default=None
-            True labels. None: `metrics.teacher_agreement`, which needs none.
+            Labels of all rows, or of some: rows with None, NaN or -1 do not count; if none has a label, that is an
+            error. None: `metrics.teacher_agreement`, which needs none.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows.
 
@@ -85,7 +87,8 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
             Higher is better; the agreement is at most 0.
         """
         if y is not None:
-            return float(super().score(X, y, sample_weight))
+            X, y, known = labelled_part(X, y, self.classes_)
+            return float(super().score(X, y, None if sample_weight is None else np.asarray(sample_weight)[known]))
         sample_weight = check_row_weights(sample_weight, X)
         answers = self._answers_to_score(X)
         known = np.isin(self.classes_, answers.space.classes)  # teachers do not know of "none of these"
