@@ -9,7 +9,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
-from sklearn_uhc.solvers.set_fit import solve_set_sd
+from sklearn_uhc.solvers.set_solve import solve_set_sd
 from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["StandardDistillation"]
@@ -98,7 +98,7 @@ class StandardDistillation(SoftLabelMethod):
         """Average the teachers. See `SoftLabelMethod.merge`."""
         P = self._tempered(Z, blocks)
         P = P if weight is None else P * blocks.by_teacher(weight[None, :])
-        return Merged(P @ blocks.to_class / len(blocks.M))
+        return Merged(blocks.sum_classes(P) / blocks.n_teachers)
 
     def _spread(self, Q: Array, blocks: Blocks, classes: Array, n_classes: int) -> Array:
         """Leave classes that nobody answers for at 0, as SD does with all that a teacher does not know."""

@@ -17,11 +17,12 @@ qS    (n, S)     q(S_k) of the S columns that mean sets
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, cast
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import Array, Blocks, _group_mean
@@ -42,6 +43,11 @@ class Columns(NamedTuple):
 class SetBlocks(Blocks):
     """A label space with sets: `to_class` (K, L) has a one for every member, `sizes` (N,) counts columns."""
 
+    M: Array = field()  #: (N, L), class l stands in a column of teacher i
+    to_class: Array = field()  #: (K, L), column k has class l as a member
+    to_teacher: Array = field()  #: (K, N), column k belongs to teacher i
+    component_mean: Array  #: (L, L), takes the mean over the connected component of each class
+    cell_of: Array  #: (N * L,), which of the K columns is teacher i, class l; K where there is none
     to_single: Array  #: (K, L), `to_class` of the columns that mean one class; no others
     to_set: Array  #: (K, S), which set a column means
     in_set: Array  #: (S, L), members
@@ -49,6 +55,7 @@ class SetBlocks(Blocks):
     set_sizes: Array  #: (K,), members of every column
     source: Array  #: (K,), where phi_k is found among L classes and S sets
     set_columns: Array  #: (S,), the columns that mean sets
+    alone_of: Array  #: (N * L,), which of the K columns is teacher i, class l alone; K where there is none
     space: LabelSpace
 
     @classmethod
@@ -71,8 +78,8 @@ class SetBlocks(Blocks):
             to_teacher=to_teacher,
             component_mean=_group_mean(space.components),
             teacher_component_mean=np.zeros((0, 0)),
-            pairs=np.zeros((L, 0)),
-            pair_of=np.zeros(0, dtype=int),
+            component_of=space.components,
+            n_classes=L,
             shared=np.zeros((0, 0)),
             class_of=first,
             teacher_of=space.teacher_of,
@@ -86,6 +93,7 @@ class SetBlocks(Blocks):
             set_sizes=sizes.astype(float),
             source=source,
             set_columns=sets,
+            alone_of=np.where((to_teacher.T @ to_single).ravel() > 0, cell_of.ravel(), K),
             space=space,
         )
 
@@ -96,7 +104,16 @@ class SetBlocks(Blocks):
     @property
     def batch_rows(self) -> int:
         """How many samples are best solved together: few, as a system of L unknowns is kept for each."""
-        return max(4, min(192, 2**21 // self.M.shape[1] ** 2))
+        L2 = self.M.shape[1] ** 2
+        return max(4, min(2**21 // L2, max(192, min(512, 2**18 // L2))))
+
+    @cached_property
+    def rounds(self) -> list[tuple[Array, Array]]:
+        """A teacher's first sets and whose they are, then the second ones, ...: nobody stands in a round twice."""
+        xp, whose = array_namespace(self.M), to_numpy(self.teacher_of)[to_numpy(self.set_columns)]
+        nth = np.arange(len(whose)) - np.searchsorted(whose, whose)
+        rounds = [np.flatnonzero(nth == k) for k in range(nth.max() + 1)]
+        return [tuple(xp.asarray(part, device=device(self.M)) for part in (own, whose[own])) for own in rounds]
 
     def columns(self, U: Array, T: float) -> Columns:
         """Return what u (n, L) says about the columns; phi up to a shift per sample."""
@@ -140,6 +157,11 @@ class SetBlocks(Blocks):
         return ((Z - xp.log(self.set_sizes)) @ W) @ inverse
 
 
+def to_numpy(x: Any) -> Any:
+    """Return an index vector as an array of numpy."""
+    return np.asarray(x.cpu() if hasattr(x, "cpu") else x)
+
+
 def lowest(U: Array) -> float:
     """Return the smallest T u that is told from minus infinity in the precision of U."""
     return LOWEST["float64" if float(array_namespace(U).finfo(U.dtype).eps) < 1e-10 else "float32"]
@@ -148,5 +170,5 @@ def lowest(U: Array) -> float:
 def level(U: Array, blocks: Blocks, T: float) -> Array:
     """Give every group of linked classes mean 0, and let nothing fall where exp(T u) is no number."""
     xp = array_namespace(U)
-    U = U - U @ blocks.component_mean
+    U = U - blocks.group_means(U)
     return xp.maximum(U, xp.max(U, axis=1, keepdims=True) + lowest(U) / T)
