@@ -26,6 +26,8 @@ from sklearn_uhc.utils.versioned import Versioned
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
 CHUNK_ROWS = 4096
+#: And numbers: arrays beyond that are out of the processor's cache, and new memory for each of them.
+CHUNK_NUMBERS = 2**21
 
 
 class Merged(NamedTuple):
@@ -71,9 +73,8 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     ...
     ...     def merge(self, Z, blocks, weight):
     ...         P = np.exp(blocks.log_softmax(Z / self.temperature))
-    ...         top = np.stack([P[:, block].max(axis=1) for block in blocks.slices], axis=1)
-    ...         chosen = blocks.teacher_of == top.argmax(axis=1)[:, None]
-    ...         return Merged((P * chosen) @ blocks.to_class)
+    ...         chosen = blocks.teacher_of == blocks.largest(P).argmax(axis=1)[:, None]
+    ...         return Merged(blocks.sum_classes(P * chosen))
     >>> log_p = np.log([[0.8, 0.2, 0.5, 0.5]])
     >>> MostConfident([["a", "b"], ["b", "c"]]).fit_transform(log_p)
     array([[0.8, 0.2, 0. ]])
@@ -312,8 +313,22 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         -------
         n : int
         """
-        (N, L), K = blocks.M.shape, len(blocks.class_of)
+        N, L, K = blocks.n_teachers, blocks.n_classes, len(blocks.class_of)
         return int(12 * K + 12 * L + 6 * N * N)
+
+    def chunk_rows(self, blocks: Blocks) -> int:
+        """Return how many rows are merged at a time at most, memory aside.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The label space as arrays.
+
+        Returns
+        -------
+        n : int
+        """
+        return max(64, min(CHUNK_ROWS, CHUNK_NUMBERS // len(blocks.class_of)))
 
     def _fit(self, answers: Answers, keep: bool) -> Any:
         """Solve, say what is odd about the answers, and keep the diagnostics."""
@@ -360,7 +375,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         xp = array_namespace(Q)
         logits = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
         all_logits = xp.zeros((Q.shape[0], n_classes), dtype=Q.dtype, device=device(Q))
-        all_logits[:, classes] = logits - logits @ blocks.component_mean
+        all_logits[:, classes] = logits - blocks.group_means(logits)
         return softmax(all_logits)
 
     def _solve(self, answers: Answers, keep: bool, verbose: int = 0) -> Merged:
@@ -371,13 +386,12 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         """
         X = answers.log_p
         xp, one = array_namespace(X), to_double(X[:1])
-        blocks, lowest = answers.space.matrices.like(one), float(xp.finfo(one.dtype).min)
+        blocks = answers.space.matrices.like(one)
         solve = self.solver(blocks, _of_mean_one(answers.trust, one))
-        parts = list(chunks(len(X), one.dtype.itemsize * self.floats_per_row(blocks), CHUNK_ROWS))
+        parts = list(chunks(len(X), one.dtype.itemsize * self.floats_per_row(blocks), self.chunk_rows(blocks)))
         report = Merged(_new_labels(answers) if keep else None)
         for rows in progress(parts, total=len(parts), desc="Soft labels", verbose=verbose):
-            # -inf as a number: a teacher that says nothing else then says that all are alike, at any temperature.
-            merged = solve(xp.clip(to_double(X[rows]), lowest, None))
+            merged = solve(to_double(X[rows]))
             report = report.then(merged)
             if report.Q is not None:
                 report.Q[rows] = xp.astype(merged.Q, X.dtype, copy=False)
@@ -396,7 +410,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     def _tempered(self, Z: Array, blocks: Blocks) -> Array:
         """Probabilities p_i of every teacher at this temperature."""
         E = array_namespace(Z).exp(Z / self.temperature)
-        E /= blocks.by_teacher(E @ blocks.to_teacher)
+        E /= blocks.by_teacher(blocks.sum_teachers(E))
         return E
 
     def __sklearn_tags__(self) -> Any:
@@ -429,7 +443,7 @@ def _of_mean_one(trust: NDArray[np.float64] | None, like: Array) -> Array | None
 
 def root_of(weight: Array | None, blocks: Blocks) -> Array:
     """Return the square roots of the weights, (1, N)."""
-    xp = array_namespace(blocks.M)
+    xp = array_namespace(blocks.sizes)
     return xp.ones_like(blocks.sizes)[None, :] if weight is None else xp.sqrt(weight)[None, :]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,9 +12,8 @@ from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
 from sklearn_uhc.solvers.mf_p import solve_mf_p
-from sklearn_uhc.solvers.set_mf_lf import EvenSplit
 from sklearn_uhc.solvers.set_mf_lu import solve_set_mf_lu
-from sklearn_uhc.solvers.set_solve import solve_set_mf_p
+from sklearn_uhc.solvers.set_solve import Split, even_split, solve_set_mf_p
 from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["LogitFactorization", "ProbabilityFactorization"]
@@ -98,7 +96,7 @@ class ProbabilityFactorization(SoftLabelMethod):
         """Factorise the probabilities. See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
         if isinstance(blocks, SetBlocks):
-            T, most, split = self.temperature, int(self.max_iter), EvenSplit.of(blocks, weight)
+            T, most, split = self.temperature, int(self.max_iter), even_split(blocks, weight)
             solved = solve_set_mf_p(Z, split, temperature=T, tol=tol, max_iter=most, weight=weight)
             return Merged.of(softmax(solved.u), solved)
         # The weighted problem is the plain one for rows multiplied by sqrt(weight): v takes the factor, u does not.
@@ -108,7 +106,7 @@ class ProbabilityFactorization(SoftLabelMethod):
 
     def floats_per_row(self, blocks: Blocks) -> int:
         """Add the Hessian's arrays of teachers by classes. See `SoftLabelMethod.floats_per_row`."""
-        return super().floats_per_row(blocks) + 3 * math.prod(blocks.M.shape)
+        return super().floats_per_row(blocks) + 3 * _cube(blocks)
 
     def make_loss(self, class_lists: Any) -> Any:
         """Return MF-P-BP. See `SoftLabelMethod.make_loss`."""
@@ -218,7 +216,7 @@ class LogitFactorization(SoftLabelMethod):
         if self.scale == "free":
             return super().solver(blocks, weight)
         if isinstance(blocks, SetBlocks):
-            split = EvenSplit.of(blocks, weight)
+            split = even_split(blocks, weight)
             return lambda X: self._merge_splits(blocks.shift(X), split)
         equations = LogitAverage.of(blocks, weight)
 
@@ -232,8 +230,8 @@ class LogitFactorization(SoftLabelMethod):
         """Factorise the logits with free scales (MF-LU). See `SoftLabelMethod.merge`."""
         tol, most = self._tolerance(self.tol, Z), int(self.max_iter)
         if isinstance(blocks, SetBlocks):
-            root, T = 1.0, self.temperature
-            solved = solve_set_mf_lu(Z, blocks, temperature=T, lam=self.lam, weight=weight, tol=tol, max_iter=most)
+            root, T, split = 1.0, self.temperature, even_split(blocks, weight)
+            solved = solve_set_mf_lu(Z, split, temperature=T, lam=self.lam, weight=weight, tol=tol, max_iter=most)
         else:
             root = root_of(weight, blocks)  # see ProbabilityFactorization
             scaled = blocks.by_teacher(root) * Z / self.temperature
@@ -242,18 +240,28 @@ class LogitFactorization(SoftLabelMethod):
         scale = xp.mean(solved.v / root, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 
-    def _merge_splits(self, Z: Array, split: EvenSplit) -> Merged:
+    def _merge_splits(self, Z: Array, split: Split) -> Merged:
         """Merge rows by MF-LF where columns mean sets: it needs iterations then."""
         solved = split.solve(Z, tol=self._tolerance(self.tol, Z), max_iter=int(self.max_iter))
         return Merged.of(softmax(solved.u / self.temperature), solved)
 
     def floats_per_row(self, blocks: Blocks) -> int:
         """Add the Hessian's arrays of teachers by classes, for MF-LU. See `SoftLabelMethod.floats_per_row`."""
-        cubes = 5 * math.prod(blocks.M.shape) if self.scale == "free" else 0
-        return super().floats_per_row(blocks) + cubes
+        return super().floats_per_row(blocks) + (5 * _cube(blocks) if self.scale == "free" else 0)
+
+    def chunk_rows(self, blocks: Blocks) -> int:
+        """Take fewer rows for MF-LF, which has no batch to fill. See `SoftLabelMethod.chunk_rows`."""
+        most = super().chunk_rows(blocks)
+        return max(16, most // 4) if self.scale == "fixed" and not isinstance(blocks, SetBlocks) else most
 
     def make_loss(self, class_lists: Any) -> Any:
         """Return MF-LF-BP or MF-LU-BP. See `SoftLabelMethod.make_loss`."""
         return losses().LogitFactorizationLoss(
             class_lists, temperature=self.temperature, scale=self.scale, lam=self.lam
         )
+
+
+def _cube(blocks: Blocks) -> int:
+    """Return how many numbers a dense array of teachers by classes takes, 0 if none is made."""
+    dense = blocks.is_small if isinstance(blocks, SetBlocks) else blocks.pairs.is_dense
+    return blocks.n_teachers * blocks.n_classes if dense else 0

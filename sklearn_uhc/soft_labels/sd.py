@@ -83,8 +83,8 @@ class StandardDistillation(SoftLabelMethod):
         if not isinstance(blocks, SetBlocks):
             return super().solver(blocks, weight)
         space, columns = blocks.space.complete()
-        xp, whole = array_namespace(blocks.M), SetBlocks.from_label_space(space).like(blocks.M)
-        taken = xp.asarray(columns, device=device(blocks.M))
+        xp, whole = array_namespace(blocks.sizes), SetBlocks.from_label_space(space).like(blocks.sizes)
+        taken = xp.asarray(columns, device=device(blocks.sizes))
 
         def merge(X: Array) -> Merged:
             P = self._tempered(blocks.shift(X), blocks)
@@ -98,7 +98,7 @@ class StandardDistillation(SoftLabelMethod):
         """Average the teachers. See `SoftLabelMethod.merge`."""
         P = self._tempered(Z, blocks)
         P = P if weight is None else P * blocks.by_teacher(weight[None, :])
-        return Merged(P @ blocks.to_class / len(blocks.M))
+        return Merged(blocks.sum_classes(P) / blocks.n_teachers)
 
     def _spread(self, Q: Array, blocks: Blocks, classes: Array, n_classes: int) -> Array:
         """Leave classes that nobody answers for at 0, as SD does with all that a teacher does not know."""
