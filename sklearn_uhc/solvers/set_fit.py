@@ -170,13 +170,14 @@ class SetFit:
         scale = xp.maximum(scale, 1e-13 * xp.max(scale, axis=1, keepdims=True))
         diagonal = blocks.sum_singles(bend.h) + at.q * blocks.give(sets / at.qS, at.thin)
         diagonal = xp.where(self._settled(point), scale, diagonal) + (mu[:, None] + FLOOR) * scale
-        weights = blocks.of_sets(bend.h) - sets
+        weights, root = blocks.of_sets(bend.h) - sets, xp.sqrt(scale)
 
         def product(x: Array) -> Array:
             within = blocks.sum_sets(at.q * x, at.thin) / at.qS
             back = bend.a * blocks.by_teacher(bend.c * blocks.sum_teachers(bend.a * blocks.by_source(x, within)))
             given = blocks.give((weights * within - blocks.of_sets(back)) / at.qS, at.thin)
-            return diagonal * x - blocks.sum_singles(back) + at.q * given
+            filled = root * blocks.group_means(root * x)  # the null space, as in `curvature`
+            return diagonal * x + filled - blocks.sum_singles(back) + at.q * given
 
         share = xp.clip(xp.sqrt(point.residual), 1e-5, 0.1)
         about = xp.maximum(diagonal, 0.1 * scale)

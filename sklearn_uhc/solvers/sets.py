@@ -28,9 +28,10 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.solvers import set_index
 from sklearn_uhc.solvers.blocks import Array, Blocks, _group_mean
 from sklearn_uhc.solvers.incidence import like_array, samples_first, samples_last, to_cpu
-from sklearn_uhc.solvers.set_index import FEW_CLASSES, SetIndex, Thin
+from sklearn_uhc.solvers.set_index import SetIndex, Thin
 
 #: Smallest T u relative to the largest, in double and in single precision: exp() of it is a number still.
 LOWEST = {"float64": -600.0, "float32": -80.0}
@@ -84,7 +85,7 @@ class SetBlocks(Blocks):
     @property
     def is_small(self) -> bool:
         """Whether there are so few classes that matrices of classes by classes are the quickest."""
-        return self.n_classes < FEW_CLASSES
+        return self.n_classes < set_index.FEW_CLASSES
 
     @property
     def batch_rows(self) -> int:
