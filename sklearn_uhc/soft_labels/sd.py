@@ -83,8 +83,8 @@ class StandardDistillation(SoftLabelMethod):
         if not isinstance(blocks, SetBlocks):
             return super().solver(blocks, weight)
         space, columns = blocks.space.complete()
-        xp, whole = array_namespace(blocks.M), SetBlocks.from_label_space(space).like(blocks.M)
-        taken = xp.asarray(columns, device=device(blocks.M))
+        xp, whole = array_namespace(blocks.sizes), SetBlocks.from_label_space(space).like(blocks.sizes)
+        taken = xp.asarray(columns, device=device(blocks.sizes))
 
         def merge(X: Array) -> Merged:
             P = self._tempered(blocks.shift(X), blocks)
