@@ -7,6 +7,7 @@ from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.export import ExportReport, export_booster, export_onnx
 from sklearn_uhc.harmonize import harmonize
 from sklearn_uhc.label_space import OTHER, LabelSpace
+from sklearn_uhc.labels import LabelledKFold, labelled_scorer
 from sklearn_uhc.membership import MembershipScorer, fit_membership
 from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
@@ -43,6 +44,7 @@ __all__ = [
     "FunctionTeacher",
     "HeterogeneousDistiller",
     "LabelSpace",
+    "LabelledKFold",
     "LogitFactorization",
     "MembershipScorer",
     "OnnxTeacher",
@@ -66,6 +68,7 @@ __all__ = [
     "export_onnx",
     "fit_membership",
     "harmonize",
+    "labelled_scorer",
     "load_teacher",
     "pack_teacher",
     "pairwise_agreement",

@@ -40,9 +40,11 @@ def balances(balance: bool | str, space: LabelSpace, n: int) -> bool:
     return bool(balance)
 
 
-def heard_weights(answers: Answers, sample_weight: NDArray[Any] | None) -> NDArray[Any] | None:
-    """Take the weight from rows for which no teacher answers."""
+def heard_weights(answers: Answers, sample_weight: NDArray[Any] | None, labels: Any = None) -> NDArray[Any] | None:
+    """Take the weight from rows for which no teacher answers, unless they have a label."""
     heard = answers.heard
+    if labels is not None:
+        heard[labels.rows] = True
     if heard.all():
         return sample_weight
     weights = heard * (1.0 if sample_weight is None else sample_weight)

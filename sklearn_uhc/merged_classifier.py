@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin
 
 from sklearn_uhc.answers import Answers
+from sklearn_uhc.labels import labelled_part
 from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.metrics import agreement_with
 from sklearn_uhc.teachers.holder import TeacherHolder
@@ -86,15 +87,16 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
 
     @lazily
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy if labels are given, else the agreement with the teachers.
+        """Return the accuracy on rows with a label if labels are given, else the agreement with the teachers.
 
         Parameters
         ----------
         X : array-like with n rows
             Data to score on.
         y : array-like of shape (n,), default=None
-            True labels. None: `metrics.teacher_agreement`, which needs none. It cannot choose settings of the merge,
-            and a search that lets it do so is warned of: see `TeacherHoldoutSearch`.
+            Labels of all rows, or of some: rows with None, NaN or -1 do not count; if none has a label, that is an
+            error. None: `metrics.teacher_agreement`, which needs none. It cannot choose settings of the merge, and a
+            search that lets it do so is warned of: see `TeacherHoldoutSearch`.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows.
 
@@ -104,7 +106,8 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
             Higher is better; the agreement is at most 0.
         """
         if y is not None:
-            return float(super().score(X, y, sample_weight))
+            X, y, known = labelled_part(X, y, self.classes_)
+            return float(super().score(X, y, None if sample_weight is None else np.asarray(sample_weight)[known]))
         _warn_of_search()
         sample_weight = check_row_weights(sample_weight, X)
         answers = self._answers_to_score(X)

@@ -391,13 +391,18 @@ def test_labels_that_no_teacher_knows(iris, teachers):
 
 @pytest.mark.parametrize("missing", [np.nan, None, pd.NA])
 @pytest.mark.parametrize("kind", [object, "Int64", "string", "category", float])
-def test_missing_labels_are_told_with_the_way_out(iris, teachers, missing, kind):
+def test_missing_labels_are_rows_without_a_label(iris, teachers, missing, kind):
     X, y = iris
+    marked = np.where(np.arange(150) == 3, -1, y)
     labels = y.astype(object)
     labels[3] = np.nan if kind is float else missing
     labels = labels.astype(kind) if kind in (object, float) else pd.Series(labels, dtype=kind)
-    with pytest.raises(ValueError, match=r"y contains NaN or other missing labels.*leave it out of fit"):
-        HeterogeneousDistiller(teachers, forest()).fit(X, labels)
+    if kind == "string":
+        teachers = [clone(teacher).fit(X[y != k], y[y != k].astype(str)) for k, teacher in enumerate(teachers)]
+        labels, marked = labels.astype(kind), marked.astype(str)
+    same = [HeterogeneousDistiller(teachers, forest()).fit(X, given) for given in (labels, marked)]
+    np.testing.assert_array_equal(same[0].merger_.labels_.rows, np.delete(np.arange(150), 3))
+    np.testing.assert_array_equal(same[0].predict_proba(X), same[1].predict_proba(X))
 
 
 @pytest.mark.parametrize(

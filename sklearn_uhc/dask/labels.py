@@ -58,7 +58,7 @@ class LabelMaker:
         Q = np.asarray(merger.method_.transform_answers(merger.adjust(answers, block)), dtype=float)
         weights = answers.heard.astype(float)
         known = known_weights(Q, merger.classes_, merger.none_label, merger.method_.temperature, weights)
-        return np.column_stack([Q, known])
+        return np.column_stack([Q, np.asarray(known)])
 
 
 def labels_of_block(

@@ -28,7 +28,7 @@ class SharedTeachers(Sequence):
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn_uhc.dask import SharedTeachers
     >>> teacher = LogisticRegression().fit([[0.0], [1.0]], ["a", "b"])
-    >>> with Client(processes=False, dashboard_address=None):
+    >>> with Client(processes=False, dashboard_address=":0"):
     ...     teachers = SharedTeachers({"north": teacher})
     ...     len(teachers), teachers[0][0]
     (1, 'north')

@@ -35,8 +35,9 @@ COLUMNS = {
     "n, shared": "how many classes the teacher names, alone or in sets, and how many of them others name too",
     "coverage": "share of the rows that it answers",
     "confidence": "mean of its largest probability",
-    "temperature": "above 1: it is more confident than the others bear out, and is held back; -: could not be told",
-    "weight": "1, or 0.001 for a teacher that is noise to the others",
+    "temperature": "above 1: it is more confident than the others' answers justify, and is toned down; "
+    "-: could not be estimated",
+    "weight": "1, or 0.001 for a teacher whose answers look random to the others",
     "agreement": "how often it prefers the same as others among the classes that it shares with each; -: shares fewer "
     "than two",
     "residual": "mean Kullback-Leibler divergence from the merge; 0: the merge says what it says",

@@ -8,7 +8,8 @@ from typing import Any
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, losses
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.ce import solve_ce
-from sklearn_uhc.solvers.set_fit import solve_set_ce
+from sklearn_uhc.solvers.set_mf_lf import EvenSplit
+from sklearn_uhc.solvers.set_solve import solve_set_ce
 from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["CrossEntropyUnifier"]
@@ -91,7 +92,8 @@ class CrossEntropyUnifier(SoftLabelMethod):
         """Minimise J. See `SoftLabelMethod.merge`."""
         tol, most = self._tolerance(self.tol, Z), int(self.max_iter)
         if isinstance(blocks, SetBlocks):
-            solved = solve_set_ce(Z, blocks, temperature=self.temperature, tol=tol, max_iter=most, weight=weight)
+            split = EvenSplit.of(blocks, weight)
+            solved = solve_set_ce(Z, split, temperature=self.temperature, tol=tol, max_iter=most, weight=weight)
             return Merged.of(softmax(solved.u), solved)
         solved = solve_ce(self._tempered(Z, blocks), blocks, tol=tol, max_iter=most, weight=weight)
         return Merged.of(solved.u, solved)

@@ -12,9 +12,9 @@ from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
 from sklearn_uhc.solvers.mf_p import solve_mf_p
-from sklearn_uhc.solvers.set_fit import solve_set_mf_p
 from sklearn_uhc.solvers.set_mf_lf import EvenSplit
 from sklearn_uhc.solvers.set_mf_lu import solve_set_mf_lu
+from sklearn_uhc.solvers.set_solve import solve_set_mf_p
 from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["LogitFactorization", "ProbabilityFactorization"]
@@ -97,8 +97,8 @@ class ProbabilityFactorization(SoftLabelMethod):
         """Factorise the probabilities. See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
         if isinstance(blocks, SetBlocks):
-            T, most = self.temperature, int(self.max_iter)
-            solved = solve_set_mf_p(Z, blocks, temperature=T, tol=tol, max_iter=most, weight=weight)
+            T, most, split = self.temperature, int(self.max_iter), EvenSplit.of(blocks, weight)
+            solved = solve_set_mf_p(Z, split, temperature=T, tol=tol, max_iter=most, weight=weight)
             return Merged.of(softmax(solved.u), solved)
         # The weighted problem is the plain one for rows multiplied by sqrt(weight): v takes the factor, u does not.
         P, root = self._tempered(Z, blocks), root_of(weight, blocks)

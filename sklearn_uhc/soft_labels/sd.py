@@ -9,7 +9,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
-from sklearn_uhc.solvers.set_fit import solve_set_sd
+from sklearn_uhc.solvers.set_solve import solve_set_sd
 from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["StandardDistillation"]

@@ -5,8 +5,9 @@ A problem offers a step d(u) that vanishes at its solution. With dU and dF the l
     u <- u + d - (dU + dF) gamma,      gamma the least-squares solution of  dF gamma = d
 
 which is a quasi-Newton method that never forms a matrix (Walker and Ni, 2011). Samples stand last: all sums over
-variables are contiguous then. A problem that needs one matrix for all samples and no factorisation per sample is solved in
-the time of a few matrix products. There is no line search: who does not come to rest is handed back as unsolved.
+variables are contiguous then. A problem that needs one matrix for all samples and no factorisation per sample is
+solved in the time of a few matrix products. There is no line search: who does not come to rest is handed back as
+unsolved.
 """
 
 from __future__ import annotations

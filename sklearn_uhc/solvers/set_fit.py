@@ -22,6 +22,7 @@ from sklearn_uhc.solvers import set_terms
 from sklearn_uhc.solvers.blocks import Array, Solution, softmax
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_newton import Point, minimize
+from sklearn_uhc.solvers.set_starts import MOST_CLASSES, linear_start
 from sklearn_uhc.solvers.set_terms import Bend
 from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
 
@@ -31,10 +32,8 @@ MAX_STEP = 4.0
 FLOOR = 1e-11
 #: A class of a smaller share in all its sets, and of no use to them, is taken to vanish.
 SMALL_SHARE = 1e-6
-#: How far CE is solved to be MF-P's start.
-START_TOL, START_ITER = 1e-3, 20
-#: How far SD is solved, which has no such parameters.
-SD_TOL, SD_ITER = 1e-9, 1000
+#: A class of a smaller share in all its sets has run away, with others perhaps that it is tied to.
+NO_SHARE = 1e-12
 
 
 class Objective(NamedTuple):
@@ -111,11 +110,11 @@ class SetFit:
         return self._is_small(U, at) & (blocks.pull(G, at) > 1e-3 * blocks.pull(xp.abs(G), at))
 
     def loses_a_class(self, U: Array) -> Array:
-        """(n,), whether a class that may vanish has next to nothing left."""
-        xp = array_namespace(U)
-        if not bool(xp.any(self._may_vanish())):
-            return xp.zeros_like(U[:, 0]) > 0
-        return xp.any(self._is_small(U, self.blocks.columns(U, self.T)), axis=1)
+        """(n,), whether a class that may vanish has next to nothing left, or one of a set nothing at all."""
+        xp, at = array_namespace(U), self.blocks.columns(U, self.T)
+        shares = at.q * ((1 / at.qS) @ self.blocks.in_set)
+        none = (shares < NO_SHARE) & (xp.sum(self.blocks.in_set, axis=0) > 0)
+        return xp.any(self._is_small(U, at) | none, axis=1)
 
     def length(self, point: Point, step: Array) -> Array:
         """How far a step goes, in u; the next one would be about its square. MF-P does not see small u: there in q."""
@@ -197,57 +196,50 @@ def solve_sets(
     tol: float,
     max_iter: int,
     size: Array | None = None,
+    logits: Array | None = None,
 ) -> Solution:
-    """Minimise from `first` (n, L); `u` of the answer are logits, of mean 0 in every group."""
-    xp = array_namespace(X)
+    """Minimise from `first` (n, L); `u` of the answer are logits, of mean 0 in every group.
+
+    With the answers' `logits` (n, K) at temperature 1, samples that lose a class or are not solved begin again from the
+    linear start, where that is lower.
+    """
+    xp, T = array_namespace(X), float(temperature)
     w = xp.ones_like(blocks.sizes) if weight is None else weight
     size = xp.ones_like(X[:, 0]) if size is None else size
-    problem = SetFit(X, first, size, objective, w, float(temperature), blocks, 1e-3 * tol)
-    U, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
-    gone = problem.vanished(U) & (residual <= tol)[:, None]
-    if bool(xp.any(gone)):
-        rows = xp.nonzero(xp.any(gone, axis=1))[0]
-        bottom = xp.max(U, axis=1, keepdims=True) + lowest(U) / float(temperature)
-        rest = replace(problem, first=xp.where(gone, bottom, U)).keep(rows)
-        U[rows, :], more, residual[rows] = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
-        n_iter[rows] = n_iter[rows] + more
+    problem = SetFit(X, first, size, objective, w, T, blocks, 1e-3 * tol)
+    U, n_iter, residual = _minimize(problem, tol, max_iter)
+    if logits is not None and blocks.M.shape[1] <= MOST_CLASSES:
+        rows = xp.nonzero((residual > tol) | problem.loses_a_class(U))[0]
+        rows, again = _from_the_line(problem, U, rows, logits)
+        if rows.shape[0]:
+            new, more, other = _minimize(again, tol, max_iter)
+            better = again.at(new).value < again.at(U[rows]).value
+            U[rows, :] = xp.where(better[:, None], new, U[rows])
+            residual[rows] = xp.where(better, other, residual[rows])
+            n_iter[rows] = n_iter[rows] + more
     solved = residual <= tol
     return Solution(U, U[:, :0], n_iter, residual, solved, solved)
 
 
-def solve_set_ce(
-    Z: Array, blocks: SetBlocks, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
-) -> Solution:
-    """CE for logits Z at temperature 1; `u` are logits at T."""
-    P, first = tempered(Z, temperature, blocks), blocks.even_start(Z, weight) / temperature
-    return solve_sets(P, first, CE, blocks, temperature=temperature, tol=tol, max_iter=max_iter, weight=weight)
+def _minimize(problem: SetFit, tol: float, max_iter: int) -> tuple[Array, Array, Array]:
+    """Return u, the number of steps and the residual; classes that vanish are at the bottom."""
+    xp = array_namespace(problem.X)
+    U, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
+    gone = problem.vanished(U) & (residual <= tol)[:, None]
+    if bool(xp.any(gone)):
+        rows = xp.nonzero(xp.any(gone, axis=1))[0]
+        bottom = xp.max(U, axis=1, keepdims=True) + lowest(U) / problem.T
+        rest = replace(problem, first=xp.where(gone, bottom, U)).keep(rows)
+        U[rows, :], more, residual[rows] = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
+        n_iter[rows] = n_iter[rows] + more
+    return U, n_iter, residual
 
 
-def solve_set_mf_p(
-    Z: Array, blocks: SetBlocks, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
-) -> Solution:
-    """MF-P for logits Z at temperature 1, from about the answer of CE; `u` are logits at T."""
-    xp, P = array_namespace(Z), tempered(Z, temperature, blocks)
-    first = blocks.even_start(Z, weight) / temperature
-    start = solve_sets(
-        P, first, CE, blocks, temperature=temperature, tol=START_TOL, max_iter=min(START_ITER, max_iter), weight=weight
-    )
-    size = xp.sum((P**2 if weight is None else P**2 * (blocks.to_teacher @ weight)), axis=1)
-    found = solve_sets(
-        P, start.u, MF_P, blocks, temperature=temperature, tol=tol, max_iter=max_iter, weight=weight, size=size
-    )
-    return found._replace(n_iter=found.n_iter + start.n_iter)
-
-
-def solve_set_sd(P: Array, whole: SetBlocks, *, temperature: float, weight: Array | None = None) -> Solution:
-    """SD for tempered probabilities P: CE where every class stands in a column of every teacher, if with P = 0."""
-    xp = array_namespace(P)
-    first = xp.log((P / whole.set_sizes) @ whole.to_class + 1e-6)
-    objective = CE._replace(vanish=True)
-    return solve_sets(P, first, objective, whole, temperature=temperature, tol=SD_TOL, max_iter=SD_ITER, weight=weight)
-
-
-def tempered(Z: Array, T: float, blocks: SetBlocks) -> Array:
-    """Return the teachers' probabilities at temperature T, of logits whose largest is 0."""
-    E = array_namespace(Z).exp(Z / T)
-    return E / blocks.by_teacher(E @ blocks.to_teacher)
+def _from_the_line(problem: SetFit, U: Array, rows: Array, logits: Array) -> tuple[Array, SetFit]:
+    """Return the samples, of these, whose linear start is lower than U, and the problem from there."""
+    xp, some = array_namespace(U), problem.keep(rows)
+    if not rows.shape[0]:
+        return rows, some
+    start = level(linear_start(logits[rows], problem.blocks) / problem.T, problem.blocks, problem.T)
+    lower = xp.nonzero(some.at(start).value < some.at(U[rows]).value)[0]
+    return rows[lower], replace(some, first=start).keep(lower)

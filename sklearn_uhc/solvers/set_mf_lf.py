@@ -23,10 +23,13 @@ from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Solution
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, solve_sets
+from sklearn_uhc.solvers.set_starts import MOST_CLASSES, linear_start
 from sklearn_uhc.solvers.sets import SetBlocks, level
 
 #: Steps after which samples are left to Newton's method, and Newton's after which they are left to `set_fit`.
 FEW_STEPS, MOST_STEPS = 12, 40
+#: How far starts of other methods are solved.
+START_TOL = 1e-8
 #: An accelerated step this short is the last.
 SHORT = 1e-7
 #: Numbers that a batch may hold: what fits into the cache of a core.
@@ -83,27 +86,47 @@ class EvenSplit:
 
     def solve(self, Z: Array, *, tol: float, max_iter: int) -> Solution:
         """Minimise for logits Z (n, K) at temperature 1; `u` has mean 0 in every group."""
-        xp, n = array_namespace(Z), Z.shape[0]
-        b = self.B @ Z.T
-        first = self.start @ b - self.even[:, None]
-        first -= xp.max(first, axis=0)  # steps are too short to leave the range of exp() from there
+        xp, b = array_namespace(Z), self.B @ Z.T
+        first = self._first(b)
         found = Rest.nothing_yet(first)
-        with one_blas_thread():
-            for start in range(0, n, self.batch_rows):
-                rows = xp.arange(start, min(start + self.batch_rows, n), device=device(Z))
-                self._iterate(found, rows, b, tol, min(FEW_STEPS, max_iter))
-            # The slow ones together: a batch of a few costs nearly as much as one of hundreds.
-            slow = xp.nonzero(~found.solved)[0]
-            if slow.shape[0] and max_iter > FEW_STEPS:
-                self._descend(found, slow, first, b, tol, min(MOST_STEPS, max_iter - FEW_STEPS))
+        self._iterate_all(found, b, tol, min(FEW_STEPS, max_iter))
+        # The slow ones together: a batch of a few costs nearly as much as one of hundreds.
+        slow = xp.nonzero(~found.solved)[0]
+        if slow.shape[0] and max_iter > FEW_STEPS:
+            self._descend(found, slow, first, b, tol, min(MOST_STEPS, max_iter - FEW_STEPS))
         U = level(found.U.T, self.blocks, 1.0)
         solution = Solution(U, U[:, :0], found.n_iter, found.residual, found.solved, found.solved)
         return self._finish(Z, first.T, solution, tol, max_iter)
 
-    def _iterate(self, found: Rest, rows: Array, b: Array, tol: float, most: int) -> None:
-        """Solve some samples by accelerated steps of the one matrix."""
-        more = accelerate(LogitSplit(self, b[:, rows]), found.U[:, rows], tol=tol, short=SHORT, max_iter=most)
-        found.write(rows, more)
+    def starts(self, Z: Array) -> tuple[Array, ...]:
+        """Return starts of other methods, (n, L) each: where every set splits evenly, and about the optimum.
+
+        Where a few steps do not lead to it, the linear start is a third.
+        """
+        xp, b = array_namespace(Z), self.B @ Z.T
+        first = self._first(b)
+        found = Rest.nothing_yet(first)
+        self._iterate_all(found, b, START_TOL, FEW_STEPS)
+        slow = xp.nonzero(~found.solved)[0]
+        if not slow.shape[0] or first.shape[0] > MOST_CLASSES:
+            return first.T, found.U.T
+        linear = xp.asarray(found.U.T, copy=True)
+        linear[slow, :] = linear_start(Z[slow], self.blocks)
+        return first.T, found.U.T, linear
+
+    def _first(self, b: Array) -> Array:
+        """Return where every set splits evenly, (L, n), largest entry 0: steps stay in the range of exp()."""
+        first = self.start @ b - self.even[:, None]
+        return first - array_namespace(b).max(first, axis=0)
+
+    def _iterate_all(self, found: Rest, b: Array, tol: float, most: int) -> None:
+        """Solve all samples by accelerated steps of the one matrix, as many at a time as the cache holds."""
+        xp, n = array_namespace(b), b.shape[1]
+        with one_blas_thread():
+            for start in range(0, n, self.batch_rows):
+                rows = xp.arange(start, min(start + self.batch_rows, n), device=device(b))
+                split = LogitSplit(self, b[:, rows])
+                found.write(rows, accelerate(split, found.U[:, rows], tol=tol, short=max(tol, SHORT), max_iter=most))
 
     def _descend(self, found: Rest, rows: Array, first: Array, b: Array, tol: float, most: int) -> None:
         """Solve some samples from the start by Newton's method."""
@@ -116,7 +139,9 @@ class EvenSplit:
         problem = SetFit(Z, first, xp.ones_like(Z[:, 0]), MF_LF, w, 1.0, blocks)
         rest = xp.nonzero(~found.converged | problem.loses_a_class(found.u))[0]
         if rest.shape[0]:
-            again = solve_sets(Z[rest], first[rest], MF_LF, blocks, tol=tol, max_iter=max_iter, weight=self.weight)
+            again = solve_sets(
+                Z[rest], first[rest], MF_LF, blocks, tol=tol, max_iter=max_iter, weight=self.weight, logits=Z[rest]
+            )
             again = again._replace(n_iter=again.n_iter + found.n_iter[rest])
             for old, new in zip(found, again, strict=True):
                 old[rest, ...] = new

@@ -161,8 +161,7 @@ class SetLogitFit:
 
     def newton(self, point: Point, mu: Array) -> Array:
         """Return the damped step; v is eliminated, as the second derivatives by it are a diagonal."""
-        xp, (U, V) = array_namespace(point.x), self.parts(point.x)
-        bends = self.bends(point)
+        xp, V, bends = array_namespace(point.x), self.parts(point.x)[1], self.bends(point)
         gu, gv = self.parts(point.gradient)
         # A v_i that its own slope takes to 0 goes there by itself.
         free = gv < V * bends.scale_v
@@ -182,7 +181,7 @@ class SetLogitFit:
         return self.lam + size @ self.blocks.to_single + _weigh(size @ self.blocks.to_set, at.r)
 
     def _columns(self, at: Stretched, x: Array, tilt: Array | float = 0.0) -> Array:
-        """(n, K) to (n, N, L): sum over each teacher's columns of x_k r_k, where they mean sets of (x_k + tilt_k) r_k."""
+        """(n, K) to (n, N, L): sum over each teacher's columns of x_k r_k, for sets of (x_k + tilt_k) r_k."""
         xp, blocks = array_namespace(x), self.blocks
         sets = ((x @ blocks.to_set)[:, :, None] + tilt) * at.r
         padded = xp.concat([x, xp.zeros_like(x[:, :1])], axis=1)

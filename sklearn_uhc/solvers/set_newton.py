@@ -8,13 +8,42 @@ here; a step that brings less than a tenth of what it promised makes the next on
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blas import one_blas_thread
-from sklearn_uhc.solvers.blocks import Array
-from sklearn_uhc.solvers.newton import Objective, Point, choose, rows_of
+from sklearn_uhc.solvers.blocks import Array, Blocks
+from sklearn_uhc.solvers.newton import Point, choose, rows_of
+
+
+class Objective(Protocol):
+    """An objective of some variables per sample, with its data."""
+
+    @property
+    def blocks(self) -> Blocks:
+        """The label space."""
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+
+    def start(self) -> Array:
+        """Return where to begin, (n, N)."""
+
+    def at(self, x: Array) -> Point:
+        """Evaluate the objective, its gradient and the optimality measure."""
+
+    def newton(self, point: Point, mu: Array) -> Array:
+        """Return Newton's step, (n, N), with the damping mu (n,), relative to each variable's own scale."""
+
+    def safe(self, point: Point) -> Array:
+        """Return where a step leads that never increases the objective."""
+
+    def move(self, x: Array, step: Array) -> Array:
+        """Add a step, within the constraints."""
+
+    def keep(self, rows: Array) -> Any:
+        """Return the problem of some samples only."""
 
 
 class Batch(NamedTuple):
