@@ -43,7 +43,7 @@ from sklearn.neural_network import MLPClassifier
 from benchmarks.worlds import World, available, make_world
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherMerger, TeacherOutputs, fit_membership
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.balance import balanced_targets, class_weights, decide_balance, evenness
+from sklearn_uhc.balance import balanced_targets, class_weights, decide_balance, measure_skew
 from sklearn_uhc.soft_labels import resolve_method
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 
@@ -128,8 +128,9 @@ class Case:
         known = np.isin(self.world.y, self.world.classes)
         right = self.world.classes[targets.argmax(axis=1)] == self.world.y
         answers = self.adjusted(s.floor, s.calibrate)
-        auto = decide_balance("auto", answers, answers.space, Q, s.temperature).balanced
-        about = {"labels": float(right[known].mean()), "evenness": evenness(Q, s.temperature), "auto": auto}
+        skew = measure_skew(answers, answers.space, Q, s.temperature)
+        auto = decide_balance("auto", answers.space, len(Q), skew).balanced
+        about = {"labels": float(right[known].mean()), "evenness": skew.evenness, "auto": auto}
         return model.fit(self.world.X, targets, sample_weight=weights), about
 
     def _distil(self, setting: Setting, student: Any) -> Any:

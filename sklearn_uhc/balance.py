@@ -44,26 +44,43 @@ class Decision(NamedTuple):
     why: str
 
 
-def decide_balance(
-    balance: bool | str, answers: Answers, space: LabelSpace, Q: NDArray[Any], temperature: float, weights: Any = None
-) -> Decision:
-    """Decide whether to balance soft labels Q of these answers; `space` is the teachers', without memberships.
+class Skew(NamedTuple):
+    """Signs that the transfer set itself shows some classes rarely."""
+
+    evenness: float  #: of the merged labels
+    rare: NDArray[np.bool_]  #: (L,), see `rare_classes`
+    n: int  #: rows that count
+
+
+def measure_skew(
+    answers: Answers, space: LabelSpace, Q: Any, temperature: float, sample_weight: NDArray[Any] | None = None
+) -> Skew:
+    """Measure answers and their merged labels Q; `space` is the teachers', without memberships."""
+    n = len(answers) if sample_weight is None else int(np.count_nonzero(sample_weight))
+    even = evenness(to_numpy(Q), temperature, sample_weight)
+    return Skew(even, rare_classes(answers, space, sample_weight), n)
+
+
+def decide_balance(balance: bool | str, space: LabelSpace, n: int, skew: Skew, labelled: bool = False) -> Decision:
+    """Decide whether to balance soft labels of n rows.
 
     "auto" balances unless all teachers share one class list (the paper's two tables), there are fewer rows than
-    classes, which say nothing about how often a class is meant, or the transfer set itself is imbalanced.
+    classes, which say nothing about how often a class is meant, or the transfer set itself is skewed. Labels of some
+    rows tell how frequent classes are, and balance follows them.
     """
     if not isinstance(balance, str):
         return Decision(bool(balance), f"balance={bool(balance)}")
     if space.is_shared:
         return Decision(False, "all teachers know the same classes")
-    if len(Q) < space.n_classes:
-        return Decision(False, f"{len(Q)} rows are fewer than {space.n_classes} classes")
-    n_counted = len(Q) if weights is None else np.count_nonzero(weights)
-    even, rare = evenness(Q, temperature, weights), rare_classes(answers, space, weights)
-    if even < UNEVEN and rare.mean() >= RARE_CLASSES and n_counted >= ROWS_PER_CLASS * space.n_classes:
-        names = shorten(space.classes[rare].tolist())
+    if n < space.n_classes:
+        return Decision(False, f"{n} rows are fewer than {space.n_classes} classes")
+    if labelled:
+        return Decision(True, "to the frequencies of the labels")
+    enough = skew.n >= ROWS_PER_CLASS * space.n_classes
+    if enough and skew.evenness < UNEVEN and skew.rare.mean() >= RARE_CLASSES:
+        names = shorten(space.classes[skew.rare].tolist())
         return Decision(False, f"some classes are rare in these rows, {names}, and so they should be in predictions")
-    return Decision(True, f"nothing shows that classes are rare (evenness {even:.2f})")
+    return Decision(True, f"nothing shows that some are rare in these rows (evenness {skew.evenness:.2f})")
 
 
 def tell_balance(decided: Decision, verbose: int) -> None:

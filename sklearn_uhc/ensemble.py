@@ -183,9 +183,10 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         answers = merger.fit_answers(X, y, log_p=log_p)
         Q = merger.fit_merge(answers, X, sample_weight=sample_weight)
         weights = heard_weights(answers, sample_weight)
-        T = merger.method_.temperature
-        weights = known_weights(Q, merger.classes_, self.none_label, T, weights)
-        decided = decide_balance(self.balance, answers, merger.label_space_, Q, T, weights)
+        weights = known_weights(Q, merger.classes_, self.none_label, merger.method_.temperature, weights)
+        decided = decide_balance(
+            self.balance, merger.label_space_, len(Q), merger.skew_, merger.label_pool_ is not None
+        )
         tell_balance(decided, self.verbose)
         self.class_weight_ = None
         if decided.balanced:
