@@ -18,6 +18,7 @@ from sklearn_uhc.names import about_look_alikes, look_alikes
 from sklearn_uhc.soft_labels.oddities import warn_if_disconnected, warn_if_mute, warn_of_unheard
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_positive, check_weights
 from sklearn_uhc.utils.progress import progress
@@ -144,6 +145,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         )
 
     @all_or_nothing
+    @lazily
     def fit(self, X: Any, y: Any = None) -> Any:
         """Set up the label space and solve for the rows of X, to report how the solver fares on them.
 
@@ -163,6 +165,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return self
 
     @all_or_nothing
+    @lazily
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit, and return the soft labels that were solved for it. See `fit` and `transform`.
 
@@ -180,6 +183,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         self.check_params()
         return self._fit(answers_of_input(self, X, reset=True), keep=True)
 
+    @lazily
     def transform(self, X: Any) -> Any:
         """Return soft labels over all classes.
 
@@ -232,6 +236,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
             warn_of_unheard(answers)
         return self._solve_all(answers, keep=True).Q
 
+    @lazily
     def reconciliation_error(self, X: Any) -> Any:
         """Return how far the merged answer is from the teachers, row by row: where they cannot be reconciled.
 

@@ -27,7 +27,7 @@ class CrossEntropyUnifier(SoftLabelMethod):
     ----------
     class_lists : list of lists, default=None
         Classes of each teacher, in block order. None: one block, its columns are the classes.
-    temperature : float, default=3.0
+    temperature : float, default=1.0
         Divides the logits of every teacher first.
     tol : float, default=1e-9
         A sample is solved when no entry of the dual gradient exceeds it; with sets, of the gradient by the logits of q.
@@ -72,7 +72,7 @@ class CrossEntropyUnifier(SoftLabelMethod):
         self,
         class_lists: Sequence[Any] | None = None,
         *,
-        temperature: float = 3.0,
+        temperature: float = 1.0,
         tol: float = 1e-9,
         max_iter: int = 200,
         teacher_weight: Sequence[float] | None = None,

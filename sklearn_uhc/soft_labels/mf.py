@@ -32,7 +32,7 @@ class ProbabilityFactorization(SoftLabelMethod):
     ----------
     class_lists : list of lists, default=None
         Classes of each teacher, in block order. None: one block, its columns are the classes.
-    temperature : float, default=3.0
+    temperature : float, default=1.0
         Divides the logits of every teacher first.
     tol : float, default=1e-8
         A sample is solved when no entry of the gradient by log v exceeds it, each relative to its teacher's part in the
@@ -77,7 +77,7 @@ class ProbabilityFactorization(SoftLabelMethod):
         self,
         class_lists: Sequence[Any] | None = None,
         *,
-        temperature: float = 3.0,
+        temperature: float = 1.0,
         tol: float = 1e-8,
         max_iter: int = 1000,
         teacher_weight: Sequence[float] | None = None,
@@ -130,7 +130,7 @@ class LogitFactorization(SoftLabelMethod):
         Classes of each teacher, in block order. None: one block, its columns are the classes.
     scale : {"fixed", "free"}, default="fixed"
         MF-LF or MF-LU.
-    temperature : float, default=3.0
+    temperature : float, default=1.0
         Divides the logits of every teacher first.
     lam : float, default=0.01
         The ridge of MF-LU, as in the paper. It weighs more at higher temperatures, as logits are divided by them; with
@@ -184,7 +184,7 @@ class LogitFactorization(SoftLabelMethod):
         class_lists: Sequence[Any] | None = None,
         *,
         scale: str = "fixed",
-        temperature: float = 3.0,
+        temperature: float = 1.0,
         lam: float = 0.01,
         gauge: str = "mean",
         tol: float = 1e-8,

@@ -30,7 +30,7 @@ class StandardDistillation(SoftLabelMethod):
     ----------
     class_lists : list of lists, default=None
         Classes of each teacher, in block order. None: one block, its columns are the classes.
-    temperature : float, default=3.0
+    temperature : float, default=1.0
         Divides the logits of every teacher first.
     teacher_weight : array-like of N positive numbers, default=None
         Trust in each teacher: the mean over teachers becomes a weighted mean.
@@ -67,7 +67,7 @@ class StandardDistillation(SoftLabelMethod):
         self,
         class_lists: Sequence[Any] | None = None,
         *,
-        temperature: float = 3.0,
+        temperature: float = 1.0,
         teacher_weight: Sequence[float] | None = None,
         abstain: bool = False,
         verbose: int = 0,
