@@ -115,7 +115,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     store_soft_labels : bool, default=False
         Whether to keep the soft labels of the transfer set in `soft_labels_`.
     n_jobs : int, default=None
-        Number of teachers that answer at the same time.
+        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 

@@ -86,7 +86,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     store : str or path, default=None
         Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
     n_jobs : int, default=None
-        Number of teachers that answer at the same time.
+        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 

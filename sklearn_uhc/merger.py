@@ -81,7 +81,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     store : str or path, default=None
         Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
     n_jobs : int, default=None
-        Number of teachers that answer at the same time.
+        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 
@@ -438,7 +438,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
                 "and rename classes with class_lists of the merge."
             )
         known = method.get_params(deep=False)
-        changes = {"temperature": self.temperature, "verbose": self.verbose or None}
+        changes = {"temperature": self.temperature, "n_jobs": self.n_jobs, "verbose": self.verbose or None}
         method.set_params(**{name: value for name, value in changes.items() if value is not None and name in known})
         if hasattr(method, "check_params"):
             method.check_params()
