@@ -51,9 +51,9 @@ class TeacherCalibrator(AnswerTransformer):
     without labels: the median of log tau is taken out. What is left is shrunk by its standard error and `tolerance`,
     down to nothing where the temperatures differ by no more than these: teachers of one kind are left as they are.
 
-    Columns that mean one class come first. Who has fewer than two of them is then compared with their merge, summed over
-    its sets, or, if that does not determine two of its sets, with the merge of all columns of the others. Where sets cut
-    across each other, the unions that both tell apart are compared. This changes no temperature found before.
+    Columns that mean one class come first. Who has fewer than two of them is then compared with their merge, summed
+    over its sets, or, if that does not determine two of its sets, with the merge of all columns of the others. Where
+    sets cut across each other, the unions that both tell apart are compared. No temperature found before changes.
 
     Parameters
     ----------
