@@ -34,7 +34,7 @@ from sklearn_uhc.solvers.leave_one_out import (
     weighted_median,
 )
 from sklearn_uhc.solvers.list_means import ListMeans, share_classes
-from sklearn_uhc.solvers.set_fit import solve_set_mf_lf
+from sklearn_uhc.solvers.set_solve import even_split
 
 #: Rows to compare on, and if merges of the others have sets to solve for.
 MOST_ROWS, MERGED_ROWS = 2000, 300
@@ -181,9 +181,8 @@ def merged_logits(X: Floats, space: LabelSpace, b: Floats, weight: Floats) -> Fl
     blocks = space.matrices
     Z = blocks.center(blocks.shift(np.asarray(X, dtype=float))) * b[blocks.teacher_of]
     if space.has_sets:
-        return np.asarray(
-            solve_set_mf_lf(blocks.shift(Z), blocks, tol=TOL, max_iter=MAX_ITER, weight=weight / weight.max()).u
-        )
+        split = even_split(blocks, weight / weight.max())
+        return np.asarray(split.solve(blocks.shift(Z), tol=TOL, max_iter=MAX_ITER).u)
     scaled = (Z * weight[blocks.teacher_of]).T
     r = np.zeros((space.n_classes, len(X)))
     for own in blocks.slices:
