@@ -63,7 +63,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         How likely a row belongs to a teacher's classes at all: a scorer or None per teacher, or a dict of scorers by
         the teachers' names. A scorer has `predict_membership(X)`, shape (n,), values in [0, 1]; `fit_membership` makes
         one. "auto": the `membership_` of every teacher that carries one.
-    membership_weight : float, default=1.0
+    membership_weight : float, default=0.3
         Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
     none_label : label, default=None
         Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
@@ -82,7 +82,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     store : str or path, default=None
         Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
     n_jobs : int, default=None
-        Number of teachers that answer at the same time.
+        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 
@@ -141,7 +141,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
         membership: Any = "auto",
-        membership_weight: float = 1.0,
+        membership_weight: float = 0.3,
         none_label: Any = None,
         label_model: Any = "auto",
         abstain: bool | None = None,
@@ -442,7 +442,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
                 "and rename classes with class_lists of the merge."
             )
         known = method.get_params(deep=False)
-        changes = {"temperature": self.temperature, "verbose": self.verbose or None}
+        changes = {"temperature": self.temperature, "n_jobs": self.n_jobs, "verbose": self.verbose or None}
         method.set_params(**{name: value for name, value in changes.items() if value is not None and name in known})
         if hasattr(method, "check_params"):
             method.check_params()

@@ -12,9 +12,8 @@ from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
 from sklearn_uhc.solvers.mf_p import solve_mf_p
-from sklearn_uhc.solvers.set_mf_lf import EvenSplit
 from sklearn_uhc.solvers.set_mf_lu import solve_set_mf_lu
-from sklearn_uhc.solvers.set_solve import solve_set_mf_p
+from sklearn_uhc.solvers.set_solve import Split, even_split, solve_set_mf_p
 from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["LogitFactorization", "ProbabilityFactorization"]
@@ -44,6 +43,8 @@ class ProbabilityFactorization(SoftLabelMethod):
         Trust in each teacher: its squared errors count that often, as if so many such teachers had answered.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+    n_jobs : int, default=None
+        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -83,6 +84,7 @@ class ProbabilityFactorization(SoftLabelMethod):
         max_iter: int = 1000,
         teacher_weight: Sequence[float] | None = None,
         abstain: bool = False,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
@@ -91,13 +93,14 @@ class ProbabilityFactorization(SoftLabelMethod):
         self.max_iter = max_iter
         self.teacher_weight = teacher_weight
         self.abstain = abstain
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Factorise the probabilities. See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
         if isinstance(blocks, SetBlocks):
-            T, most, split = self.temperature, int(self.max_iter), EvenSplit.of(blocks, weight)
+            T, most, split = self.temperature, int(self.max_iter), even_split(blocks, weight)
             solved = solve_set_mf_p(Z, split, temperature=T, tol=tol, max_iter=most, weight=weight)
             return Merged.of(softmax(solved.u), solved)
         # The weighted problem is the plain one for rows multiplied by sqrt(weight): v takes the factor, u does not.
@@ -149,6 +152,8 @@ class LogitFactorization(SoftLabelMethod):
         For MF-LU the ridge then falls on sqrt(weight) * v.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+    n_jobs : int, default=None
+        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -192,6 +197,7 @@ class LogitFactorization(SoftLabelMethod):
         max_iter: int = 1000,
         teacher_weight: Sequence[float] | None = None,
         abstain: bool = False,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
@@ -203,6 +209,7 @@ class LogitFactorization(SoftLabelMethod):
         self.max_iter = max_iter
         self.teacher_weight = teacher_weight
         self.abstain = abstain
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def check_params(self) -> None:
@@ -217,7 +224,7 @@ class LogitFactorization(SoftLabelMethod):
         if self.scale == "free":
             return super().solver(blocks, weight)
         if isinstance(blocks, SetBlocks):
-            split = EvenSplit.of(blocks, weight)
+            split = even_split(blocks, weight)
             return lambda X: self._merge_splits(blocks.shift(X), split)
         equations = LogitAverage.of(blocks, weight)
 
@@ -231,8 +238,8 @@ class LogitFactorization(SoftLabelMethod):
         """Factorise the logits with free scales (MF-LU). See `SoftLabelMethod.merge`."""
         tol, most = self._tolerance(self.tol, Z), int(self.max_iter)
         if isinstance(blocks, SetBlocks):
-            root, T = 1.0, self.temperature
-            solved = solve_set_mf_lu(Z, blocks, temperature=T, lam=self.lam, weight=weight, tol=tol, max_iter=most)
+            root, T, split = 1.0, self.temperature, even_split(blocks, weight)
+            solved = solve_set_mf_lu(Z, split, temperature=T, lam=self.lam, weight=weight, tol=tol, max_iter=most)
         else:
             root = root_of(weight, blocks)  # see ProbabilityFactorization
             scaled = blocks.by_teacher(root) * Z / self.temperature
@@ -241,7 +248,7 @@ class LogitFactorization(SoftLabelMethod):
         scale = xp.mean(solved.v / root, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 
-    def _merge_splits(self, Z: Array, split: EvenSplit) -> Merged:
+    def _merge_splits(self, Z: Array, split: Split) -> Merged:
         """Merge rows by MF-LF where columns mean sets: it needs iterations then."""
         solved = split.solve(Z, tol=self._tolerance(self.tol, Z), max_iter=int(self.max_iter))
         return Merged.of(softmax(solved.u / self.temperature), solved)
@@ -264,5 +271,5 @@ class LogitFactorization(SoftLabelMethod):
 
 def _cube(blocks: Blocks) -> int:
     """Return how many numbers a dense array of teachers by classes takes, 0 if none is made."""
-    dense = isinstance(blocks, SetBlocks) or blocks.pairs.is_dense
+    dense = blocks.is_small if isinstance(blocks, SetBlocks) else blocks.pairs.is_dense
     return blocks.n_teachers * blocks.n_classes if dense else 0

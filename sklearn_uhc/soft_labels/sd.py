@@ -36,6 +36,8 @@ class StandardDistillation(SoftLabelMethod):
         Trust in each teacher: the mean over teachers becomes a weighted mean.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+    n_jobs : int, default=None
+        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -70,12 +72,14 @@ class StandardDistillation(SoftLabelMethod):
         temperature: float = 1.0,
         teacher_weight: Sequence[float] | None = None,
         abstain: bool = False,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
         self.temperature = temperature
         self.teacher_weight = teacher_weight
         self.abstain = abstain
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def solver(self, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:
@@ -83,8 +87,8 @@ class StandardDistillation(SoftLabelMethod):
         if not isinstance(blocks, SetBlocks):
             return super().solver(blocks, weight)
         space, columns = blocks.space.complete()
-        xp, whole = array_namespace(blocks.M), SetBlocks.from_label_space(space).like(blocks.M)
-        taken = xp.asarray(columns, device=device(blocks.M))
+        xp, whole = array_namespace(blocks.sizes), SetBlocks.from_label_space(space).like(blocks.sizes)
+        taken = xp.asarray(columns, device=device(blocks.sizes))
 
         def merge(X: Array) -> Merged:
             P = self._tempered(blocks.shift(X), blocks)
