@@ -26,7 +26,7 @@ from sklearn_uhc.plots.style import CONTRAST, GUIDE, INK, KNOWN, MAIN, PALE, PAL
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.comparison import RESULTS, SHOWN  # noqa: E402
+from benchmarks.comparison import RESULTS, SHOWN
 
 FOLDER = Path(__file__).parent / "images"
 DARK = MAIN
