@@ -13,7 +13,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.balance import balanced_targets, balances, check_balance, class_weights, heard_weights
+from sklearn_uhc.balance import (
+    balanced_targets,
+    check_balance,
+    class_weights,
+    decide_balance,
+    heard_weights,
+    tell_balance,
+)
 from sklearn_uhc.few_labels import as_labelled
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.not_mine import known_weights, leave_none_unbalanced
@@ -43,10 +50,10 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     balance : bool or "auto", default="auto"
         Whether merged probabilities, still at the temperature of the merge, are divided by their mean over the data
         given to `fit`: what a student would learn from balanced soft labels. "auto" does so unless all teachers know
-        the same classes or there are fewer rows than classes.
+        the same classes, there are fewer rows than classes, or the rows themselves show some classes rarely.
     temperature : float, default=None
         Divides the teachers' logits before the merge; the merged probabilities are brought back to temperature 1.
-        None: the method's own, 3 by default.
+        None: the method's own, 1 by default (the paper's is 3).
     class_lists : list or dict of lists, default=None
         Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"
@@ -176,9 +183,12 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         answers = merger.fit_answers(X, y, log_p=log_p)
         Q = merger.fit_merge(answers, X, sample_weight=sample_weight)
         weights = heard_weights(answers, sample_weight)
-        weights = known_weights(Q, merger.classes_, self.none_label, merger.method_.temperature, weights)
+        T = merger.method_.temperature
+        weights = known_weights(Q, merger.classes_, self.none_label, T, weights)
+        decided = decide_balance(self.balance, answers, merger.label_space_, Q, T, weights)
+        tell_balance(decided, self.verbose)
         self.class_weight_ = None
-        if balances(self.balance, merger.label_space_, len(Q)):
+        if decided.balanced:
             class_weight = as_labelled(class_weights(Q, weights), merger.label_pool_, self.balance)
             self.class_weight_ = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
         self.merger_, self.classes_ = merger, merger.classes_

@@ -47,7 +47,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         How the teachers' answers are merged. "mf_lv" is another name of "mf_lu". An instance must not have class lists
         of its own.
     temperature : float, default=None
-        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 3 by default.
+        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 1 by default (the paper's
+        is 3).
     class_lists : list or dict of lists, default=None
         Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"

@@ -34,8 +34,8 @@ def teacher_agreement(
     At temperature 1, so that scores compare across temperatures of the soft labels. Higher is better; a perfect merge
     reaches minus the mean entropy of the teachers. It tells how well a merge reproduces its teachers: a drop shows that
     something is wrong with one of them. It cannot choose settings. It is the objective of CE with all teachers alike,
-    as they are, their errors on foreign rows included: by construction it leans to CE, to no balance, no calibration and
-    no weights of teachers. To choose without labels, use `TeacherHoldoutSearch`.
+    as they are, their errors on foreign rows included: by construction it leans to CE, to no balance, no calibration
+    and no weights of teachers. To choose without labels, use `TeacherHoldoutSearch`.
 
     Parameters
     ----------

@@ -55,5 +55,6 @@ def test_search_over_an_ensemble_and_weights(iris, teachers):
     with pytest.warns(UserWarning, match="cannot choose temperature"):
         assert np.isfinite(search.fit(X).best_score_)
     weight = np.r_[np.ones(75), np.zeros(75)]
-    weighted = UnifiedEnsemble(teachers).fit(X, sample_weight=weight)
-    np.testing.assert_allclose(weighted.class_weight_, UnifiedEnsemble(teachers).fit(X[:75]).class_weight_)
+    weighted = UnifiedEnsemble(teachers, balance=True).fit(X, sample_weight=weight)
+    half = UnifiedEnsemble(teachers, balance=True).fit(X[:75])
+    np.testing.assert_allclose(weighted.class_weight_, half.class_weight_)

@@ -8,7 +8,7 @@ from scipy.special import logsumexp, softmax
 
 from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.answers.value import to_numpy
-from sklearn_uhc.solvers import set_fit, set_mf_lu
+from sklearn_uhc.solvers import set_fit, set_mf_lu, set_solve
 from sklearn_uhc.solvers.blocks import Blocks
 from tests.helpers import METHOD_NAMES, consistent_set_outputs, make_method, random_set_lists
 
@@ -70,7 +70,7 @@ def test_mf_lu_gives_q_up_to_its_ridge(T):
 def test_mf_lu_is_no_worse_than_the_truth(noisy, T):
     blocks = Blocks.from_label_space(LabelSpace(LISTS))
     Z = blocks.shift(noisy)
-    found = set_mf_lu.solve_set_mf_lu(Z, blocks, temperature=T)
+    found = set_mf_lu.solve_set_mf_lu(Z, set_solve.even_split(blocks), temperature=T)
     problem = set_mf_lu.SetLogitFit(blocks.center(Z / T), found.u, np.ones(len(Z)), np.ones(5), T, 0.01, blocks)
     value = problem.at(np.concatenate([found.u, found.v], axis=1)).value
     rng = np.random.default_rng(1)

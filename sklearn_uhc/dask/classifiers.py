@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.balance import balances, check_balance
+from sklearn_uhc.balance import check_balance, decide_balance, tell_balance
 from sklearn_uhc.dask.blocks import check_collection, map_rows, per_block
 from sklearn_uhc.dask.cluster import compute
 from sklearn_uhc.dask.labels import Balance, aligned, soft_labels, sums_of, weights_of_blocks
@@ -38,9 +38,9 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
     X = check_collection(X)
     weights_of_blocks(sample_weight, X)
     merger = ensemble.make_merger()
-    lengths = fit_on_sample(merger, X)
+    some, _ = fit_on_sample(merger, X)
     class_weight = None
-    if balances(ensemble.balance, merger.label_space_, int(lengths.sum())):
+    if balances(ensemble, merger, some):
         with soft_labels(merger, X, sample_weight) as labels:
             class_weight = sums_of(labels).class_weights(merger.classes_, ensemble.none_label)
     ensemble.class_weight_, ensemble.merger_, ensemble.classes_ = class_weight, merger, merger.classes_
@@ -59,11 +59,11 @@ def fit_distiller(
     X = check_collection(X)
     weights_of_blocks(sample_weight, X)
     merger = distiller.make_merger()
-    fit_on_sample(merger, X)
+    some, _ = fit_on_sample(merger, X)
     student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
     with soft_labels(merger, X, sample_weight) as labels:
         sums, class_weight = sums_of(labels), None
-        if balances(distiller.balance, merger.label_space_, int(sums.rows.sum())):
+        if balances(distiller, merger, some):
             class_weight = sums.class_weights(merger.classes_, distiller.none_label)
         balance = Balance(sums, class_weight)
         parts = parts_of(X, labels, balance)
@@ -73,6 +73,17 @@ def fit_distiller(
     distiller.classes_ = merger.classes_
     distiller._take_features()
     return distiller
+
+
+def balances(estimator: Any, merger: Any, some: Any) -> bool:
+    """Decide whether to balance, by the sample that the merger was fitted on."""
+    if not isinstance(estimator.balance, str):
+        return bool(estimator.balance)
+    answers = merger.adjust(merger.answers(some), some)
+    Q, T = merger.method_.transform_answers(answers), merger.method_.temperature
+    decided = decide_balance(estimator.balance, answers, merger.label_space_, Q, T)
+    tell_balance(decided, estimator.verbose)
+    return decided.balanced
 
 
 def _check_params(distiller: Any) -> None:

@@ -12,9 +12,8 @@ from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
 from sklearn_uhc.solvers.mf_p import solve_mf_p
-from sklearn_uhc.solvers.set_mf_lf import EvenSplit
 from sklearn_uhc.solvers.set_mf_lu import solve_set_mf_lu
-from sklearn_uhc.solvers.set_solve import solve_set_mf_p
+from sklearn_uhc.solvers.set_solve import Split, even_split, solve_set_mf_p
 from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["LogitFactorization", "ProbabilityFactorization"]
@@ -33,7 +32,7 @@ class ProbabilityFactorization(SoftLabelMethod):
     ----------
     class_lists : list of lists, default=None
         Classes of each teacher, in block order. None: one block, its columns are the classes.
-    temperature : float, default=3.0
+    temperature : float, default=1.0
         Divides the logits of every teacher first.
     tol : float, default=1e-8
         A sample is solved when no entry of the gradient by log v exceeds it, each relative to its teacher's part in the
@@ -78,7 +77,7 @@ class ProbabilityFactorization(SoftLabelMethod):
         self,
         class_lists: Sequence[Any] | None = None,
         *,
-        temperature: float = 3.0,
+        temperature: float = 1.0,
         tol: float = 1e-8,
         max_iter: int = 1000,
         teacher_weight: Sequence[float] | None = None,
@@ -97,7 +96,7 @@ class ProbabilityFactorization(SoftLabelMethod):
         """Factorise the probabilities. See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
         if isinstance(blocks, SetBlocks):
-            T, most, split = self.temperature, int(self.max_iter), EvenSplit.of(blocks, weight)
+            T, most, split = self.temperature, int(self.max_iter), even_split(blocks, weight)
             solved = solve_set_mf_p(Z, split, temperature=T, tol=tol, max_iter=most, weight=weight)
             return Merged.of(softmax(solved.u), solved)
         # The weighted problem is the plain one for rows multiplied by sqrt(weight): v takes the factor, u does not.
@@ -131,7 +130,7 @@ class LogitFactorization(SoftLabelMethod):
         Classes of each teacher, in block order. None: one block, its columns are the classes.
     scale : {"fixed", "free"}, default="fixed"
         MF-LF or MF-LU.
-    temperature : float, default=3.0
+    temperature : float, default=1.0
         Divides the logits of every teacher first.
     lam : float, default=0.01
         The ridge of MF-LU, as in the paper. It weighs more at higher temperatures, as logits are divided by them; with
@@ -185,7 +184,7 @@ class LogitFactorization(SoftLabelMethod):
         class_lists: Sequence[Any] | None = None,
         *,
         scale: str = "fixed",
-        temperature: float = 3.0,
+        temperature: float = 1.0,
         lam: float = 0.01,
         gauge: str = "mean",
         tol: float = 1e-8,
@@ -217,7 +216,7 @@ class LogitFactorization(SoftLabelMethod):
         if self.scale == "free":
             return super().solver(blocks, weight)
         if isinstance(blocks, SetBlocks):
-            split = EvenSplit.of(blocks, weight)
+            split = even_split(blocks, weight)
             return lambda X: self._merge_splits(blocks.shift(X), split)
         equations = LogitAverage.of(blocks, weight)
 
@@ -231,8 +230,8 @@ class LogitFactorization(SoftLabelMethod):
         """Factorise the logits with free scales (MF-LU). See `SoftLabelMethod.merge`."""
         tol, most = self._tolerance(self.tol, Z), int(self.max_iter)
         if isinstance(blocks, SetBlocks):
-            root, T = 1.0, self.temperature
-            solved = solve_set_mf_lu(Z, blocks, temperature=T, lam=self.lam, weight=weight, tol=tol, max_iter=most)
+            root, T, split = 1.0, self.temperature, even_split(blocks, weight)
+            solved = solve_set_mf_lu(Z, split, temperature=T, lam=self.lam, weight=weight, tol=tol, max_iter=most)
         else:
             root = root_of(weight, blocks)  # see ProbabilityFactorization
             scaled = blocks.by_teacher(root) * Z / self.temperature
@@ -241,7 +240,7 @@ class LogitFactorization(SoftLabelMethod):
         scale = xp.mean(solved.v / root, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 
-    def _merge_splits(self, Z: Array, split: EvenSplit) -> Merged:
+    def _merge_splits(self, Z: Array, split: Split) -> Merged:
         """Merge rows by MF-LF where columns mean sets: it needs iterations then."""
         solved = split.solve(Z, tol=self._tolerance(self.tol, Z), max_iter=int(self.max_iter))
         return Merged.of(softmax(solved.u / self.temperature), solved)
@@ -264,5 +263,5 @@ class LogitFactorization(SoftLabelMethod):
 
 def _cube(blocks: Blocks) -> int:
     """Return how many numbers a dense array of teachers by classes takes, 0 if none is made."""
-    dense = isinstance(blocks, SetBlocks) or blocks.pairs.is_dense
+    dense = blocks.is_small if isinstance(blocks, SetBlocks) else blocks.pairs.is_dense
     return blocks.n_teachers * blocks.n_classes if dense else 0

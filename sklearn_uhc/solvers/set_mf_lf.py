@@ -22,8 +22,8 @@ from sklearn_uhc.solvers.anderson import LONGEST, Rest, Step, accelerate
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Solution
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
-from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, solve_sets
-from sklearn_uhc.solvers.set_starts import MOST_CLASSES, linear_start
+from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, begin_again, solve_sets
+from sklearn_uhc.solvers.set_starts import linear_start
 from sklearn_uhc.solvers.sets import SetBlocks, level
 
 #: Steps after which samples are left to Newton's method, and Newton's after which they are left to `set_fit`.
@@ -48,7 +48,7 @@ class EvenSplit:
     B: Array  #: (L + S, K)
     inverse: Array  #: (L, L)
     start: Array  #: (L, L + S), takes b to the solution where every set splits evenly, up to a constant,
-    even: Array  #: (L,), which is this
+    offset: Array  #: (L,), which is this
     blocks: SetBlocks
     weight: Array | None
 
@@ -108,15 +108,19 @@ class EvenSplit:
         found = Rest.nothing_yet(first)
         self._iterate_all(found, b, START_TOL, FEW_STEPS)
         slow = xp.nonzero(~found.solved)[0]
-        if not slow.shape[0] or first.shape[0] > MOST_CLASSES:
+        if not slow.shape[0] or not self.blocks.is_small:
             return first.T, found.U.T
         linear = xp.asarray(found.U.T, copy=True)
         linear[slow, :] = linear_start(Z[slow], self.blocks)
         return first.T, found.U.T, linear
 
+    def even(self, Z: Array) -> Array:
+        """Return where every set splits evenly, (n, L), for logits Z (n, K) at temperature 1."""
+        return self._first(self.B @ Z.T).T
+
     def _first(self, b: Array) -> Array:
         """Return where every set splits evenly, (L, n), largest entry 0: steps stay in the range of exp()."""
-        first = self.start @ b - self.even[:, None]
+        first = self.start @ b - self.offset[:, None]
         return first - array_namespace(b).max(first, axis=0)
 
     def _iterate_all(self, found: Rest, b: Array, tol: float, most: int) -> None:
@@ -136,16 +140,14 @@ class EvenSplit:
         """Solve what is left by Newton's method."""
         xp, blocks = array_namespace(Z), self.blocks
         w = xp.ones_like(blocks.sizes) if self.weight is None else self.weight
-        problem = SetFit(Z, first, xp.ones_like(Z[:, 0]), MF_LF, w, 1.0, blocks)
+        problem = SetFit(Z, first, xp.ones_like(Z[:, 0]), MF_LF, w, 1.0, blocks, 1e-3 * tol)
         rest = xp.nonzero(~found.converged | problem.loses_a_class(found.u))[0]
         if rest.shape[0]:
-            again = solve_sets(
-                Z[rest], first[rest], MF_LF, blocks, tol=tol, max_iter=max_iter, weight=self.weight, logits=Z[rest]
-            )
+            again = solve_sets(Z[rest], first[rest], MF_LF, blocks, tol=tol, max_iter=max_iter, weight=self.weight)
             again = again._replace(n_iter=again.n_iter + found.n_iter[rest])
             for old, new in zip(found, again, strict=True):
                 old[rest, ...] = new
-        return found
+        return begin_again(problem, found, Z, tol, max_iter)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from array_api_compat import array_namespace
 from sklearn_uhc.solvers.blocks import Array, Solution
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_newton import Point, minimize
-from sklearn_uhc.solvers.sets import SetBlocks, lowest
+from sklearn_uhc.solvers.set_solve import Split
+from sklearn_uhc.solvers.sets import SetBlocks, level, lowest
 
 #: Residual below which the whole Hessian is used.
 NEAR = 5e-2
@@ -222,7 +223,7 @@ def _within(r: Array, x: Array) -> Array:
 
 def solve_set_mf_lu(
     Z: Array,
-    blocks: SetBlocks,
+    split: Split,
     *,
     temperature: float,
     lam: float = 0.01,
@@ -231,10 +232,10 @@ def solve_set_mf_lu(
     max_iter: int = 1000,
 ) -> Solution:
     """Minimise from the evenly split start with v = 1, for logits Z at temperature 1."""
-    xp = array_namespace(Z)
+    xp, blocks = array_namespace(Z), split.blocks
     w = xp.ones_like(blocks.sizes) if weight is None else weight
-    U = blocks.even_start(Z, weight) / temperature
-    V = xp.ones_like(U @ blocks.M.T)
+    U = level(split.even(Z), blocks, 1.0) / temperature
+    V = xp.ones_like(U[:, :1]) * xp.ones_like(blocks.sizes)
     uu, vv = xp.sum(U**2, axis=1, keepdims=True), xp.sum(w * V**2, axis=1, keepdims=True)
     s = xp.clip(uu / vv, 1e-6, None) ** 0.25  # at the optimum both have the same norm
     Z = blocks.center(Z / temperature)

@@ -10,6 +10,7 @@ from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array, Solution
 from sklearn_uhc.solvers.set_fit import CE, MF_P, Objective, SetFit, solve_sets
+from sklearn_uhc.solvers.set_many import ManyClasses
 from sklearn_uhc.solvers.set_mf_lf import EvenSplit
 from sklearn_uhc.solvers.set_starts import lowest_of
 from sklearn_uhc.solvers.sets import SetBlocks, level
@@ -20,8 +21,17 @@ START_TOL, START_ITER = 1e-3, 20
 SD_TOL, SD_ITER = 1e-9, 1000
 
 
+#: MF-LF with sets, and the starts of other methods.
+Split = EvenSplit | ManyClasses
+
+
+def even_split(blocks: SetBlocks, weight: Array | None = None) -> Split:
+    """Prepare MF-LF for a weight (N,) per teacher, with matrices or without, whichever suits the number of classes."""
+    return EvenSplit.of(blocks, weight) if blocks.is_small else ManyClasses(blocks, weight)
+
+
 def solve_set_ce(
-    Z: Array, split: EvenSplit, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
+    Z: Array, split: Split, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
 ) -> Solution:
     """CE for logits Z at temperature 1; `u` are logits at T."""
     P, T = tempered(Z, temperature, split.blocks), float(temperature)
@@ -31,7 +41,7 @@ def solve_set_ce(
 
 
 def solve_set_mf_p(
-    Z: Array, split: EvenSplit, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
+    Z: Array, split: Split, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
 ) -> Solution:
     """MF-P for logits Z at temperature 1, from about the answer of CE, or that of MF-LF; `u` are logits at T."""
     xp, blocks, T = array_namespace(Z), split.blocks, float(temperature)
@@ -68,4 +78,4 @@ def solve_set_sd(P: Array, whole: SetBlocks, *, temperature: float, weight: Arra
 def tempered(Z: Array, T: float, blocks: SetBlocks) -> Array:
     """Return the teachers' probabilities at temperature T, of logits whose largest is 0."""
     E = array_namespace(Z).exp(Z / T)
-    return E / blocks.by_teacher(E @ blocks.to_teacher)
+    return E / blocks.by_teacher(blocks.sum_teachers(E))

@@ -15,8 +15,6 @@ from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.newton import Point, solve_each
 from sklearn_uhc.solvers.sets import SetBlocks
 
-#: Label spaces of more classes have no linear start: it takes a matrix of classes by classes for every sample.
-MOST_CLASSES = 256
 #: Least q of the linear start, relative to 1 / L.
 LEAST = 1e-6
 #: Added to the normal equations: what the answers leave open becomes even.
@@ -31,10 +29,13 @@ class Valued(Protocol):
 
 
 def linear_start(Z: Array, blocks: SetBlocks) -> Array:
-    """Return u = log q (n, L) at temperature 1, q the least-squares solution, for logits Z at temperature 1."""
-    xp, L = array_namespace(Z), blocks.M.shape[1]
+    """Return u = log q (n, L) at temperature 1, q the least-squares solution, for logits Z at temperature 1.
+
+    For few classes: it takes a matrix of classes by classes for every sample.
+    """
+    xp, L = array_namespace(Z), blocks.n_classes
     E = xp.exp(Z)
-    P = E / blocks.by_teacher(E @ blocks.to_teacher)
+    P = E / blocks.by_teacher(blocks.sum_teachers(E))
     # ||q(S_k) - p_k q(U_i)||^2 + ||q(group) - 1||^2; the groups' shares are the same for all.
     rows = blocks.to_class - P[:, :, None] * xp.take(blocks.M, blocks.teacher_of, axis=0)
     A = xp.matmul(xp.permute_dims(rows, (0, 2, 1)), rows)
