@@ -78,14 +78,15 @@ class TeacherCalibrator(AnswerTransformer):
     Attributes
     ----------
     temperatures_ : ndarray of shape (N,)
-        By which each teacher's logits are divided; above 1 for those more confident than the others bear out.
+        What each teacher's logits are divided by; above 1 for teachers that are more confident than the answers of the
+        others justify.
     standard_errors_ : ndarray of shape (N,)
         Of log tau before it is shrunk, rows of one merged label as one observation; infinite where none was found.
     weights_ : ndarray of shape (N,)
-        `teacher_weight`, times 0.001 for a teacher whose answers are noise to the others: over seven times as confident
-        as they bear out, with hardly a sign that it knows anything. Temperature makes it say that all classes are
-        alike, which is not nothing: pass these weights on as `teacher_weight` of the next step, as
-        `teacher_weight="agreement"` of the distiller does.
+        `teacher_weight`, times 0.001 for a teacher whose answers look random to the others: over seven times as
+        confident as they justify, with hardly a sign that it knows anything. Its temperature makes it say that all
+        classes are alike, which still pulls at the merge: pass these weights on as `teacher_weight` of the next step,
+        as `teacher_weight="agreement"` of the distiller does.
     comparable_ : ndarray of bool of shape (N,)
         Whether a teacher could have been found to be noise: it shares two classes with another, three teachers or more
         have a standard error, and there are at least 0.5 comparisons per teacher (see `min_overlap`).

@@ -91,7 +91,7 @@ class MembershipScorer(Versioned, BaseEstimator):
     ----------
     estimator : classifier, default=None
         As in `fit_membership`. The default keeps 200 rows, own or public, as landmarks of its kernel. If own rows must
-        not leave the house, give an estimator that keeps none, such as a Pipeline that ends in `LogisticRegression`.
+        not be shared, give an estimator that keeps none, such as a Pipeline that ends in `LogisticRegression`.
     background : float, default=1.0
         Rows to make up, as a multiple of the public ones, by shuffling every column on its own among own and public
         rows. They count as public, so that rows that are like neither are out. Only for arrays and frames of numbers.

@@ -30,6 +30,7 @@ RINGS = [
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels", "membership"],
     [
         "steps",
+        "few_labels",
         "not_mine",
         "student_membership",
         "merger",
@@ -41,8 +42,9 @@ RINGS = [
         "export",
         "packages",
         "suggestions",
+        "search",
     ],
-    ["__init__"],
+    ["__init__", "dask"],
 ]
 #: Rings whose parts may import each other.
 OPEN = (0, 2)

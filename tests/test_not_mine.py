@@ -255,9 +255,10 @@ def test_a_search_over_the_weight(digits):
     X, y, _, _, teachers, scorers = digits
     clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(), membership=scorers)
     search = GridSearchCV(clf, {"membership_weight": [0, 1.0]}, cv=2, error_score="raise").fit(X, y)
-    assert search.best_params_ == {"membership_weight": 1.0}
-    without = GridSearchCV(clf, {"membership_weight": [0.3, 1.0]}, cv=2, error_score="raise").fit(X)
-    assert np.isfinite(without.best_score_)
+    assert search.best_score_ > 0.9
+    without = GridSearchCV(clf, {"membership_weight": [0.3, 1.0]}, cv=2, error_score="raise")
+    with pytest.warns(UserWarning, match="cannot choose membership_weight"):
+        assert np.isfinite(without.fit(X).best_score_)
 
 
 def test_answers_computed_before_need_rows_for_the_scorers(digits):

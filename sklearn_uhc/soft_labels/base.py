@@ -18,6 +18,7 @@ from sklearn_uhc.names import about_look_alikes, look_alikes
 from sklearn_uhc.soft_labels.oddities import warn_if_disconnected, warn_if_mute, warn_of_unheard
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_positive, check_weights
 from sklearn_uhc.utils.progress import progress
@@ -26,6 +27,8 @@ from sklearn_uhc.utils.versioned import Versioned
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
 CHUNK_ROWS = 4096
+#: And numbers: arrays beyond that are out of the processor's cache, and new memory for each of them.
+CHUNK_NUMBERS = 2**21
 
 
 class Merged(NamedTuple):
@@ -71,9 +74,8 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     ...
     ...     def merge(self, Z, blocks, weight):
     ...         P = np.exp(blocks.log_softmax(Z / self.temperature))
-    ...         top = np.stack([P[:, block].max(axis=1) for block in blocks.slices], axis=1)
-    ...         chosen = blocks.teacher_of == top.argmax(axis=1)[:, None]
-    ...         return Merged((P * chosen) @ blocks.to_class)
+    ...         chosen = blocks.teacher_of == blocks.largest(P).argmax(axis=1)[:, None]
+    ...         return Merged(blocks.sum_classes(P * chosen))
     >>> log_p = np.log([[0.8, 0.2, 0.5, 0.5]])
     >>> MostConfident([["a", "b"], ["b", "c"]]).fit_transform(log_p)
     array([[0.8, 0.2, 0. ]])
@@ -143,6 +145,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         )
 
     @all_or_nothing
+    @lazily
     def fit(self, X: Any, y: Any = None) -> Any:
         """Set up the label space and solve for the rows of X, to report how the solver fares on them.
 
@@ -162,6 +165,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return self
 
     @all_or_nothing
+    @lazily
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit, and return the soft labels that were solved for it. See `fit` and `transform`.
 
@@ -179,6 +183,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         self.check_params()
         return self._fit(answers_of_input(self, X, reset=True), keep=True)
 
+    @lazily
     def transform(self, X: Any) -> Any:
         """Return soft labels over all classes.
 
@@ -231,6 +236,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
             warn_of_unheard(answers)
         return self._solve_all(answers, keep=True).Q
 
+    @lazily
     def reconciliation_error(self, X: Any) -> Any:
         """Return how far the merged answer is from the teachers, row by row: where they cannot be reconciled.
 
@@ -312,8 +318,22 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         -------
         n : int
         """
-        (N, L), K = blocks.M.shape, len(blocks.class_of)
+        N, L, K = blocks.n_teachers, blocks.n_classes, len(blocks.class_of)
         return int(12 * K + 12 * L + 6 * N * N)
+
+    def chunk_rows(self, blocks: Blocks) -> int:
+        """Return how many rows are merged at a time at most, memory aside.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The label space as arrays.
+
+        Returns
+        -------
+        n : int
+        """
+        return max(64, min(CHUNK_ROWS, CHUNK_NUMBERS // len(blocks.class_of)))
 
     def _fit(self, answers: Answers, keep: bool) -> Any:
         """Solve, say what is odd about the answers, and keep the diagnostics."""
@@ -360,7 +380,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         xp = array_namespace(Q)
         logits = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
         all_logits = xp.zeros((Q.shape[0], n_classes), dtype=Q.dtype, device=device(Q))
-        all_logits[:, classes] = logits - logits @ blocks.component_mean
+        all_logits[:, classes] = logits - blocks.group_means(logits)
         return softmax(all_logits)
 
     def _solve(self, answers: Answers, keep: bool, verbose: int = 0) -> Merged:
@@ -371,13 +391,12 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         """
         X = answers.log_p
         xp, one = array_namespace(X), to_double(X[:1])
-        blocks, lowest = answers.space.matrices.like(one), float(xp.finfo(one.dtype).min)
-        solve = self._solver_of(answers, blocks, _of_mean_one(answers.trust, one))
-        parts = list(chunks(len(X), one.dtype.itemsize * self.floats_per_row(blocks), CHUNK_ROWS))
+        blocks = answers.space.matrices.like(one)
+        solve = self._solver_of(answers, blocks, _of_mean_one(answers.trust, one), one)
+        parts = list(chunks(len(X), one.dtype.itemsize * self.floats_per_row(blocks), self.chunk_rows(blocks)))
         report = Merged(_new_labels(answers) if keep else None)
         for rows in progress(parts, total=len(parts), desc="Soft labels", verbose=verbose):
-            # -inf as a number: a teacher that says nothing else then says that all are alike, at any temperature.
-            merged = solve(xp.clip(to_double(X[rows]), lowest, None))
+            merged = solve(to_double(X[rows]))
             report = report.then(merged)
             if report.Q is not None:
                 report.Q[rows] = xp.astype(merged.Q, X.dtype, copy=False)
@@ -389,15 +408,17 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
             )
         return report
 
-    def _solver_of(self, answers: Answers, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:
+    def _solver_of(
+        self, answers: Answers, blocks: Blocks, weight: Array | None, like: Array
+    ) -> Callable[[Array], Merged]:
         """Return the solver; where some answers are not to be tempered, that at temperature 1, for tempered others."""
         T = float(self.temperature)
         if answers.untempered is None or T == 1:
             return self.solver(blocks, weight)
-        solve, xp = clone(self).set_params(temperature=1.0).solver(blocks, weight), array_namespace(blocks.M)
-        divisor = np.where(answers.untempered, 1.0, T)[blocks.teacher_of]
-        scale = xp.asarray(1 / divisor, dtype=blocks.M.dtype, device=device(blocks.M))
-        known = xp.asarray(answers.space.mask[~answers.untempered].any(axis=0), device=device(blocks.M))
+        solve, xp = clone(self).set_params(temperature=1.0).solver(blocks, weight), array_namespace(like)
+        divisor = np.where(answers.untempered, 1.0, T)[answers.space.teacher_of]
+        scale = xp.asarray(1 / divisor, dtype=like.dtype, device=device(like))
+        known = xp.asarray(answers.space.mask[~answers.untempered].any(axis=0), device=device(like))
 
         def merge(X: Array) -> Merged:
             merged = solve(blocks.shift(X) * scale)
@@ -412,7 +433,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     def _tempered(self, Z: Array, blocks: Blocks) -> Array:
         """Probabilities p_i of every teacher at this temperature."""
         E = array_namespace(Z).exp(Z / self.temperature)
-        E /= blocks.by_teacher(E @ blocks.to_teacher)
+        E /= blocks.by_teacher(blocks.sum_teachers(E))
         return E
 
     def __sklearn_tags__(self) -> Any:
@@ -461,7 +482,7 @@ def _of_mean_one(trust: NDArray[np.float64] | None, like: Array) -> Array | None
 
 def root_of(weight: Array | None, blocks: Blocks) -> Array:
     """Return the square roots of the weights, (1, N)."""
-    xp = array_namespace(blocks.M)
+    xp = array_namespace(blocks.sizes)
     return xp.ones_like(blocks.sizes)[None, :] if weight is None else xp.sqrt(weight)[None, :]
 
 

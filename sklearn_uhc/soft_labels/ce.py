@@ -8,7 +8,7 @@ from typing import Any
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, losses
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.ce import solve_ce
-from sklearn_uhc.solvers.set_fit import solve_set_ce
+from sklearn_uhc.solvers.set_solve import even_split, solve_set_ce
 from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["CrossEntropyUnifier"]
@@ -27,7 +27,7 @@ class CrossEntropyUnifier(SoftLabelMethod):
     ----------
     class_lists : list of lists, default=None
         Classes of each teacher, in block order. None: one block, its columns are the classes.
-    temperature : float, default=3.0
+    temperature : float, default=1.0
         Divides the logits of every teacher first.
     tol : float, default=1e-9
         A sample is solved when no entry of the dual gradient exceeds it; with sets, of the gradient by the logits of q.
@@ -72,7 +72,7 @@ class CrossEntropyUnifier(SoftLabelMethod):
         self,
         class_lists: Sequence[Any] | None = None,
         *,
-        temperature: float = 3.0,
+        temperature: float = 1.0,
         tol: float = 1e-9,
         max_iter: int = 200,
         teacher_weight: Sequence[float] | None = None,
@@ -91,7 +91,8 @@ class CrossEntropyUnifier(SoftLabelMethod):
         """Minimise J. See `SoftLabelMethod.merge`."""
         tol, most = self._tolerance(self.tol, Z), int(self.max_iter)
         if isinstance(blocks, SetBlocks):
-            solved = solve_set_ce(Z, blocks, temperature=self.temperature, tol=tol, max_iter=most, weight=weight)
+            split = even_split(blocks, weight)
+            solved = solve_set_ce(Z, split, temperature=self.temperature, tol=tol, max_iter=most, weight=weight)
             return Merged.of(softmax(solved.u), solved)
         solved = solve_ce(self._tempered(Z, blocks), blocks, tol=tol, max_iter=most, weight=weight)
         return Merged.of(solved.u, solved)

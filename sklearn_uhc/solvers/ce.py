@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
 from sklearn_uhc.solvers.ce_links import minimize_links
+from sklearn_uhc.solvers.incidence import at_least, samples_last, take_samples
 from sklearn_uhc.solvers.newton import Point, limit_step, minimize
 
 #: Longest step in theta; keeps exp(theta) in range and the quadratic model honest.
@@ -42,33 +43,37 @@ class CrossEntropyDual:
         return int(self.a.shape[0])
 
     def start(self) -> Array:
-        """Return theta = 0."""
-        shape = len(self), self.blocks.M.shape[0]
-        return array_namespace(self.a).zeros(shape, dtype=self.a.dtype, device=device(self.a))
+        """Return where one step of the MM iteration leads from theta = 0: it saves one of Newton's."""
+        xp, blocks = array_namespace(self.a), self.blocks
+        owners = blocks.sum_owners(xp.ones_like(blocks.sizes)[None, :])
+        return -xp.log(at_least(blocks.sum_lists(self.a / owners), 1e-30) / self.w)
 
     def at(self, theta: Array) -> Point:
         """f, its gradient, and the largest entry of that; keeps M't."""
-        xp, M = array_namespace(theta), self.blocks.M
+        xp, blocks = array_namespace(theta), self.blocks
         t = xp.exp(theta)
-        s = t @ M
+        s = blocks.sum_owners(t)
         value = xp.sum(self.a * xp.log(s), axis=1) - xp.sum(self.w * theta, axis=1)
-        gradient = t * ((self.a / s) @ M.T) - self.w
+        gradient = t * blocks.sum_lists(self.a / s) - self.w
         return Point(theta, s, value, gradient, xp.max(xp.abs(gradient), axis=1))
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
         """Hessian, and its diagonal term as the scale."""
         xp = array_namespace(point.x)
         t = xp.exp(point.x)
-        diagonal = xp.clip(point.gradient + self.w, 1e-12, None)
-        shared = self.blocks.gram(self.a / point.u**2) * (t[:, :, None] * t[:, None, :])
+        diagonal = at_least(point.gradient + self.w, 1e-12)
+        B = self.blocks.pairs.sums(self.a / point.u**2)
+        B *= t[:, :, None]
+        B *= -t[:, None, :]
         # The gradient has no part along the common shift of a component: filling that null space in keeps it out of
         # the step as well.
-        return self.blocks.teacher_component_mean - shared, diagonal, diagonal
+        B += self.blocks.teacher_component_mean
+        return B, diagonal, diagonal
 
     def safe(self, point: Point) -> Array:
         """Return the next point of the MM iteration: t_i = w_i / (M (a / M't))_i."""
         xp = array_namespace(point.x)
-        return point.x - xp.log(xp.clip(point.gradient + self.w, 1e-30, None) / self.w)
+        return point.x - xp.log(at_least(point.gradient + self.w, 1e-30) / self.w)
 
     def move(self, theta: Array, step: Array) -> Array:
         """Take the step, shortened if it is too long to be trusted."""
@@ -80,7 +85,7 @@ class CrossEntropyDual:
 
     def keep(self, rows: Array) -> CrossEntropyDual:
         """Return the problem of some samples."""
-        return replace(self, a=self.a[rows])
+        return replace(self, a=take_samples(self.a, rows))
 
 
 def solve_ce(
@@ -89,11 +94,11 @@ def solve_ce(
     """Minimise J for every row of P; `u` of the answer is q itself, `v` is theta."""
     xp = array_namespace(P)
     P = P if weight is None else P * blocks.by_teacher(weight[None, :])
-    a = P @ blocks.to_class
+    a = blocks.sum_classes(samples_last(P))
     dual = CrossEntropyDual(a, blocks, 1.0 if weight is None else weight)
     found = minimize(dual, tol=tol, max_iter=max_iter, damping=1e-8)
     theta = found.x - xp.max(found.x, axis=1, keepdims=True)
-    Q = a / xp.clip(xp.exp(theta) @ blocks.M, float(xp.finfo(a.dtype).tiny), None)
+    Q = a / at_least(blocks.sum_owners(xp.exp(theta)), float(xp.finfo(a.dtype).tiny))
     rows = xp.nonzero(~(found.converged & found.well_conditioned))[0]
     for start in range(0, rows.shape[0], blocks.batch_rows):
         some = rows[start : start + blocks.batch_rows]
@@ -106,9 +111,8 @@ def solve_ce(
 def _best_q(a: Array, theta: Array, blocks: Blocks) -> Array:
     """Return a / (M't), up to a factor; theta may be beyond what exp can hold."""
     xp = array_namespace(theta)
-    spread = xp.where(blocks.M > 0, theta[:, :, None], xp.asarray(-xp.inf, dtype=theta.dtype))
-    top = xp.max(spread, axis=1)
-    log_s = top + xp.log(xp.sum(xp.exp(spread - top[:, None, :]), axis=1))
+    top = blocks.largest_owner(theta)
+    log_s = top + xp.log(blocks.sum_classes(xp.exp(blocks.by_teacher(theta) - blocks.by_class(top))))
     log_q = xp.log(xp.clip(a, float(xp.finfo(a.dtype).tiny), None)) - log_s
     log_q = xp.where(a > 0, log_q, xp.asarray(-xp.inf, dtype=a.dtype))
     return xp.exp(log_q - xp.max(log_q, axis=1, keepdims=True))

@@ -23,7 +23,8 @@ from dataclasses import dataclass, replace
 
 from array_api_compat import array_namespace
 
-from sklearn_uhc.solvers.blocks import Array, Blocks, Solution, over_classes, over_teachers
+from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
+from sklearn_uhc.solvers.incidence import samples_last, take_samples
 from sklearn_uhc.solvers.mf_lf import agreement
 from sklearn_uhc.solvers.newton import Point, break_ties, limit_step, minimize
 
@@ -48,12 +49,12 @@ def objective(P: Array, U: Array, V: Array, blocks: Blocks) -> Array:
 
 def best_u(P: Array, V: Array, blocks: Blocks) -> Array:
     """Least squares for u given v."""
-    return _ratio((P * blocks.by_teacher(V)) @ blocks.to_class, V**2 @ blocks.M)
+    return _ratio(blocks.sum_classes(P * blocks.by_teacher(V)), blocks.sum_owners(V**2))
 
 
 def best_v(P: Array, U: Array, blocks: Blocks) -> Array:
     """Least squares for v given u; not negative, as nothing in it is."""
-    return _ratio((P * blocks.by_class(U)) @ blocks.to_teacher, U**2 @ blocks.M.T)
+    return _ratio(blocks.sum_teachers(P * blocks.by_class(U)), blocks.sum_lists(U**2))
 
 
 def _ratio(above: Array, below: Array) -> Array:
@@ -62,11 +63,11 @@ def _ratio(above: Array, below: Array) -> Array:
     return above / xp.clip(below, float(xp.finfo(above.dtype).tiny), None)
 
 
-def sweep(cube: Array, V: Array, blocks: Blocks) -> Array:
-    """One round of the paper's Algorithm 1 on probabilities (n, N, L): v from u from v, with u on the simplex."""
-    U = _ratio(over_teachers(cube, V), V**2 @ blocks.M)
+def sweep(P: Array, V: Array, blocks: Blocks) -> Array:
+    """One round of the paper's Algorithm 1: v from u from v, with u on the simplex."""
+    U = best_u(P, V, blocks)
     U /= array_namespace(U).sum(U, axis=1, keepdims=True)
-    return _ratio(over_classes(cube, U), U**2 @ blocks.M.T)
+    return best_v(P, U, blocks)
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,9 @@ class ProbabilityFit:
     def start(self) -> Array:
         """Return log v after some sweeps of the paper's algorithm; where teachers agree, that of their agreement."""
         xp, P = array_namespace(self.P), self.P
-        cube = self.blocks.cube(P)
-        V = break_ties(cube[:, :, 0])
+        V = break_ties(self.blocks.sum_teachers(P))
         for _ in range(self.sweeps):
-            V = sweep(cube, V, self.blocks)
+            V = sweep(P, V, self.blocks)
         theta, agree = self._agreement()
         return _fix_scale(xp.where(agree[:, None], theta, xp.log(xp.clip(V, float(xp.finfo(V.dtype).tiny), None))))
 
@@ -115,13 +115,13 @@ class ProbabilityFit:
         Y *= blocks.by_teacher(V)
         error = self.P - Y
         error *= blocks.shared
-        gradient = -((Y * error) @ blocks.to_teacher)
+        gradient = -blocks.sum_teachers(Y * error)
         residual = xp.max(xp.abs(gradient) / self._scale(Y), axis=1)
         return Point(theta, U, 0.5 * xp.sum(error**2, axis=1), gradient, residual)
 
     def _scale(self, Y: Array) -> Array:
         """Return sum_l y^2 over the classes that others know too."""
-        return (Y**2 * self.blocks.shared) @ self.blocks.to_teacher + NOTHING * self.size[:, None]
+        return self.blocks.sum_teachers(Y**2 * self.blocks.shared) + NOTHING * self.size[:, None]
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
         """Hessian, and sum_l y^2 as the scale."""
@@ -130,19 +130,20 @@ class ProbabilityFit:
         y = blocks.by_class(point.u) * blocks.by_teacher(V)
         g = (self.P - 2 * y) * blocks.shared
         tiny = float(xp.finfo(V.dtype).tiny)
-        B = xp.clip(V**2 @ blocks.M, tiny, None)
-        G = blocks.cube(g * blocks.by_teacher(V) * blocks.by_class(1 / xp.sqrt(B)))
+        B = xp.clip(blocks.sum_owners(V**2), tiny, None)
+        G = g * blocks.by_teacher(V) * blocks.by_class(1 / xp.sqrt(B))
         scale = self._scale(y)
         # F does not see the common scale of a component: filling that null space in keeps it out of the step.
         null = scale[:, :, None] * (scale / xp.clip(scale @ blocks.teacher_component_mean, tiny, None))[:, None, :]
         null *= blocks.teacher_component_mean
-        return null - xp.matmul(G, xp.permute_dims(G, (0, 2, 1))), -((y * g) @ blocks.to_teacher), scale
+        null -= blocks.pairs.products(G)
+        return null, -blocks.sum_teachers(y * g), scale
 
     def safe(self, point: Point) -> Array:
         """Return the next v of the paper's algorithm: least squares given u."""
         xp, blocks = array_namespace(point.x), self.blocks
         u = blocks.by_class(point.u) * blocks.shared
-        above, below = (self.P * u) @ blocks.to_teacher, u**2 @ blocks.to_teacher
+        above, below = blocks.sum_teachers(self.P * u), blocks.sum_teachers(u**2)
         tiny = float(xp.finfo(u.dtype).tiny)
         change = xp.log(xp.clip(above, tiny, None)) - xp.log(xp.clip(below, tiny, None)) - point.x
         scale = self._scale(u * blocks.by_teacher(xp.exp(point.x)))
@@ -160,7 +161,7 @@ class ProbabilityFit:
 
     def keep(self, rows: Array) -> ProbabilityFit:
         """Return the problem of some samples."""
-        return replace(self, P=self.P[rows], size=self.size[rows])
+        return replace(self, P=take_samples(self.P, rows), size=self.size[rows])
 
 
 def _fix_scale(theta: Array) -> Array:
@@ -175,7 +176,7 @@ def _largest(theta: Array) -> Array:
 def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
     """Minimise from v = 1, as in the paper; `u` of the answer lies on the simplex."""
     xp = array_namespace(P)
-    sweeps = min(WARM_UP, max_iter)
+    P, sweeps = samples_last(P), min(WARM_UP, max_iter)
     problem = ProbabilityFit(P, xp.sum(P**2, axis=1), blocks, sweeps)
     found = minimize(problem, tol=tol, max_iter=max_iter - sweeps, damping=1e-2)
     V = xp.exp(found.x)

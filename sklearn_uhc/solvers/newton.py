@@ -27,6 +27,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Blocks
+from sklearn_uhc.solvers.incidence import take_samples
 
 #: A Hessian whose smallest eigenvalue, in units in which the scale of every variable is 1, is below this one is ill
 #: conditioned: rounding moves the optimum by more than 1e-9.
@@ -144,8 +145,9 @@ def _minimize(problem: Problem, tol: float, max_iter: int, damping: float) -> Fo
     entered, found = min(n, room), _nothing_yet(n, batch.point.x)
     while batch.rows.shape[0]:
         done = (batch.age >= max_iter) | batch.solved
-        _write(found, batch.take(done), tol)
-        batch = batch.take(~done)
+        if bool(done.any()):
+            _write(found, batch.take(done), tol)
+            batch = batch.take(~done)
         free = min(room - batch.rows.shape[0], n - entered)
         if free == n - entered > 0 or 2 * free >= room:  # a few at a time are not worth the trouble
             batch = batch.join(_enter(problem, slice(entered, entered + free), damping))
@@ -365,7 +367,7 @@ def solve_each(A: Array, b: Array) -> Array:
 
 def rows_of(point: Point, rows: Array) -> Point:
     """Return some of the samples."""
-    return Point(*(part[rows] for part in point))
+    return Point(*(take_samples(part, rows) for part in point))
 
 
 def _put(point: Point, rows: Array, new: Point) -> None:

@@ -11,19 +11,24 @@ only if it is negative, relative to ||Z||^2 + lam.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array, Solution
+from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_newton import Point, minimize
-from sklearn_uhc.solvers.sets import SetBlocks, lowest
+from sklearn_uhc.solvers.set_solve import Split
+from sklearn_uhc.solvers.sets import SetBlocks, level, lowest
 
 #: Residual below which the whole Hessian is used.
 NEAR = 5e-2
 #: Longest step.
 MAX_STEP = 4.0
+#: Least second derivative by v, relative to its positive part.
+LEAST_BEND = 1e-2
 
 
 class Stretched(NamedTuple):
@@ -38,12 +43,14 @@ def stretch(U: Array, V: Array, T: float, blocks: SetBlocks) -> Stretched:
     """Return phi(v_i u) and what its derivatives need."""
     xp, vk = array_namespace(U), blocks.by_teacher(V)
     vs, top = vk @ blocks.to_set, xp.max(U, axis=1, keepdims=True)
-    logits = T * vs[:, :, None] * (U - top)[:, None, :]
-    A = blocks.in_set * xp.exp(xp.clip(logits, lowest(U), None))
-    total = xp.sum(A, axis=2)
-    r = A / total[:, :, None]
+    r = vs[:, :, None] * (T * (U - top))[:, None, :]
+    r = xp.exp(r)
+    r += math.exp(lowest(U))  # so that no set is empty
+    r *= blocks.in_set
+    total = xp.sum(r, axis=2)
+    r /= total[:, :, None]
     phi = xp.take(xp.concat([U, xp.log(total) / T + vs * top], axis=1), blocks.source, axis=1)
-    b = xp.take(xp.concat([U, xp.sum(r * U[:, None, :], axis=2)], axis=1), blocks.source, axis=1)
+    b = xp.take(xp.concat([U, _within(r, U)], axis=1), blocks.source, axis=1)
     return Stretched(phi * xp.where(blocks.set_sizes > 1, xp.ones_like(vk), vk), b, r)
 
 
@@ -76,7 +83,19 @@ def _by_v(Z: Array, U: Array, V: Array, T: float, lam: float, blocks: SetBlocks)
 
 def _variance(U: Array, at: Stretched, T: float, blocks: SetBlocks) -> Array:
     """(n, S): second derivative of phi by v, T times the variance of u within the set."""
-    return T * (array_namespace(U).sum(at.r * (U**2)[:, None, :], axis=2) - (at.b @ blocks.to_set) ** 2)
+    return T * (_within(at.r, U**2) - (at.b @ blocks.to_set) ** 2)
+
+
+class Bends(NamedTuple):
+    """Second derivatives: diag(du) + factors' diag(weights) factors by u, `uv` by v and u, diag(dv) by v."""
+
+    factors: Array  #: (n, S + N, L)
+    weights: Array  #: (n, S + N)
+    du: Array  #: (n, L)
+    uv: Array  #: (n, N, L)
+    dv: Array  #: (n, N)
+    scale_u: Array  #: (n, L), positive
+    scale_v: Array  #: (n, N), positive
 
 
 @dataclass(frozen=True)
@@ -119,63 +138,58 @@ class SetLogitFit:
         residual = xp.max(xp.abs(xp.concat([by_u, projected], axis=1)), axis=1) / self.size
         return Point(x, error, value, xp.concat([by_u, by_v], axis=1), residual)
 
-    def curvature(self, point: Point) -> tuple[Array, Array, Array]:
-        """Hessian in blocks u, v; far from the optimum Gauss-Newton's."""
+    def bends(self, point: Point) -> Bends:
+        """Second derivatives; far from the optimum Gauss-Newton's."""
         xp, blocks, (U, V) = array_namespace(point.x), self.blocks, self.parts(point.x)
         at, wk, vk = stretch(U, V, self.T, blocks), self.w @ blocks.to_teacher.T, blocks.by_teacher(V)
         near = xp.astype(point.residual < self.near, V.dtype)[:, None]
-        we = near * wk * point.u
-        uu, du = self._by_u(at, wk, vk, we)
-        uv = self._mixed(at, U, V, we)
-        spread = wk * at.b**2
-        vv = self.lam * self.w + spread @ blocks.to_teacher
-        vv = vv - (self.w / blocks.sizes) * (at.b @ blocks.to_teacher) ** 2
-        bent = _variance(U, at, self.T, blocks)
-        scale = xp.concat([self._scale_of_u(at, wk, vk), xp.maximum(vv, self.lam * self.w + 0 * vv)], axis=1)
-        dv = vv - ((we @ blocks.to_set) * bent) @ (blocks.to_set.T @ blocks.to_teacher)
+        we, size, b = near * wk * point.u, wk * vk**2, at.b
+        bent, sets = self.T * ((we * vk) @ blocks.to_set), size @ blocks.to_set
+        means = (b @ blocks.to_teacher) * (self.w / blocks.sizes)
+        # By u: a diagonal, and rank-one terms of the sets and of the teachers' means.
+        own = self._columns(at, vk)
+        bent_v = bent * (vk @ blocks.to_set)
+        factors = xp.concat([at.r, own], axis=1)
+        weights = xp.concat([sets + bent_v, 0 * V - self.w / blocks.sizes], axis=1)
+        du = self.lam + size @ blocks.to_single - _weigh(bent_v, at.r)
+        # By u and v: that of phi itself is r_k, and for sets T v (u_l - b_k) r_kl besides.
+        uv = self._columns(at, wk * vk * b - we, bent[:, :, None] * ((b @ blocks.to_set)[:, :, None] - U[:, None, :]))
+        uv = uv - own * means[:, :, None]
+        vv = self.lam * self.w + (wk * b**2) @ blocks.to_teacher - means * (b @ blocks.to_teacher)
+        dv = vv - ((we @ blocks.to_set) * _variance(U, at, self.T, blocks)) @ (blocks.to_set.T @ blocks.to_teacher)
+        scale_v = xp.maximum(vv, self.lam * self.w + 0 * vv)
+        return Bends(factors, weights, du, uv, dv, self._scale_of_u(at, wk, vk), scale_v)
+
+    def newton(self, point: Point, mu: Array) -> Array:
+        """Return the damped step; v is eliminated, as the second derivatives by it are a diagonal."""
+        xp, V, bends = array_namespace(point.x), self.parts(point.x)[1], self.bends(point)
+        gu, gv = self.parts(point.gradient)
         # A v_i that its own slope takes to 0 goes there by itself.
-        free = point.gradient[:, U.shape[1] :] < V * vv
-        uv = xp.where(free[:, None, :], uv, xp.zeros_like(uv))
-        none = xp.zeros_like(V[:, :, None] * V[:, None, :])
-        below = xp.concat([xp.permute_dims(uv, (0, 2, 1)), none], axis=2)
-        B = xp.concat([xp.concat([uu, uv], axis=2), below], axis=1)
-        return B, xp.concat([du, xp.where(free, dv, vv)], axis=1), scale
+        free = gv < V * bends.scale_v
+        dv = xp.where(free, bends.dv, bends.scale_v) + mu[:, None] * bends.scale_v
+        dv = xp.maximum(dv, LEAST_BEND * bends.scale_v)
+        uv = bends.uv * xp.astype(free, V.dtype)[:, :, None]
+        factors = xp.concat([bends.factors, uv], axis=1)
+        weights = xp.concat([bends.weights, -1 / dv], axis=1)
+        H = xp.matmul(xp.permute_dims(factors * weights[:, :, None], (0, 2, 1)), factors)
+        add_diagonal(H, bends.du + mu[:, None] * bends.scale_u)
+        step_u = solve_each(H, xp.matmul((gv / dv)[:, None, :], uv)[:, 0, :] - gu)
+        step_v = -(gv + xp.matmul(uv, step_u[:, :, None])[:, :, 0]) / dv
+        return xp.concat([step_u, step_v], axis=1)
 
     def _scale_of_u(self, at: Stretched, wk: Array, vk: Array) -> Array:
         size = wk * vk**2
         return self.lam + size @ self.blocks.to_single + _weigh(size @ self.blocks.to_set, at.r)
 
-    def _by_u(self, at: Stretched, wk: Array, vk: Array, we: Array) -> tuple[Array, Array]:
-        """Return the Hessian by u: rank-one terms of sets and teachers (n, L, L), and a diagonal (n, L)."""
-        xp, blocks = array_namespace(vk), self.blocks
-        size, bent = wk * vk**2, (self.T * we * vk**2) @ blocks.to_set
-        own = self._columns(at, vk)
-        factors = xp.concat([at.r, own], axis=1)
-        over = -(self.w / blocks.sizes) + 0 * own[:, :, 0]
-        weights = xp.concat([size @ blocks.to_set + bent, over], axis=1)
-        B = xp.matmul(xp.permute_dims(factors * weights[:, :, None], (0, 2, 1)), factors)
-        return B, self.lam + size @ blocks.to_single - _weigh(bent, at.r)
-
-    def _columns(self, at: Stretched, x: Array) -> Array:
-        """(n, K) to (n, N, L): sum over each teacher's columns of x_k r_k."""
+    def _columns(self, at: Stretched, x: Array, tilt: Array | float = 0.0) -> Array:
+        """(n, K) to (n, N, L): sum over each teacher's columns of x_k r_k, for sets of (x_k + tilt_k) r_k."""
         xp, blocks = array_namespace(x), self.blocks
-        sets = xp.matmul(blocks.to_teacher.T @ blocks.to_set, (x @ blocks.to_set)[:, :, None] * at.r)
+        sets = ((x @ blocks.to_set)[:, :, None] + tilt) * at.r
         padded = xp.concat([x, xp.zeros_like(x[:, :1])], axis=1)
-        cells = xp.reshape(xp.take(padded, blocks.cell_of, axis=1), sets.shape)
-        return sets + cells * xp.where(blocks.alone > 0, xp.ones_like(blocks.alone), xp.zeros_like(blocks.alone))
-
-    def _mixed(self, at: Stretched, U: Array, V: Array, we: Array) -> Array:
-        """(n, L, N): second derivatives by u and v."""
-        xp, blocks = array_namespace(U), self.blocks
-        wk, vk = self.w @ blocks.to_teacher.T, blocks.by_teacher(V)
-        own = self._columns(at, vk)
-        means = (at.b @ blocks.to_teacher) * (self.w / blocks.sizes)
-        mixed = self._columns(at, wk * vk * at.b) - own * means[:, :, None]
-        # Of phi itself: r_k, and for sets T v (u_l - b_k) r_kl besides.
-        mixed = mixed - self._columns(at, we)
-        bent = (self.T * we * vk) @ blocks.to_set
-        tilt = bent[:, :, None] * at.r * (U[:, None, :] - (at.b @ blocks.to_set)[:, :, None])
-        return xp.permute_dims(mixed - xp.matmul(blocks.to_teacher.T @ blocks.to_set, tilt), (0, 2, 1))
+        cells = xp.reshape(xp.take(padded, blocks.alone_of, axis=1), (x.shape[0], *blocks.M.shape))
+        for own, whose in blocks.rounds:  # a teacher's first set, its second, ...
+            cells[:, whose, :] = cells[:, whose, :] + sets[:, own, :]
+        return cells
 
     def safe(self, point: Point) -> Array:
         """Return where a short step down the gradient leads."""
@@ -199,12 +213,17 @@ class SetLogitFit:
 
 def _weigh(x: Array, r: Array) -> Array:
     """(n, S) and (n, S, L) to (n, L): sum of x_k r_k."""
-    return array_namespace(x).sum(x[:, :, None] * r, axis=1)
+    return array_namespace(x).matmul(x[:, None, :], r)[:, 0, :]
+
+
+def _within(r: Array, x: Array) -> Array:
+    """(n, S, L) and (n, L) to (n, S): the mean of x within every set."""
+    return array_namespace(x).matmul(r, x[:, :, None])[:, :, 0]
 
 
 def solve_set_mf_lu(
     Z: Array,
-    blocks: SetBlocks,
+    split: Split,
     *,
     temperature: float,
     lam: float = 0.01,
@@ -213,10 +232,10 @@ def solve_set_mf_lu(
     max_iter: int = 1000,
 ) -> Solution:
     """Minimise from the evenly split start with v = 1, for logits Z at temperature 1."""
-    xp = array_namespace(Z)
+    xp, blocks = array_namespace(Z), split.blocks
     w = xp.ones_like(blocks.sizes) if weight is None else weight
-    U = blocks.even_start(Z, weight) / temperature
-    V = xp.ones_like(U @ blocks.M.T)
+    U = level(split.even(Z), blocks, 1.0) / temperature
+    V = xp.ones_like(U[:, :1]) * xp.ones_like(blocks.sizes)
     uu, vv = xp.sum(U**2, axis=1, keepdims=True), xp.sum(w * V**2, axis=1, keepdims=True)
     s = xp.clip(uu / vv, 1e-6, None) ** 0.25  # at the optimum both have the same norm
     Z = blocks.center(Z / temperature)

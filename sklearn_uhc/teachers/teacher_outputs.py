@@ -26,6 +26,7 @@ from sklearn_uhc.teachers.replica import without_side_effects
 from sklearn_uhc.teachers.roster import Roster, check_teachers
 from sklearn_uhc.teachers.store import AnswerStore, stack
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import add_note, warn_user
 from sklearn_uhc.utils.parameters import check_flag
 from sklearn_uhc.utils.progress import progress
@@ -135,6 +136,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
+    @lazily
     def fit(self, X: Any, y: Any = None) -> TeacherOutputs:
         """Check the teachers and learn the floor of each from its answers on X.
 
@@ -152,6 +154,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         self._learn(check_teachers(self.teachers, self.class_lists), X)
         return self
 
+    @lazily
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit, and return the answers that were read for it. See `fit` and `transform`.
 
@@ -168,6 +171,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         """
         return remembering(self.fit_answers(X).log_p, self.label_space_)
 
+    @lazily
     def transform(self, X: Any) -> Any:
         """Return the teachers' log-probabilities.
 
