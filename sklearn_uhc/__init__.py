@@ -7,6 +7,7 @@ from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.export import ExportReport, export_booster, export_onnx
 from sklearn_uhc.harmonize import harmonize
 from sklearn_uhc.label_space import OTHER, LabelSpace
+from sklearn_uhc.labels import LabelledKFold, labelled_scorer
 from sklearn_uhc.membership import MembershipScorer, fit_membership
 from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
@@ -18,6 +19,7 @@ from sklearn_uhc.plots import (
     TeacherAgreementDisplay,
 )
 from sklearn_uhc.report import TeacherReport, teacher_report
+from sklearn_uhc.search import TeacherHoldoutSearch
 from sklearn_uhc.soft_labels import (
     CrossEntropyUnifier,
     LogitFactorization,
@@ -42,6 +44,7 @@ __all__ = [
     "FunctionTeacher",
     "HeterogeneousDistiller",
     "LabelSpace",
+    "LabelledKFold",
     "LogitFactorization",
     "MembershipScorer",
     "OnnxTeacher",
@@ -55,6 +58,7 @@ __all__ = [
     "Suggestions",
     "TeacherAgreementDisplay",
     "TeacherCalibrator",
+    "TeacherHoldoutSearch",
     "TeacherMerger",
     "TeacherOutputs",
     "TeacherReport",
@@ -64,6 +68,7 @@ __all__ = [
     "export_onnx",
     "fit_membership",
     "harmonize",
+    "labelled_scorer",
     "load_teacher",
     "pack_teacher",
     "pairwise_agreement",

@@ -30,6 +30,7 @@ RINGS = [
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels", "membership"],
     [
         "steps",
+        "few_labels",
         "not_mine",
         "student_membership",
         "merger",
@@ -41,6 +42,7 @@ RINGS = [
         "export",
         "packages",
         "suggestions",
+        "search",
     ],
     ["__init__", "dask"],
 ]

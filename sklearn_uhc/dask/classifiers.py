@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.balance import balances, check_balance
+from sklearn_uhc.balance import check_balance, decide_balance, tell_balance
 from sklearn_uhc.dask.blocks import check_collection, map_rows, per_block
 from sklearn_uhc.dask.cluster import compute
 from sklearn_uhc.dask.labels import Balance, aligned, soft_labels, sums_of, weights_of_blocks
@@ -40,7 +40,7 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
     merger = ensemble.make_merger()
     lengths = fit_on_sample(merger, X)
     class_weight = None
-    if balances(ensemble.balance, merger.label_space_, int(lengths.sum())):
+    if _balances(ensemble, merger, int(lengths.sum())):
         with soft_labels(merger, X, sample_weight) as labels:
             class_weight = sums_of(labels).class_weights(merger.classes_, ensemble.none_label)
     ensemble.class_weight_, ensemble.merger_, ensemble.classes_ = class_weight, merger, merger.classes_
@@ -63,7 +63,7 @@ def fit_distiller(
     student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
     with soft_labels(merger, X, sample_weight) as labels:
         sums, class_weight = sums_of(labels), None
-        if balances(distiller.balance, merger.label_space_, int(sums.rows.sum())):
+        if _balances(distiller, merger, int(sums.rows.sum())):
             class_weight = sums.class_weights(merger.classes_, distiller.none_label)
         balance = Balance(sums, class_weight)
         parts = parts_of(X, labels, balance)
@@ -73,6 +73,13 @@ def fit_distiller(
     distiller.classes_ = merger.classes_
     distiller._take_features()
     return distiller
+
+
+def _balances(estimator: Any, merger: Any, n: int) -> bool:
+    """Decide as in memory; what skew there is shows in the sample."""
+    decided = decide_balance(estimator.balance, merger.label_space_, n, merger.skew_)
+    tell_balance(decided, estimator.verbose)
+    return decided.balanced
 
 
 def _check_params(distiller: Any) -> None:
