@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
 from typing import Any
+
+import cloudpickle
 
 from sklearn_uhc.dask.cluster import client_in_use, send
 
 #: Teachers that this process has fetched, by their key on the cluster.
 _FETCHED: dict[str, list[Any]] = {}
+_FETCHING = Lock()
 
 
 class SharedTeachers(Sequence):
@@ -40,7 +44,7 @@ class SharedTeachers(Sequence):
         if client is None:
             raise ValueError("SharedTeachers needs a cluster: make a distributed.Client first.")
         listed = list(teachers.items()) if isinstance(teachers, Mapping) else list(teachers)
-        sent = send(listed)
+        sent = send(cloudpickle.dumps(listed))
         self._key, self._n = sent.key, len(listed)
         client.publish_dataset(**{self._key: sent}, override=True)
         _FETCHED[self._key] = listed
@@ -56,11 +60,12 @@ class SharedTeachers(Sequence):
 
     def _list(self) -> list[Any]:
         """Return the teachers, fetched where this process has not done so before."""
-        if self._key not in _FETCHED:
-            from distributed import get_client
+        with _FETCHING:  # of several threads one fetches
+            if self._key not in _FETCHED:
+                from distributed import get_client
 
-            _FETCHED[self._key] = get_client().get_dataset(self._key).result()
-        return _FETCHED[self._key]
+                _FETCHED[self._key] = cloudpickle.loads(get_client().get_dataset(self._key).result())
+            return _FETCHED[self._key]
 
     def __repr__(self) -> str:
         return f"SharedTeachers({self._n} teachers, {self._key})"
