@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, to_numpy
 from sklearn_uhc.balance import balanced_targets, balances, check_balance, class_weights, heard_weights
-from sklearn_uhc.few_labels import LabelPool, as_given, as_labelled
+from sklearn_uhc.few_labels import LabelPool, as_given, as_labelled, warn_of_labels
 from sklearn_uhc.labels import read_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.merger import TeacherMerger
@@ -304,6 +304,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
         student.fit(X, targets, sample_weight=weights, **routed)
+        warn_of_labels(pool)
         return {"class_weight_": class_weight, **({"soft_labels_": Q} if self.store_soft_labels else {})}
 
     def _targets(

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.balance import balanced_targets, balances, check_balance, class_weights, heard_weights
-from sklearn_uhc.few_labels import as_labelled
+from sklearn_uhc.few_labels import as_labelled, warn_of_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.not_mine import known_weights, leave_none_unbalanced
 from sklearn_uhc.soft_labels import SoftLabelMethod
@@ -178,6 +178,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
             self.class_weight_ = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
+        warn_of_labels(merger.label_pool_)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
