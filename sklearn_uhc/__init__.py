@@ -20,6 +20,7 @@ from sklearn_uhc.plots import (
 )
 from sklearn_uhc.ranking import rank_to_label
 from sklearn_uhc.report import TeacherReport, teacher_report
+from sklearn_uhc.search import TeacherHoldoutSearch
 from sklearn_uhc.soft_labels import (
     CrossEntropyUnifier,
     LogitFactorization,
@@ -58,6 +59,7 @@ __all__ = [
     "Suggestions",
     "TeacherAgreementDisplay",
     "TeacherCalibrator",
+    "TeacherHoldoutSearch",
     "TeacherMerger",
     "TeacherOutputs",
     "TeacherReport",

@@ -14,7 +14,14 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, to_numpy
-from sklearn_uhc.balance import balanced_targets, balances, check_balance, class_weights, heard_weights
+from sklearn_uhc.balance import (
+    balanced_targets,
+    check_balance,
+    class_weights,
+    decide_balance,
+    heard_weights,
+    tell_balance,
+)
 from sklearn_uhc.few_labels import LabelPool, as_given, as_labelled, warn_of_labels
 from sklearn_uhc.labels import read_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
@@ -25,10 +32,13 @@ from sklearn_uhc.student_membership import by_student, judge_by_student, out_of_
 from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_routing, check_student
 from sklearn_uhc.teachers.input import check_input, listed
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.rows import check_row_weights
 
 __all__ = ["HeterogeneousDistiller"]
 
+#: The paper's, for its networks trained on the objective itself.
+BACKPROP_TEMPERATURE = 3.0
 NO_BACKPROP = (
     "backprop=True does not support teacher_weight or abstain: leave them out, in the method as well, or use "
     "backprop=False."
@@ -60,9 +70,11 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         How the teachers' answers are merged. "mf_lv" is another name of "mf_lu".
     balance : bool or "auto", default="auto"
         Whether classes that the soft labels rarely show get more weight. "auto" balances unless all teachers know the
-        same classes or there are fewer rows than classes.
+        same classes, there are fewer rows than classes, or the rows themselves show some classes rarely; `verbose=1`
+        tells. See `docs/choosing.md`.
     temperature : float, default=None
-        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 3 by default.
+        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 1 by default (the paper's
+        is 3), and with `backprop` 3.
     backprop : bool, default=False
         Whether to train a network on the method's own objective instead of on soft labels (CE-BP, MF-P-BP, MF-LU-BP,
         MF-LF-BP of the paper; see `sklearn_uhc.losses`). The student must be a skorch net or a torch module; there is
@@ -82,7 +94,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         one. "auto": the `membership_` of every teacher that carries one. "student": without the owners' help, from a
         student trained on merged labels of other rows, five of them; what `soft_labels_` and the final student get to
         see rests on it, `merger_` does not.
-    membership_weight : float, default=1.0
+    membership_weight : float, default=0.3
         Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
     none_label : label, default=None
         Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
@@ -103,7 +115,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     store_soft_labels : bool, default=False
         Whether to keep the soft labels of the transfer set in `soft_labels_`.
     n_jobs : int, default=None
-        Number of teachers that answer at the same time.
+        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 
@@ -164,7 +176,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
         membership: Any = "auto",
-        membership_weight: float = 1.0,
+        membership_weight: float = 0.3,
         none_label: Any = None,
         label_model: Any = "auto",
         abstain: bool | None = None,
@@ -197,6 +209,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
+    @lazily
     def fit(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, log_p: Any = None, **fit_params: Any
     ) -> HeterogeneousDistiller:
@@ -248,10 +261,13 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         merger : TeacherMerger
         """
         merger = super().make_merger()
+        if self.backprop and self.temperature is None and isinstance(self.method, str):
+            merger.set_params(temperature=BACKPROP_TEMPERATURE)
         if isinstance(self.label_model, str) and self.label_model == "auto":
             merger.set_params(label_model=self._make_student())
         return merger.set_params(membership=None) if by_student(self.membership) else merger
 
+    @lazily
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the student's class probabilities, at temperature 1.
 
@@ -311,9 +327,12 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         self, merger: TeacherMerger, Q: NDArray[Any], pool: LabelPool | None, weights: NDArray[Any] | None
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[np.float64] | None]:
         """Return soft labels, the student's targets made of them, weights of the rows, and the classes' behind them."""
-        Q = as_given(Q, merger.labels_, merger.method_.temperature)
-        weights = known_weights(Q, merger.classes_, self.none_label, merger.method_.temperature, weights)
-        if not balances(self.balance, merger.label_space_, len(Q)):
+        T = merger.method_.temperature
+        Q = as_given(Q, merger.labels_, T)
+        weights = known_weights(Q, merger.classes_, self.none_label, T, weights)
+        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.skew_, pool is not None)
+        tell_balance(decided, self.verbose)
+        if not decided.balanced:
             return Q, Q, weights, None
         class_weight = as_labelled(class_weights(Q, weights), pool, self.balance)
         class_weight = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)

@@ -13,7 +13,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.balance import balanced_targets, balances, check_balance, class_weights, heard_weights
+from sklearn_uhc.balance import (
+    balanced_targets,
+    check_balance,
+    class_weights,
+    decide_balance,
+    heard_weights,
+    tell_balance,
+)
 from sklearn_uhc.few_labels import as_labelled, warn_of_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.not_mine import known_weights, leave_none_unbalanced
@@ -21,6 +28,7 @@ from sklearn_uhc.soft_labels import SoftLabelMethod
 from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.teachers.input import check_input
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.rows import check_row_weights
 
 __all__ = ["UnifiedEnsemble"]
@@ -42,10 +50,10 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     balance : bool or "auto", default="auto"
         Whether merged probabilities, still at the temperature of the merge, are divided by their mean over the data
         given to `fit`: what a student would learn from balanced soft labels. "auto" does so unless all teachers know
-        the same classes or there are fewer rows than classes.
+        the same classes, there are fewer rows than classes, or the rows themselves show some classes rarely.
     temperature : float, default=None
         Divides the teachers' logits before the merge; the merged probabilities are brought back to temperature 1.
-        None: the method's own, 3 by default.
+        None: the method's own, 1 by default (the paper's is 3).
     class_lists : list or dict of lists, default=None
         Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"
@@ -59,7 +67,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         How likely a row belongs to a teacher's classes at all: a scorer or None per teacher, or a dict of scorers by
         the teachers' names. A scorer has `predict_membership(X)`, shape (n,), values in [0, 1]; `fit_membership` makes
         one. "auto": the `membership_` of every teacher that carries one.
-    membership_weight : float, default=1.0
+    membership_weight : float, default=0.3
         Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
     none_label : label, default=None
         Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
@@ -78,7 +86,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     store : str or path, default=None
         Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
     n_jobs : int, default=None
-        Number of teachers that answer at the same time.
+        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 
@@ -120,7 +128,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
         membership: Any = "auto",
-        membership_weight: float = 1.0,
+        membership_weight: float = 0.3,
         none_label: Any = None,
         label_model: Any = "auto",
         abstain: bool | None = None,
@@ -149,7 +157,8 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> UnifiedEnsemble:
+    @lazily
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, log_p: Any = None) -> UnifiedEnsemble:
         """Learn the teachers' floors, their temperatures and weights if wanted, and the class weights.
 
         Parameters
@@ -160,6 +169,9 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
             Labels of some rows, or of none; None, NaN or -1 for the others.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows in the class weights, and of their labels.
+        log_p : array-like of shape (n, K), default=None
+            The teachers' answers on X, if they were computed before. No teacher is asked, so there are no predictions
+            afterwards; `merger_` has what was learnt.
 
         Returns
         -------
@@ -168,12 +180,16 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         check_balance(self.balance)
         sample_weight = check_row_weights(sample_weight, X)
         merger = self.make_merger()
-        answers = merger.fit_answers(X, y)
+        answers = merger.fit_answers(X, y, log_p=log_p)
         Q = merger.fit_merge(answers, X, sample_weight=sample_weight)
         weights = heard_weights(answers, sample_weight)
         weights = known_weights(Q, merger.classes_, self.none_label, merger.method_.temperature, weights)
+        decided = decide_balance(
+            self.balance, merger.label_space_, len(Q), merger.skew_, merger.label_pool_ is not None
+        )
+        tell_balance(decided, self.verbose)
         self.class_weight_ = None
-        if balances(self.balance, merger.label_space_, len(Q)):
+        if decided.balanced:
             class_weight = as_labelled(class_weights(Q, weights), merger.label_pool_, self.balance)
             self.class_weight_ = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
         self.merger_, self.classes_ = merger, merger.classes_
@@ -181,6 +197,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         warn_of_labels(merger.label_pool_)
         return self
 
+    @lazily
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the merged class probabilities, at temperature 1.
 

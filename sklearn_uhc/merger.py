@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, answers_given
+from sklearn_uhc.balance import measure_skew
 from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.labels import Labels, read_labels
@@ -25,6 +26,7 @@ from sklearn_uhc.teachers.input import check_input, input_tags
 from sklearn_uhc.teachers.roster import Roster, check_teachers, match_lists, name_teachers
 from sklearn_uhc.utils.diagram import DiagramBlock, merge_block
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.parameters import check_flag, check_weights
 from sklearn_uhc.utils.rows import count_rows
 
@@ -46,7 +48,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         How the teachers' answers are merged. "mf_lv" is another name of "mf_lu". An instance must not have class lists
         of its own.
     temperature : float, default=None
-        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 3 by default.
+        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 1 by default (the paper's
+        is 3).
     class_lists : list or dict of lists, default=None
         Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"
@@ -60,7 +63,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         How likely a row belongs to a teacher's classes at all: a scorer or None per teacher, or a dict of scorers by
         the teachers' names. A scorer has `predict_membership(X)`, shape (n,), values in [0, 1]; `fit_membership` makes
         one. "auto": the `membership_` of every teacher that carries one.
-    membership_weight : float, default=1.0
+    membership_weight : float, default=0.3
         Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
     none_label : label, default=None
         Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
@@ -79,7 +82,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     store : str or path, default=None
         Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
     n_jobs : int, default=None
-        Number of teachers that answer at the same time.
+        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 
@@ -104,6 +107,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         The scorers that take part; None if there are none.
     method_ : soft-label transformer
         The fitted method.
+    skew_ : Skew
+        Signs that the rows show some classes rarely, for `balance="auto"` of the classifiers.
     labels_ : Labels or None
         The rows that had a label in `fit`, and which; None if none had.
     label_pool_ : LabelPool or None
@@ -136,7 +141,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
         membership: Any = "auto",
-        membership_weight: float = 1.0,
+        membership_weight: float = 0.3,
         none_label: Any = None,
         label_model: Any = "auto",
         abstain: bool | None = None,
@@ -164,6 +169,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
+    @lazily
     def fit(self, X: Any, y: Any = None, *, log_p: Any = None) -> TeacherMerger:
         """Learn the teachers' floors, temperatures and weights, as far as that is wanted; no labels are needed.
 
@@ -185,6 +191,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         return self
 
     @all_or_nothing
+    @lazily
     def fit_transform(self, X: Any, y: Any = None, *, log_p: Any = None) -> Any:
         """Fit, and return the soft labels of X. See `fit` and `transform`.
 
@@ -206,6 +213,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         warn_of_labels(self.label_pool_)
         return Q
 
+    @lazily
     def transform(self, X: Any) -> Any:
         """Return the soft labels of X.
 
@@ -287,6 +295,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : array of shape (n, L)
         """
         Q = self.method_.fit_transform_answers(answers)
+        self.skew_ = measure_skew(answers, self.label_space_, Q, self.method_.temperature, sample_weight)
         Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
         return Q
 
@@ -436,7 +445,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
                 "and rename classes with class_lists of the merge."
             )
         known = method.get_params(deep=False)
-        changes = {"temperature": self.temperature, "verbose": self.verbose or None}
+        changes = {"temperature": self.temperature, "n_jobs": self.n_jobs, "verbose": self.verbose or None}
         method.set_params(**{name: value for name, value in changes.items() if value is not None and name in known})
         if hasattr(method, "check_params"):
             method.check_params()

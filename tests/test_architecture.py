@@ -43,8 +43,9 @@ RINGS = [
         "export",
         "packages",
         "suggestions",
+        "search",
     ],
-    ["__init__"],
+    ["__init__", "dask"],
 ]
 #: Rings whose parts may import each other.
 OPEN = (0, 2)

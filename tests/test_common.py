@@ -14,6 +14,7 @@ from sklearn_uhc import (
     SoftLabelClassifier,
     StandardDistillation,
     TeacherCalibrator,
+    TeacherHoldoutSearch,
     TeacherOutputs,
     UnifiedEnsemble,
 )
@@ -57,6 +58,8 @@ def instances():
     yield HeterogeneousDistiller(teachers, LogisticRegression(), method="mf_p", balance=False)
     for method in ("sd", "ce", "mf_p", "mf_lu", "mf_lf"):
         yield UnifiedEnsemble(teachers, method=method)
+    distiller = HeterogeneousDistiller(teachers, LogisticRegression(), calibrate=False)
+    yield TeacherHoldoutSearch(distiller, {"temperature": [1, 3]}, folds=2)
 
 
 def wrapped(estimator):
@@ -65,7 +68,8 @@ def wrapped(estimator):
 
 def expected_failures(estimator):
     failures = {}
-    if hasattr(estimator, "teachers") and hasattr(estimator, "predict"):
+    merged = getattr(estimator, "estimator", estimator)
+    if hasattr(merged, "teachers") and hasattr(estimator, "predict"):
         failures |= MORE_THAN_Y
     if isinstance(wrapped(estimator), RandomForestClassifier):
         failures |= EXEMPT_FORESTS
