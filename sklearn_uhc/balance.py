@@ -20,7 +20,9 @@ from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["balanced_targets", "class_weights"]
 
-#: "auto" takes a transfer set for imbalanced if its merged labels are less even than this, ...
+#: Class weights of a skewed transfer set are raised to this power by "auto".
+SKEWED_POWER = 0.5
+#: It takes a transfer set for skewed if its merged labels are less even than this, ...
 UNEVEN = 0.85
 #: ... at least this share of the classes is rare, which is to say that one of its teachers names it for less than this
 #: part of n / L rows, ...
@@ -38,9 +40,9 @@ def check_balance(balance: Any) -> None:
 
 
 class Decision(NamedTuple):
-    """Whether to balance, and why."""
+    """How much to balance, and why."""
 
-    balanced: bool
+    power: float  #: that the class weights are raised to; 0: no balance
     why: str
 
 
@@ -62,31 +64,33 @@ def measure_skew(
 
 
 def decide_balance(balance: bool | str, space: LabelSpace, n: int, skew: Skew, labelled: bool = False) -> Decision:
-    """Decide whether to balance soft labels of n rows.
+    """Decide how much to balance soft labels of n rows.
 
-    "auto" balances unless all teachers share one class list (the paper's two tables), there are fewer rows than
-    classes, which say nothing about how often a class is meant, or the transfer set itself is skewed. Labels of some
-    rows tell how frequent classes are, and balance follows them.
+    "auto" balances unless all teachers share one class list (the paper's two tables), or there are fewer rows than
+    classes, which say nothing about how often a class is meant. Where the transfer set itself seems skewed, it goes
+    half the way: full balance would predict rare classes as often as the others, none would leave the merge's own bias
+    as it is. Labels of some rows tell how frequent classes are, and balance follows them.
     """
     if not isinstance(balance, str):
-        return Decision(bool(balance), f"balance={bool(balance)}")
+        return Decision(float(balance), f"balance={bool(balance)}")
     if space.is_shared:
-        return Decision(False, "all teachers know the same classes")
+        return Decision(0.0, "all teachers know the same classes")
     if n < space.n_classes:
-        return Decision(False, f"{n} rows are fewer than {space.n_classes} classes")
+        return Decision(0.0, f"{n} rows are fewer than {space.n_classes} classes")
     if labelled:
-        return Decision(True, "to the frequencies of the labels")
+        return Decision(1.0, "to the frequencies of the labels")
     enough = skew.n >= ROWS_PER_CLASS * space.n_classes
     if enough and skew.evenness < UNEVEN and skew.rare.mean() >= RARE_CLASSES:
         names = shorten(space.classes[skew.rare].tolist())
-        return Decision(False, f"some classes are rare in these rows, {names}, and so they should be in predictions")
-    return Decision(True, f"nothing shows that some are rare in these rows (evenness {skew.evenness:.2f})")
+        return Decision(SKEWED_POWER, f"some seem to be rare in these rows, {names}")
+    return Decision(1.0, f"nothing shows that some are rare in these rows (evenness {skew.evenness:.2f})")
 
 
 def tell_balance(decided: Decision, verbose: int) -> None:
     """Print what was decided, and why."""
     if verbose:
-        print(f"{'Balancing' if decided.balanced else 'Not balancing'} the classes: {decided.why}")
+        how = {0.0: "Not balancing", 1.0: "Balancing"}.get(decided.power, "Balancing half way")
+        print(f"{how} the classes: {decided.why}")
 
 
 def rare_classes(answers: Answers, space: LabelSpace, sample_weight: NDArray[Any] | None = None) -> NDArray[np.bool_]:

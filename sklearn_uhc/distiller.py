@@ -70,8 +70,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         How the teachers' answers are merged. "mf_lv" is another name of "mf_lu".
     balance : bool or "auto", default="auto"
         Whether classes that the soft labels rarely show get more weight. "auto" balances unless all teachers know the
-        same classes, there are fewer rows than classes, or the rows themselves show some classes rarely; `verbose=1`
-        tells. See `docs/choosing.md`.
+        same classes or there are fewer rows than classes, and goes half the way if the rows themselves seem to show
+        some classes rarely; `verbose=1` tells. See `docs/choosing.md`.
     temperature : float, default=None
         Divides the teachers' logits, which smooths the soft labels. None: the method's own, 1 by default (the paper's
         is 3), and with `backprop` 3.
@@ -332,9 +332,9 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         weights = known_weights(Q, merger.classes_, self.none_label, T, weights)
         decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.skew_, pool is not None)
         tell_balance(decided, self.verbose)
-        if not decided.balanced:
+        if not decided.power:
             return Q, Q, weights, None
-        class_weight = as_labelled(class_weights(Q, weights), pool, self.balance)
+        class_weight = as_labelled(class_weights(Q, weights) ** decided.power, pool, self.balance)
         class_weight = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
         return Q, *balanced_targets(Q, class_weight, weights), class_weight
 

@@ -78,24 +78,24 @@ def test_a_class_is_rare_if_one_of_its_teachers_hardly_names_it():
     assert rare_classes(silent, silent.space).tolist() == [False, False, False]  # one row of six
 
 
-@pytest.mark.parametrize(("n", "balanced"), [(60, False), (30, True)])
-def test_auto_leaves_rare_classes_rare_if_there_are_rows_to_tell(n, balanced):
+@pytest.mark.parametrize(("n", "power"), [(60, 0.5), (30, 1.0)])
+def test_auto_goes_half_the_way_if_there_are_rows_to_tell(n, power):
     lists = [["a", "b"], ["b", "c"]]
     answers = answers_for([["a"] * (n - 2) + ["b"] * 2, ["b"] * n], lists)
     Q = np.repeat([[0.98, 0.01, 0.01], [0.01, 0.98, 0.01]], [n - 2, 2], axis=0)
     skew = measure_skew(answers, answers.space, Q, 1.0)
     decided = decide_balance("auto", answers.space, n, skew)
-    assert decided.balanced is balanced
-    assert ("['b', 'c']" in decided.why) is not balanced
-    assert decide_balance(True, answers.space, n, skew).balanced
-    assert decide_balance("auto", answers.space, n, skew, labelled=True).balanced
+    assert decided.power == power
+    assert ("['b', 'c']" in decided.why) is (power < 1)
+    assert decide_balance(True, answers.space, n, skew).power == 1
+    assert decide_balance("auto", answers.space, n, skew, labelled=True).power == 1
 
 
 def test_auto_balances_what_only_the_merge_makes_uneven():
     lists = [["a", "b"], ["b", "c"]]
     answers = answers_for([["a", "b"] * 30, ["b", "c"] * 30], lists)
     Q = np.repeat([[0.98, 0.01, 0.01]], 60, axis=0)
-    assert decide_balance("auto", answers.space, 60, measure_skew(answers, answers.space, Q, 1.0)).balanced
+    assert decide_balance("auto", answers.space, 60, measure_skew(answers, answers.space, Q, 1.0)).power == 1
 
 
 def test_auto_does_not_balance_shared_lists_or_few_rows():

@@ -40,9 +40,9 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
     merger = ensemble.make_merger()
     lengths = fit_on_sample(merger, X)
     class_weight = None
-    if _balances(ensemble, merger, int(lengths.sum())):
+    if power := _power(ensemble, merger, int(lengths.sum())):
         with soft_labels(merger, X, sample_weight) as labels:
-            class_weight = sums_of(labels).class_weights(merger.classes_, ensemble.none_label)
+            class_weight = sums_of(labels).class_weights(merger.classes_, ensemble.none_label, power)
     ensemble.class_weight_, ensemble.merger_, ensemble.classes_ = class_weight, merger, merger.classes_
     ensemble._take_features()
     return ensemble
@@ -63,8 +63,8 @@ def fit_distiller(
     student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
     with soft_labels(merger, X, sample_weight) as labels:
         sums, class_weight = sums_of(labels), None
-        if _balances(distiller, merger, int(sums.rows.sum())):
-            class_weight = sums.class_weights(merger.classes_, distiller.none_label)
+        if power := _power(distiller, merger, int(sums.rows.sum())):
+            class_weight = sums.class_weights(merger.classes_, distiller.none_label, power)
         balance = Balance(sums, class_weight)
         parts = parts_of(X, labels, balance)
         train(student, SoftBlocks(X, parts, sums.rows, balance.prior, sums.total))
@@ -75,11 +75,11 @@ def fit_distiller(
     return distiller
 
 
-def _balances(estimator: Any, merger: Any, n: int) -> bool:
+def _power(estimator: Any, merger: Any, n: int) -> float:
     """Decide as in memory; what skew there is shows in the sample."""
     decided = decide_balance(estimator.balance, merger.label_space_, n, merger.skew_)
     tell_balance(decided, estimator.verbose)
-    return decided.balanced
+    return decided.power
 
 
 def _check_params(distiller: Any) -> None:
