@@ -22,7 +22,7 @@ from sklearn_uhc.balance import (
     heard_weights,
     tell_balance,
 )
-from sklearn_uhc.few_labels import LabelPool, as_given, as_labelled
+from sklearn_uhc.few_labels import LabelPool, as_given, as_labelled, warn_of_labels
 from sklearn_uhc.labels import read_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.merger import TeacherMerger
@@ -320,6 +320,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
         student.fit(X, targets, sample_weight=weights, **routed)
+        warn_of_labels(pool)
         return {"class_weight_": class_weight, **({"soft_labels_": Q} if self.store_soft_labels else {})}
 
     def _targets(

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, answers_given
 from sklearn_uhc.balance import measure_skew
-from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels
+from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.labels import Labels, read_labels
 from sklearn_uhc.not_mine import Memberships, make_memberships, universe_of, with_none
@@ -209,7 +209,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : ndarray of shape (n, L)
         """
         answers = self.fit_answers(X, y, log_p=log_p, foreign="ignore")
-        return self.fit_merge(answers, X)
+        Q = self.fit_merge(answers, X)
+        warn_of_labels(self.label_pool_)
+        return Q
 
     @lazily
     def transform(self, X: Any) -> Any:
@@ -313,7 +315,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         """
         Q = self.method_.transform_answers(answers)
         pool: LabelPool | None = getattr(self, "label_pool_", None)
-        return Q if pool is None else pool.apply(Q, answers, X)
+        return Q if pool is None else pool.apply(Q, answers, None if X is None else check_input(self, X, reset=False))
 
     def learn_labels(
         self, Q: Any, answers: Answers, X: Any = None, *, sample_weight: NDArray[Any] | None = None
@@ -340,6 +342,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         labels: Labels | None = self.labels_
         if labels is None or (sample_weight is not None and not sample_weight[labels.rows].any()):
             return Q, None
+        X = None if X is None else check_input(self, X, reset=False)
         of_merge = {"space": self.label_space_, "temperature": self.method_.temperature}
         pool = learn_from_labels(
             Q, answers, X, labels, label_model=self.label_model, row_weight=sample_weight, **of_merge

@@ -37,6 +37,7 @@ RINGS = [
         "merged_classifier",
         "distiller",
         "ensemble",
+        "ranking",
         "report",
         "plots",
         "export",
