@@ -285,6 +285,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             answers = judge_by_student(answers, S, self.membership_weight, self.store)
             Q = clone(merger.method_).fit_transform_answers(answers)
             targets, weights, class_weight = self._targets(merger, Q, heard_weights(answers, sample_weight))
+        merger.look_at_shares(Q, answers, balanced=class_weight is not None)
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
         student.fit(X, targets, sample_weight=weights, **routed)

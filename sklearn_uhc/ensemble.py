@@ -168,6 +168,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         self.class_weight_ = None
         if balances(self.balance, merger.label_space_, len(Q)):
             self.class_weight_ = leave_none_unbalanced(class_weights(Q, weights), merger.classes_, self.none_label)
+        merger.look_at_shares(Q, answers, balanced=self.class_weight_ is not None)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
         return self
