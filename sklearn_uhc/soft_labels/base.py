@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.answers import Answers, Pattern, answers_of_input
 from sklearn_uhc.names import about_look_alikes, look_alikes
 from sklearn_uhc.soft_labels.oddities import warn_if_disconnected, warn_if_mute, warn_of_unheard
-from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
+from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, like_array, softmax
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import warn_user
@@ -411,17 +411,21 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     def _solver_of(
         self, answers: Answers, blocks: Blocks, weight: Array | None, like: Array
     ) -> Callable[[Array], Merged]:
-        """Return the solver; where some answers are not to be tempered, that at temperature 1, for tempered others."""
+        """Return the solver; where some answers are not to be tempered, that at temperature 1, for tempered others.
+
+        Those that are not tempered count 1 / T: beside answers that say less they would decide everything.
+        """
         T = float(self.temperature)
         if answers.untempered is None or T == 1:
             return self.solver(blocks, weight)
-        solve, xp = clone(self).set_params(temperature=1.0).solver(blocks, weight), array_namespace(like)
-        divisor = np.where(answers.untempered, 1.0, T)[answers.space.teacher_of]
-        scale = xp.asarray(1 / divisor, dtype=like.dtype, device=device(like))
+        xp = array_namespace(like)
+        divisor = like_array(np.where(answers.untempered, 1.0, T)[answers.space.teacher_of], like)
+        share = like_array(np.where(answers.untempered, 1 / T, 1.0), like)
+        solve = clone(self).set_params(temperature=1.0).solver(blocks, share if weight is None else weight * share)
         known = xp.asarray(answers.space.mask[~answers.untempered].any(axis=0), device=device(like))
 
         def merge(X: Array) -> Merged:
-            merged = solve(blocks.shift(X) * scale)
+            merged = solve(blocks.shift(X) / divisor)
             return merged if bool(xp.all(known)) else merged._replace(Q=temper_rest(merged.Q, known, T))
 
         return merge
