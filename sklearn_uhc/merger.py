@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, answers_given
+from sklearn_uhc.balance import measure_skew
 from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.labels import Labels, read_labels
@@ -81,7 +82,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     store : str or path, default=None
         Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
     n_jobs : int, default=None
-        Number of teachers that answer at the same time.
+        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 
@@ -106,6 +107,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         The scorers that take part; None if there are none.
     method_ : soft-label transformer
         The fitted method.
+    skew_ : Skew
+        Signs that the rows show some classes rarely, for `balance="auto"` of the classifiers.
     labels_ : Labels or None
         The rows that had a label in `fit`, and which; None if none had.
     label_pool_ : LabelPool or None
@@ -290,6 +293,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : array of shape (n, L)
         """
         Q = self.method_.fit_transform_answers(answers)
+        self.skew_ = measure_skew(answers, self.label_space_, Q, self.method_.temperature, sample_weight)
         Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
         return Q
 
@@ -438,7 +442,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
                 "and rename classes with class_lists of the merge."
             )
         known = method.get_params(deep=False)
-        changes = {"temperature": self.temperature, "verbose": self.verbose or None}
+        changes = {"temperature": self.temperature, "n_jobs": self.n_jobs, "verbose": self.verbose or None}
         method.set_params(**{name: value for name, value in changes.items() if value is not None and name in known})
         if hasattr(method, "check_params"):
             method.check_params()

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 
 from sklearn_uhc.label_space import LabelSpace
 
@@ -176,9 +175,12 @@ def _pattern(rows: NDArray[np.int_], teachers: NDArray[np.int_], space: LabelSpa
 def find_silence(X: Any, space: LabelSpace, abstain: bool, source: str) -> NDArray[np.bool_] | None:
     """Return (n, N), True where a teacher is silent, or None if nobody is; refuse +inf, and NaN that is not allowed."""
     silent = None
-    for rows in gen_batches(len(X), CHECKED_ROWS):
+    for start in range(0, len(X), CHECKED_ROWS):
+        rows = slice(start, min(start + CHECKED_ROWS, len(X)))
         part = X[rows]
         xp = array_namespace(part)
+        if float(xp.max(part)) < np.inf:  # NaN is not
+            continue
         if bool(xp.any(xp.isnan(part))):
             silent = np.zeros((len(X), space.n_teachers), dtype=bool) if silent is None else silent
             silent[rows] = _silence(np.isnan(to_numpy(part)), space, abstain, rows.start, source)
