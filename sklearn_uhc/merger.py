@@ -64,7 +64,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         How likely a row belongs to a teacher's classes at all: a scorer or None per teacher, or a dict of scorers by
         the teachers' names. A scorer has `predict_membership(X)`, shape (n,), values in [0, 1]; `fit_membership` makes
         one. "auto": the `membership_` of every teacher that carries one.
-    membership_weight : float, default=0.3
+    membership_weight : float, default=1.0
         Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
     none_label : label, default=None
         Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
@@ -144,7 +144,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
         membership: Any = "auto",
-        membership_weight: float = 0.3,
+        membership_weight: float = 1.0,
         none_label: Any = None,
         label_model: Any = "auto",
         abstain: bool | None = None,
@@ -411,7 +411,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             Whether the classes are balanced afterwards.
         """
         if not self.findings_:  # where teachers contradict each other, uneven classes are but a symptom
-            self.findings_ = find_uneven(to_numpy(Q), answers, self.none_label, balanced)
+            of_teachers = np.isin(self.classes_, answers.space.classes)  # labels may have added some
+            self.findings_ = find_uneven(to_numpy(Q)[:, of_teachers], answers, self.none_label, balanced)
             warn_of(self.findings_)
 
     @property
