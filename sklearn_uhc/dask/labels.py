@@ -93,9 +93,9 @@ class Sums:
         """Mean soft label."""
         return self.by_class / self.total
 
-    def class_weights(self, classes: NDArray[Any], none_label: Any) -> NDArray[np.float64]:
-        """Return the weights that balance the classes."""
-        return leave_none_unbalanced(class_weights(self.mean[None, :]), classes, none_label)
+    def class_weights(self, classes: NDArray[Any], none_label: Any, power: float = 1.0) -> NDArray[np.float64]:
+        """Return the weights that balance the classes, raised to a power."""
+        return leave_none_unbalanced(class_weights(self.mean[None, :]) ** power, classes, none_label)
 
 
 def sums_of(labels: list[Any]) -> Sums:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,6 +124,18 @@ class Part:
         return Targets(inner, weight, Q.argmax(axis=1))
 
 
+class Compared(Protocol):
+    """Rows on which a teacher is compared with others."""
+
+    @property
+    def weight(self) -> Floats: ...  # noqa: D102
+
+    @property
+    def label(self) -> NDArray[np.int_]: ...  # noqa: D102
+
+    def slopes(self, b: float) -> tuple[Floats, Floats]: ...  # noqa: D102
+
+
 class Piece(NamedTuple):
     """What one teacher says about the rows of a part, and the others."""
 
@@ -225,7 +237,7 @@ def pieces_of(k: int, parts: Sequence[Part], targets: Sequence[Targets]) -> list
     return [Piece.joined(pieces) for pieces in found.values()]
 
 
-def search(pieces: Sequence[Piece], x: float) -> float:
+def search(pieces: Sequence[Compared], x: float) -> float:
     """Return log b of one teacher, by Newton's method from x within a shrinking bracket."""
     low, high = BOUNDS
     untried = set(BOUNDS)
@@ -251,7 +263,7 @@ def search(pieces: Sequence[Piece], x: float) -> float:
     return x
 
 
-def standard_error(pieces: Sequence[Piece], x: float, n_classes: int) -> float:
+def standard_error(pieces: Sequence[Compared], x: float, n_classes: int) -> float:
     """Return the standard error of log b, as if rows of one merged label were one observation."""
     b, second, squares = float(np.exp(x)), 0.0, 0.0
     clusters, seen, rows = np.zeros(n_classes), np.zeros(n_classes, dtype=bool), 0
@@ -287,10 +299,15 @@ def shrink(log_tau: Floats, error: Floats, trust: Floats, tolerance: float) -> F
     """
     out, known = np.zeros(len(log_tau)), np.isfinite(error)
     if known.sum() > 1:
-        away, noise = log_tau[known] - weighted_median(log_tau[known], trust[known]), error[known] ** 2 + tolerance**2
-        s = max(0.0, float(np.mean(away**2) - np.median(noise)))
-        out[known] = away * (s / (s + noise) if s > 0 else 0.0)
+        out[known] = shrunk(log_tau[known] - weighted_median(log_tau[known], trust[known]), error[known], tolerance)
     return out
+
+
+def shrunk(away: Floats, error: Floats, tolerance: float) -> Floats:
+    """Shrink distances from the median by their noise."""
+    noise = error**2 + tolerance**2
+    s = max(0.0, float(np.mean(away**2) - np.median(noise)))
+    return np.asarray(away * (s / (s + noise) if s > 0 else 0.0))
 
 
 def contradicting(log_tau: Floats, error: Floats) -> NDArray[np.bool_]:
