@@ -79,7 +79,7 @@ def test_ce_reaches_the_optimum_of_a_general_optimiser(case):
 def test_ce_certificate(case):
     _, blocks, _, P = case
     solved = ce.solve_ce(P, blocks)
-    problem = ce.CrossEntropyDual(P @ blocks.to_class, blocks)
+    problem = ce.CrossEntropyDual.of(P @ blocks.to_class, blocks)
     assert solved.converged.all()
     np.testing.assert_allclose(problem.at(solved.v).residual, solved.residual, atol=1e-14)
     assert solved.residual.max() <= 1e-9
@@ -113,7 +113,7 @@ def test_derivatives(size):
     x = 0.3 * rng.normal(size=len(blocks.M))
     # Without the projectors that fill the null spaces in.
     bare = replace(blocks, teacher_component_mean=np.zeros_like(blocks.teacher_component_mean))
-    check_derivatives(ce.CrossEntropyDual(P @ blocks.to_class, bare), x)
+    check_derivatives(ce.CrossEntropyDual.of(P @ blocks.to_class, bare), x)
     check_derivatives(mf_p.ProbabilityFit(P, (P**2).sum(axis=1), bare), x)
     Z = blocks.center(Z)
     start = mf_lu.solve_mf_lu(Z, blocks, max_iter=1).v[0] + 0.1 * rng.random(len(blocks.M)) + 0.5
@@ -127,7 +127,7 @@ def problems(blocks, Z, P):
     """The three problems of the shared loop, each with a start."""
     Z, x = blocks.center(Z), 0.5 * np.random.default_rng(0).normal(size=(len(Z), len(blocks.M)))
     return {
-        "ce": (ce.CrossEntropyDual(P @ blocks.to_class, blocks), x),
+        "ce": (ce.CrossEntropyDual.of(P @ blocks.to_class, blocks), x),
         "mf_p": (mf_p.ProbabilityFit(P, (P**2).sum(axis=1), blocks), x),
         "mf_lu": (mf_lu.LogitFit(Z, (Z**2).sum(axis=1) + 0.01, 0.01, blocks), np.exp(x)),
     }

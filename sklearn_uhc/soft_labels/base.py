@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace, device
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,13 +23,16 @@ from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_positive, check_weights
 from sklearn_uhc.utils.progress import progress
-from sklearn_uhc.utils.rows import chunks
+from sklearn_uhc.utils.rows import chunks, some_rows
+from sklearn_uhc.utils.threads import in_threads
 from sklearn_uhc.utils.versioned import Versioned
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
-CHUNK_ROWS = 4096
+CHUNK_ROWS = 4000
 #: And numbers: arrays beyond that are out of the processor's cache, and new memory for each of them.
 CHUNK_NUMBERS = 2**21
+#: Rows that `fit` solves for, to report how the solver fares.
+FIT_ROWS = 1000
 
 
 class Merged(NamedTuple):
@@ -58,9 +62,9 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     """Base of the transformers from teacher log-probabilities (n, K) to soft labels (n, L).
 
     A method of your own derives from it and says in `merge` how a chunk of rows is merged. Its parameters are
-    `class_lists` and `temperature`, and those of `teacher_weight`, `abstain` and `verbose` that it offers. Checks,
-    chunks, silent teachers, float32 and tensors are taken care of here. `HeterogeneousDistiller` and `TeacherMerger`
-    accept any object with `fit_transform_answers`, `transform_answers` and a `temperature`.
+    `class_lists` and `temperature`, and those of `teacher_weight`, `abstain`, `n_jobs` and `verbose` that it offers.
+    Checks, chunks, threads, silent teachers, float32 and tensors are taken care of here. `HeterogeneousDistiller` and
+    `TeacherMerger` accept any object with `fit_transform_answers`, `transform_answers` and a `temperature`.
 
     Examples
     --------
@@ -85,6 +89,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     temperature: float
     teacher_weight: Sequence[float] | None = None
     abstain: bool = False
+    n_jobs: int | None = None
     verbose: int = 0
     #: Parameters that must be positive numbers.
     _positive: tuple[str, ...] = ("temperature",)
@@ -147,7 +152,9 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     @all_or_nothing
     @lazily
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Set up the label space and solve for the rows of X, to report how the solver fares on them.
+        """Set up the label space, and solve for at most 1,000 rows of X to report how the solver fares.
+
+        These rows are evenly spaced. `fit_transform` solves for all rows and reports on all.
 
         Parameters
         ----------
@@ -336,9 +343,10 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return max(64, min(CHUNK_ROWS, CHUNK_NUMBERS // len(blocks.class_of)))
 
     def _fit(self, answers: Answers, keep: bool) -> Any:
-        """Solve, say what is odd about the answers, and keep the diagnostics."""
+        """Say what is odd about the answers, solve, all rows if they are to be kept, and keep the diagnostics."""
         self.warn_about(answers)
-        merged, space = self._solve_all(answers, keep), answers.space
+        seen = answers if keep else answers.take(some_rows(len(answers), FIT_ROWS))
+        merged, space = self._solve_all(seen, keep), answers.space
         self.label_space_, self.classes_ = space, space.classes
         self.n_iter_ = merged.n_iter
         self.max_residual_ = merged.max_residual
@@ -391,15 +399,21 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         """
         X = answers.log_p
         xp, one = array_namespace(X), to_double(X[:1])
-        blocks = answers.space.matrices.like(one)
-        solve = self.solver(blocks, _of_mean_one(answers.trust, one))
-        parts = list(chunks(len(X), one.dtype.itemsize * self.floats_per_row(blocks), self.chunk_rows(blocks)))
-        report = Merged(_new_labels(answers) if keep else None)
-        for rows in progress(parts, total=len(parts), desc="Soft labels", verbose=verbose):
+        blocks, jobs = answers.space.matrices.like(one), effective_n_jobs(self.n_jobs)
+        solve = self._solver_of(answers, blocks, one)
+        Q = _new_labels(answers) if keep else None
+
+        def solved(rows: slice) -> Merged:
             merged = solve(to_double(X[rows]))
+            if Q is not None:
+                Q[rows] = xp.astype(merged.Q, X.dtype, copy=False)
+            return merged._replace(Q=None)
+
+        bytes_per_row = jobs * one.dtype.itemsize * self.floats_per_row(blocks)
+        parts = list(chunks(len(X), bytes_per_row, self.chunk_rows(blocks)))
+        report = Merged(Q)
+        for merged in progress(in_threads(solved, parts, jobs), total=len(parts), desc="Soft labels", verbose=verbose):
             report = report.then(merged)
-            if report.Q is not None:
-                report.Q[rows] = xp.astype(merged.Q, X.dtype, copy=False)
         if report.n_not_converged:
             warn_user(
                 f"{type(self).__name__} stopped at max_iter for {report.n_not_converged} of {len(X)} samples; their "
@@ -408,6 +422,27 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
             )
         return report
 
+    def _solver_of(self, answers: Answers, blocks: Blocks, one: Array) -> Callable[[Array], Merged]:
+        """Return the solver; where some answers are not to be tempered, that at temperature 1, for tempered others.
+
+        Those that are not tempered count 1 / T: beside answers that say less they would decide everything. `one` is a
+        row of the answers, for its kind of array.
+        """
+        T, as_is = float(self.temperature), answers.untempered
+        if as_is is None or T == 1:
+            return self.solver(blocks, _of_mean_one(answers.trust, one))
+        trust = np.where(as_is, 1 / T, 1.0) * (1.0 if answers.trust is None else answers.trust)
+        solve = clone(self).set_params(temperature=1.0).solver(blocks, _of_mean_one(trust, one))
+        xp, divisor = array_namespace(one), np.where(as_is, 1.0, T)[answers.space.teacher_of]
+        scale = xp.asarray(1 / divisor, dtype=one.dtype, device=device(one))
+        known = xp.asarray(answers.space.mask[~as_is].any(axis=0), device=device(one))
+
+        def merge(X: Array) -> Merged:
+            merged = solve(blocks.shift(X) * scale)
+            return merged if bool(xp.all(known)) else merged._replace(Q=temper_rest(merged.Q, known, T))
+
+        return merge
+
     def _tolerance(self, tol: float, X: Array) -> float:
         """Return the tolerance, or what the precision of X allows on a device without double precision."""
         return max(float(tol), 64 * float(array_namespace(X).finfo(X.dtype).eps))
@@ -415,13 +450,28 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     def _tempered(self, Z: Array, blocks: Blocks) -> Array:
         """Probabilities p_i of every teacher at this temperature."""
         E = array_namespace(Z).exp(Z / self.temperature)
-        E /= blocks.by_teacher(blocks.sum_teachers(E))
-        return E
+        return blocks.scaled(E, 1 / blocks.sum_teachers(E))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def temper_rest(Q: Array, known: Array, T: float) -> Array:
+    """Take soft labels whose classes that are not `known` have their probability at temperature 1 to T as a whole.
+
+    "None of these" is as likely as its scorers say. The other classes are tempered already.
+    """
+    xp = array_namespace(Q)
+    log_q = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
+    zero, low = xp.zeros_like(Q), xp.full_like(Q, -xp.inf)
+    rest = xp.sum(xp.where(known, zero, Q), axis=1, keepdims=True)
+    top = xp.max(xp.where(known, log_q, low), axis=1, keepdims=True)
+    sharp = xp.where(known, T * (log_q - top), low)
+    total = xp.log(xp.sum(xp.exp(sharp), axis=1, keepdims=True))
+    share = xp.log(xp.clip(1 - rest, float(np.exp(MIN_LOG_P)), None))
+    return softmax(xp.where(known, sharp - total + share, log_q) / T)
 
 
 def losses() -> Any:
@@ -455,5 +505,7 @@ def root_of(weight: Array | None, blocks: Blocks) -> Array:
 def to_double(X: Array) -> Array:
     """Return X in double precision; as it is on devices that have none, such as Apple's MPS."""
     xp = array_namespace(X)
+    if X.dtype == xp.float64:
+        return X
     known = xp.__array_namespace_info__().dtypes(device=device(X), kind="real floating")
     return xp.astype(X, known["float64"], copy=False) if "float64" in known else X

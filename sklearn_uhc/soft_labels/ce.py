@@ -37,6 +37,8 @@ class CrossEntropyUnifier(SoftLabelMethod):
         Trust in each teacher: its cross-entropy counts that often in J, as if so many such teachers had answered.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+    n_jobs : int, default=None
+        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -77,6 +79,7 @@ class CrossEntropyUnifier(SoftLabelMethod):
         max_iter: int = 200,
         teacher_weight: Sequence[float] | None = None,
         abstain: bool = False,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
@@ -85,6 +88,7 @@ class CrossEntropyUnifier(SoftLabelMethod):
         self.max_iter = max_iter
         self.teacher_weight = teacher_weight
         self.abstain = abstain
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:

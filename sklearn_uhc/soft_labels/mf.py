@@ -43,6 +43,8 @@ class ProbabilityFactorization(SoftLabelMethod):
         Trust in each teacher: its squared errors count that often, as if so many such teachers had answered.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+    n_jobs : int, default=None
+        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -82,6 +84,7 @@ class ProbabilityFactorization(SoftLabelMethod):
         max_iter: int = 1000,
         teacher_weight: Sequence[float] | None = None,
         abstain: bool = False,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
@@ -90,6 +93,7 @@ class ProbabilityFactorization(SoftLabelMethod):
         self.max_iter = max_iter
         self.teacher_weight = teacher_weight
         self.abstain = abstain
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
@@ -148,6 +152,8 @@ class LogitFactorization(SoftLabelMethod):
         For MF-LU the ridge then falls on sqrt(weight) * v.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+    n_jobs : int, default=None
+        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -191,6 +197,7 @@ class LogitFactorization(SoftLabelMethod):
         max_iter: int = 1000,
         teacher_weight: Sequence[float] | None = None,
         abstain: bool = False,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
@@ -202,6 +209,7 @@ class LogitFactorization(SoftLabelMethod):
         self.max_iter = max_iter
         self.teacher_weight = teacher_weight
         self.abstain = abstain
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def check_params(self) -> None:

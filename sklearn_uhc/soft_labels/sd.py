@@ -36,6 +36,8 @@ class StandardDistillation(SoftLabelMethod):
         Trust in each teacher: the mean over teachers becomes a weighted mean.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+    n_jobs : int, default=None
+        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -70,12 +72,14 @@ class StandardDistillation(SoftLabelMethod):
         temperature: float = 1.0,
         teacher_weight: Sequence[float] | None = None,
         abstain: bool = False,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
         self.temperature = temperature
         self.teacher_weight = teacher_weight
         self.abstain = abstain
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def solver(self, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:

@@ -14,22 +14,24 @@ M     (N, L)     1 where teacher i knows class l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.solvers.incidence import Array, Incidence, at_least, like_array, samples_last, to_cpu
+from sklearn_uhc.solvers.incidence import Array, Incidence, array_namespace, at_least, like_array, samples_last, to_cpu
 from sklearn_uhc.solvers.pairs import Pairs
 
 __all__ = ["MIN_LOG_P", "Array", "Blocks", "Solution", "softmax"]
 
 #: Log-probabilities are clipped here: the smallest normal float32, so that both precisions clip alike.
 MIN_LOG_P = float(np.log(np.finfo(np.float32).tiny))
+#: Numbers that a call must work on to be worth making, for one teacher after the other.
+LOOP = 1000
 
 
 class Solution(NamedTuple):
@@ -108,6 +110,16 @@ class Blocks:
             n_components=space.n_components,
         )
 
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        return {}
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what a solver prepares for these class lists, made when it is first asked for."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        return self._kept[name]
+
     @property
     def n_teachers(self) -> int:
         """N."""
@@ -121,7 +133,8 @@ class Blocks:
     @property
     def batch_rows(self) -> int:
         """How many samples are best solved together: enough for one call to pay, few enough for the cache."""
-        return max(16, min(1024, 2**19 // (len(self.class_of) + self.n_teachers**2)))
+        # No power of two: columns of memory that far apart would compete for the same places in the cache.
+        return max(16, min(1000, 2**19 // (len(self.class_of) + self.n_teachers**2)))
 
     def like(self, X: Array) -> Blocks:
         """Return the same in the library, on the device and in the precision of X."""
@@ -187,6 +200,15 @@ class Blocks:
         """Sums over the classes that two teachers share."""
         return self.index.pairs
 
+    def scaled(self, F: Array, V: Array) -> Array:
+        """(n, K) times (n, N): every teacher's columns times its number."""
+        if F.shape[0] * F.shape[1] < LOOP * self.n_teachers:
+            return F * self.by_teacher(V)
+        out = array_namespace(F).empty_like(F)
+        for i, block in enumerate(self.slices):  # one pass over the columns, where the product above takes three
+            out[:, block] = F[:, block] * V[:, i, None]
+        return out
+
     def group_means(self, U: Array) -> Array:
         """(n, L) to (n, L), or (n, 1) for one group: the mean over the group of each class."""
         xp = array_namespace(U)
@@ -215,8 +237,11 @@ class Blocks:
         # Differences of the largest numbers there are would overflow; halves of them do not.
         half = 0.5 if float(xp.max(top)) > float(xp.finfo(Z.dtype).max) * 1e-18 else 1.0
         out = samples_last(Z * half if half < 1 else Z, copy=half == 1)
-        for i, block in enumerate(self.slices):
-            out[:, block] -= half * top[:, i, None]
+        if out.shape[0] * out.shape[1] < LOOP * self.n_teachers:
+            out -= self.by_teacher(half * top)
+        else:
+            for i, block in enumerate(self.slices):
+                out[:, block] -= half * top[:, i, None]
         out = at_least(out, half * MIN_LOG_P, in_place=True)
         if not bool(xp.all(said)):
             out = xp.where(self.by_teacher(said), out, xp.zeros_like(out))

@@ -17,15 +17,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from array_api_compat import array_namespace
-
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
 from sklearn_uhc.solvers.ce_links import minimize_links
-from sklearn_uhc.solvers.incidence import at_least, samples_last, take_samples
-from sklearn_uhc.solvers.newton import Point, limit_step, minimize
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, samples_last, take_samples
+from sklearn_uhc.solvers.newton import Point, add_diagonal, limit_step, minimize
 
 #: Longest step in theta; keeps exp(theta) in range and the quadratic model honest.
 MAX_STEP = 4.0
+#: Steps with the Hessian of uniform answers before the first of Newton's.
+WARM_UP = 4
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,41 @@ class CrossEntropyDual:
 
     a: Array
     blocks: Blocks
-    w: Array = 1.0  #: (N,), or one number for all
+    w: Array  #: (N,), or one number for all
+    uniform: Array  #: (N, N), inverse of the Hessian where all teachers say that all classes are alike
     rounding: float = 1.0
     flat: float = 1e-15
     nothing: float = 0.0
+
+    @classmethod
+    def of(cls, a: Array, blocks: Blocks, weight: Array | None = None) -> CrossEntropyDual:
+        """Prepare what all samples share."""
+        if weight is None:
+            ones = array_namespace(a).ones_like(blocks.sizes)
+            return cls(a, blocks, 1.0, blocks.once("ce", lambda: inverse_of_uniform(blocks, ones)))
+        return cls(a, blocks, weight, inverse_of_uniform(blocks, weight))
 
     def __len__(self) -> int:
         return int(self.a.shape[0])
 
     def start(self) -> Array:
-        """Return where one step of the MM iteration leads from theta = 0: it saves one of Newton's."""
-        xp, blocks = array_namespace(self.a), self.blocks
-        owners = blocks.sum_owners(xp.ones_like(blocks.sizes)[None, :])
-        return -xp.log(at_least(blocks.sum_lists(self.a / owners), 1e-30) / self.w)
+        """Return where steps with the Hessian of uniform answers lead: each costs a fifth of one of Newton's."""
+        xp, w = array_namespace(self.a), self.w + 0 * self.blocks.sizes[None, :]
+        theta = xp.log(w / self.blocks.sizes) + 0 * self.a[:, :1]
+        best, step, least = theta, 0 * theta, xp.inf + 0 * theta[:, :1]
+        for _ in range(WARM_UP):
+            ratio = self._masses(theta) / w  # 1 at the optimum
+            away = xp.max(xp.abs(ratio - 1), axis=1, keepdims=True)
+            better = away < least
+            best, least = xp.where(better, theta, best), xp.where(better, away, least)
+            step = xp.where(better, xp.log(at_least(ratio, 1e-30)), step / 4)
+            theta = best - limit_step((w * step) @ self.uniform, MAX_STEP)
+        return theta
+
+    def _masses(self, theta: Array) -> Array:
+        """Return t_i (M (a / M't))_i, (n, N): gradient + w."""
+        t = array_namespace(theta).exp(theta)
+        return t * self.blocks.sum_lists(self.a / self.blocks.sum_owners(t))
 
     def at(self, theta: Array) -> Point:
         """f, its gradient, and the largest entry of that; keeps M't."""
@@ -88,6 +110,16 @@ class CrossEntropyDual:
         return replace(self, a=take_samples(self.a, rows))
 
 
+def inverse_of_uniform(blocks: Blocks, w: Array) -> Array:
+    """Return the inverse of the Hessian where all teachers say that all classes are alike, (N, N)."""
+    xp, t = array_namespace(w), (w / blocks.sizes)[None, :]
+    H = blocks.pairs.sums(1 / blocks.sum_owners(t))
+    H *= -t[:, :, None]
+    H *= t[:, None, :]
+    add_diagonal(H, w[None, :])
+    return xp.linalg.inv(H[0] + xp.max(w) * blocks.teacher_component_mean)
+
+
 def solve_ce(
     P: Array, blocks: Blocks, *, tol: float = 1e-9, max_iter: int = 200, weight: Array | None = None
 ) -> Solution:
@@ -95,7 +127,7 @@ def solve_ce(
     xp = array_namespace(P)
     P = P if weight is None else P * blocks.by_teacher(weight[None, :])
     a = blocks.sum_classes(samples_last(P))
-    dual = CrossEntropyDual(a, blocks, 1.0 if weight is None else weight)
+    dual = CrossEntropyDual.of(a, blocks, weight)
     found = minimize(dual, tol=tol, max_iter=max_iter, damping=1e-8)
     theta = found.x - xp.max(found.x, axis=1, keepdims=True)
     Q = a / at_least(blocks.sum_owners(xp.exp(theta)), float(xp.finfo(a.dtype).tiny))

@@ -17,10 +17,9 @@ step always leads downhill: no objective has to be compared, in which such a lin
 from __future__ import annotations
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks
-from sklearn_uhc.solvers.incidence import samples_last, take_samples
+from sklearn_uhc.solvers.incidence import array_namespace, samples_last, take_samples
 from sklearn_uhc.solvers.mf_lf import agreement
 from sklearn_uhc.solvers.newton import Found
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+import array_api_compat
+import array_api_compat.numpy
 import numpy as np
-from array_api_compat import array_namespace, device, is_torch_array
+from array_api_compat import device, is_torch_array
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -22,6 +24,11 @@ Array = Any
 DENSE = 7
 #: Products that a sparse one could have made in the time that it takes to be called.
 CALL = 50_000
+
+
+def array_namespace(X: Array) -> Any:
+    """Return the functions of an array's library; at once for numpy, as solvers ask all the time."""
+    return array_api_compat.numpy if isinstance(X, np.ndarray) else array_api_compat.array_namespace(X)
 
 
 class Incidence:
@@ -47,6 +54,11 @@ class Incidence:
         if self._spare * F.shape[0] <= CALL:
             return (self.dense @ F.T).T
         return (self._sparse @ F.T).T
+
+    @cached_property
+    def transposed(self) -> Incidence:
+        """The matrix that takes (n, rows) to (n, columns)."""
+        return Incidence(self.columns, self.rows, self.shape[::-1], self._like)
 
     @cached_property
     def dense(self) -> Array:

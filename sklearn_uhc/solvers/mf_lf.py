@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from array_api_compat import array_namespace
-
 from sklearn_uhc.solvers.blocks import Array, Blocks
+from sklearn_uhc.solvers.incidence import array_namespace
 from sklearn_uhc.solvers.newton import add_diagonal
 
 
@@ -34,7 +33,10 @@ class LogitAverage(NamedTuple):
     def of(cls, blocks: Blocks, weight: Array | None = None) -> LogitAverage:
         """Prepare for the class lists of `blocks` and a weight (N,) per teacher."""
         xp = array_namespace(blocks.sizes)
-        w = (xp.ones_like(blocks.sizes) if weight is None else weight)[None, :]
+        if weight is None:
+            average: LogitAverage = blocks.once("mf_lf", lambda: cls.of(blocks, xp.ones_like(blocks.sizes)))
+            return average
+        w = weight[None, :]
         D = blocks.sum_owners(w)
         core = system(blocks, w, D)
         # The right-hand side is orthogonal to the null space: filling that in, in the matrix's own scale, makes it

@@ -21,10 +21,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from array_api_compat import array_namespace
-
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
-from sklearn_uhc.solvers.incidence import samples_last, take_samples
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, samples_last, take_samples
 from sklearn_uhc.solvers.newton import Point, add_diagonal, break_ties, minimize
 
 #: Sweeps before the first Newton step: the paper's own, then those without shift and scale.
@@ -55,21 +53,21 @@ def paper_sweep(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> tup
     U = _best_u(Z, V, C, lam, blocks)
     sums = blocks.sum_lists(U)
     V = (blocks.sum_teachers(Z * blocks.by_class(U)) - C * sums) / (lam + blocks.sum_lists(U**2))
-    V = array_namespace(V).clip(V, 0.0, None)
+    V = at_least(V, 0.0)
     return U, V, -V * sums / blocks.sizes
 
 
 def _best_u(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> Array:
     """Least squares for u given v and c: sum_i v_i (z_i - c_i), over lam + sum_i v_i^2."""
-    above = blocks.sum_classes(Z * blocks.by_teacher(V)) - blocks.sum_owners(C * V)
+    above = blocks.sum_classes(blocks.scaled(Z, V)) - blocks.sum_owners(C * V)
     return above / (lam + blocks.sum_owners(V**2))
 
 
 def best_v(Z: Array, U: Array, lam: float, blocks: Blocks) -> Array:
     """Least squares for v and c given u, v not negative, on centred Z."""
-    xp, variance = array_namespace(U), blocks.sum_lists(U**2) - blocks.sum_lists(U) ** 2 / blocks.sizes
+    variance = blocks.sum_lists(U**2) - blocks.sum_lists(U) ** 2 / blocks.sizes
     above = blocks.sum_teachers(Z * blocks.by_class(U))
-    return xp.clip(above / (lam + xp.clip(variance, 0.0, None)), 0.0, None)
+    return at_least(above / (lam + at_least(variance, 0.0)), 0.0)
 
 
 def balanced_sweep(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
@@ -105,21 +103,21 @@ class LogitFit:
 
     def start(self) -> Array:
         """Return v after the first sweeps, from v = 1 up to the rule for ties."""
-        xp, blocks, Z = array_namespace(self.Z), self.blocks, self.Z
+        blocks, Z = self.blocks, self.Z
         V = break_ties(blocks.sum_teachers(Z))
         C = 0 * V
         for _ in range(min(PAPER_SWEEPS, self.sweeps)):
             U, V, C = paper_sweep(Z, V, C, self.lam, blocks)
         onward = 0 * V
         for k in range(self.sweeps - PAPER_SWEEPS):
-            last, (U, V) = V, balanced_sweep(Z, U, xp.clip(V + onward, 0.0, None), self.lam, blocks)
+            last, (U, V) = V, balanced_sweep(Z, U, at_least(V + onward, 0.0), self.lam, blocks)
             onward = MOMENTUM * (V - last) if k else onward  # the first one also jumps to another scale
         return V
 
     def best_u(self, V: Array) -> Array:
         """Least squares for u and c given v."""
         xp, blocks = array_namespace(V), self.blocks
-        b = blocks.sum_classes(self.Z * blocks.by_teacher(V))
+        b = blocks.sum_classes(blocks.scaled(self.Z, V))
         D = self.lam + blocks.sum_owners(V**2)
         w = V / xp.sqrt(blocks.sizes)
         y = xp.linalg.solve(self._core(w, D), (w * blocks.sum_lists(b / D))[:, :, None])[:, :, 0]
@@ -136,7 +134,7 @@ class LogitFit:
         xp = array_namespace(V)
         U = self.best_u(V)
         u = self.blocks.by_class(U)
-        error = self.blocks.center(self.Z - u * self.blocks.by_teacher(V))
+        error = self.blocks.center(self.Z - self.blocks.scaled(u, V))
         slope = self.lam * V - self.blocks.sum_teachers(error * u)
         projected = xp.where(V > 0, slope, xp.clip(slope, None, 0.0))
         squares = [xp.sum(part**2, axis=1) for part in (error, U, V)]
@@ -149,9 +147,8 @@ class LogitFit:
         xp = array_namespace(V)
         U, D = point.u, self.lam + blocks.sum_owners(V**2)
         centered = blocks.center(blocks.by_class(U))
-        v = blocks.by_teacher(V)
         scale = self._scale(centered)
-        Hc = 2 * v * centered - self.Z
+        Hc = blocks.scaled(centered, 2 * V) - self.Z
         root = blocks.by_class(1 / xp.sqrt(D))
         w = V / xp.sqrt(blocks.sizes)
         T = xp.permute_dims(blocks.pairs.spread(Hc * root**2), (0, 2, 1)) * w[:, :, None]
@@ -172,7 +169,7 @@ class LogitFit:
 
     def move(self, V: Array, step: Array) -> Array:
         """Take the step, v not negative."""
-        return array_namespace(V).clip(V + step, 0.0, None)
+        return at_least(V + step, 0.0)
 
     def reach(self, V: Array) -> Array:
         """Return the largest v: what a step is short beside."""

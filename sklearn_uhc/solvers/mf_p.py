@@ -21,10 +21,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from array_api_compat import array_namespace
-
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
-from sklearn_uhc.solvers.incidence import samples_last, take_samples
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, samples_last, take_samples
 from sklearn_uhc.solvers.mf_lf import agreement
 from sklearn_uhc.solvers.newton import Point, break_ties, limit_step, minimize
 
@@ -49,7 +47,7 @@ def objective(P: Array, U: Array, V: Array, blocks: Blocks) -> Array:
 
 def best_u(P: Array, V: Array, blocks: Blocks) -> Array:
     """Least squares for u given v."""
-    return _ratio(blocks.sum_classes(P * blocks.by_teacher(V)), blocks.sum_owners(V**2))
+    return _ratio(blocks.sum_classes(blocks.scaled(P, V)), blocks.sum_owners(V**2))
 
 
 def best_v(P: Array, U: Array, blocks: Blocks) -> Array:
@@ -60,7 +58,7 @@ def best_v(P: Array, U: Array, blocks: Blocks) -> Array:
 def _ratio(above: Array, below: Array) -> Array:
     """Divide; 0 / 0 is 0, as when u vanishes on a whole class list."""
     xp = array_namespace(above)
-    return above / xp.clip(below, float(xp.finfo(above.dtype).tiny), None)
+    return above / at_least(below, float(xp.finfo(above.dtype).tiny))
 
 
 def sweep(P: Array, V: Array, blocks: Blocks) -> Array:
@@ -96,12 +94,12 @@ class ProbabilityFit:
         for _ in range(self.sweeps):
             V = sweep(P, V, self.blocks)
         theta, agree = self._agreement()
-        return _fix_scale(xp.where(agree[:, None], theta, xp.log(xp.clip(V, float(xp.finfo(V.dtype).tiny), None))))
+        return _fix_scale(xp.where(agree[:, None], theta, xp.log(at_least(V, float(xp.finfo(V.dtype).tiny)))))
 
     def _agreement(self) -> tuple[Array, Array]:
         """Return log v of teachers that agree, and which samples' do."""
         xp, blocks = array_namespace(self.P), self.blocks
-        P = xp.clip(self.P, float(xp.finfo(self.P.dtype).tiny), None)
+        P = at_least(self.P, float(xp.finfo(self.P.dtype).tiny))
         answers, theta = agreement(P, blocks)
         error = self.P - answers
         return theta, xp.sum(error**2, axis=1) < AGREED * self.size
@@ -111,8 +109,7 @@ class ProbabilityFit:
         xp, blocks = array_namespace(theta), self.blocks
         V = xp.exp(theta)
         U = best_u(self.P, V, blocks)
-        Y = blocks.by_class(U)
-        Y *= blocks.by_teacher(V)
+        Y = blocks.scaled(blocks.by_class(U), V)
         error = self.P - Y
         error *= blocks.shared
         gradient = -blocks.sum_teachers(Y * error)
@@ -127,14 +124,15 @@ class ProbabilityFit:
         """Hessian, and sum_l y^2 as the scale."""
         xp, blocks = array_namespace(point.x), self.blocks
         V = xp.exp(point.x)
-        y = blocks.by_class(point.u) * blocks.by_teacher(V)
+        y = blocks.scaled(blocks.by_class(point.u), V)
         g = (self.P - 2 * y) * blocks.shared
         tiny = float(xp.finfo(V.dtype).tiny)
-        B = xp.clip(blocks.sum_owners(V**2), tiny, None)
-        G = g * blocks.by_teacher(V) * blocks.by_class(1 / xp.sqrt(B))
+        B = at_least(blocks.sum_owners(V**2), tiny)
+        G = blocks.by_class(1 / xp.sqrt(B))
+        G *= blocks.scaled(g, V)
         scale = self._scale(y)
         # F does not see the common scale of a component: filling that null space in keeps it out of the step.
-        null = scale[:, :, None] * (scale / xp.clip(scale @ blocks.teacher_component_mean, tiny, None))[:, None, :]
+        null = scale[:, :, None] * (scale / at_least(scale @ blocks.teacher_component_mean, tiny))[:, None, :]
         null *= blocks.teacher_component_mean
         null -= blocks.pairs.products(G)
         return null, -blocks.sum_teachers(y * g), scale
@@ -145,15 +143,15 @@ class ProbabilityFit:
         u = blocks.by_class(point.u) * blocks.shared
         above, below = blocks.sum_teachers(self.P * u), blocks.sum_teachers(u**2)
         tiny = float(xp.finfo(u.dtype).tiny)
-        change = xp.log(xp.clip(above, tiny, None)) - xp.log(xp.clip(below, tiny, None)) - point.x
-        scale = self._scale(u * blocks.by_teacher(xp.exp(point.x)))
+        change = xp.log(at_least(above, tiny)) - xp.log(at_least(below, tiny)) - point.x
+        scale = self._scale(blocks.scaled(u, xp.exp(point.x)))
         common = ((scale * change) @ blocks.teacher_component_mean) / (scale @ blocks.teacher_component_mean)
         return point.x + xp.where(below > tiny, change - common, xp.zeros_like(change))
 
     def move(self, theta: Array, step: Array) -> Array:
         """Take the step, shortened if need be."""
         theta = theta + limit_step(step, MAX_STEP)
-        return theta - array_namespace(theta).clip(_largest(theta) - LARGEST, 0.0, None)
+        return theta - at_least(_largest(theta) - LARGEST, 0.0)
 
     def reach(self, theta: Array) -> float:
         """Return 1: a step in log v is relative."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from numpy.typing import NDArray
 
-from sklearn_uhc.solvers.incidence import Array, Incidence, like_array, samples_first
+from sklearn_uhc.solvers.incidence import Array, Incidence, array_namespace, like_array, samples_first
 
 #: A product of dense matrices multiplies this many numbers in the time that one pair of columns takes.
-DENSE = 32
+DENSE = 12
 #: Products of columns held at a time, in numbers.
 PIECE = 2**19
 
@@ -156,9 +156,9 @@ class Pairs:
         return out
 
     def _square(self, upper: Array, where: Array) -> Array:
-        return _as_matrices(array_namespace(upper).take(upper.T, where, axis=0).T, self.N)
+        return _as_matrices(array_namespace(upper).take(samples_first(upper), where, axis=1), self.N)
 
 
 def _as_matrices(sums: Array, N: int) -> Array:
-    """(n, N * N), samples last, to (n, N, N), matrix by matrix in memory."""
+    """(n, N * N) to (n, N, N), matrix by matrix in memory."""
     return array_namespace(sums).reshape(samples_first(sums), (sums.shape[0], N, N))

@@ -68,6 +68,11 @@ class SetFit:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    @property
+    def batch_rows(self) -> int:
+        """How many samples are best solved together."""
+        return self.blocks.batch_rows
+
     def start(self) -> Array:
         """Return the start, every group of mean 0."""
         return level(self.first, self.blocks, self.T)

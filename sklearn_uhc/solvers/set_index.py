@@ -50,6 +50,9 @@ class SetIndex:
         self.singles = np.flatnonzero(sizes == 1)
         first = space.members[space.offsets[:-1]]
         self.single_classes = Incidence(first[self.singles], self.singles, (L, K), like)
+        self.teachers = Incidence(
+            space.teacher_of[self.sets], np.arange(len(self.sets)), (space.n_teachers, len(self.sets)), like
+        )
         wide = (2 * sizes[self.sets] > L) & (FEW_CLASSES <= L)
         self.n_sets, self.wide = len(self.sets), np.flatnonzero(wide)
         listed = np.flatnonzero(~wide)
@@ -80,6 +83,13 @@ class SetIndex:
         """(S,), 1 for the sets of nearly all classes."""
         table = np.zeros(self.n_sets)
         table[self.wide] = 1.0
+        return like_array(table, self.like)
+
+    @cached_property
+    def table(self) -> Array:
+        """(S, L), members of all sets."""
+        table = np.zeros((self.n_sets, self.n_classes))
+        table[self._members(np.arange(self.n_sets))] = 1.0
         return like_array(table, self.like)
 
     @cached_property

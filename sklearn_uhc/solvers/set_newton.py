@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blas import one_blas_thread
-from sklearn_uhc.solvers.blocks import Array, Blocks
+from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.newton import Point, choose, rows_of
 
 
@@ -21,8 +21,8 @@ class Objective(Protocol):
     """An objective of some variables per sample, with its data."""
 
     @property
-    def blocks(self) -> Blocks:
-        """The label space."""
+    def batch_rows(self) -> int:
+        """How many samples are best solved together."""
 
     def __len__(self) -> int:
         """Return the number of samples."""
@@ -79,7 +79,7 @@ def minimize(problem: Objective, *, tol: float, max_iter: int, damping: float = 
 
 def _minimize(problem: Objective, tol: float, max_iter: int, damping: float) -> tuple[Array, Array, Array]:
     """Let samples into the batch as others leave it, so that it is full until the last have come."""
-    n, room = len(problem), problem.blocks.batch_rows
+    n, room = len(problem), problem.batch_rows
     batch = _enter(problem, slice(0, min(n, room)), damping)
     entered, x = min(n, room), batch.point.x
     xp, where = array_namespace(x), device(x)

@@ -144,8 +144,10 @@ class SetBlocks(Blocks):
     @cached_property
     def alone_of(self) -> Array:
         """(N * L,), `cell_of` where the column means the class alone, else K."""
-        xp, K = array_namespace(self.sizes), len(self.class_of)
-        return xp.where(xp.reshape(self.alone, (-1,)) > 0, self.cell_of, xp.full_like(self.cell_of, K))
+        K, L = len(self.class_of), self.n_classes
+        cells, single = np.full((self.n_teachers, L), K), np.flatnonzero(to_cpu(self.set_sizes) == 1)
+        cells[to_cpu(self.teacher_of)[single], to_cpu(self.class_of)[single]] = single
+        return like_array(cells.ravel(), self.sizes)
 
     @cached_property
     def component_mean(self) -> Array:
@@ -190,6 +192,12 @@ class SetBlocks(Blocks):
         xp = array_namespace(G)
         return G @ self.to_set if self.is_small else xp.take(G.T, self.set_columns, axis=0).T
 
+    def sum_own_sets(self, y: Array) -> Array:
+        """(n, S) to (n, N): sum over the sets of a teacher."""
+        if self.is_small:
+            return y @ (self.to_set.T @ self.to_teacher)
+        return self.members.teachers(y)
+
     def sum_singles(self, G: Array) -> Array:
         """(n, K) to (n, L): sum over the columns that mean a class alone."""
         return G @ self.to_single if self.is_small else self.members.single_classes(G)
@@ -206,7 +214,7 @@ class SetBlocks(Blocks):
     def has_own(self) -> Array:
         """(L,), whether a class has a column of its own somewhere."""
         own = np.zeros(self.n_classes, dtype=bool)
-        own[self.space.members[self.space.offsets[:-1]][self.space.set_sizes == 1]] = True
+        own[to_cpu(self.class_of)[to_cpu(self.set_sizes) == 1]] = True
         return array_namespace(self.sizes).asarray(own, device=device(self.sizes))
 
     @cached_property
