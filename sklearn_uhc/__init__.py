@@ -5,6 +5,7 @@ from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.export import ExportReport, export_booster, export_onnx
+from sklearn_uhc.findings import Finding, FindingWarning
 from sklearn_uhc.harmonize import harmonize
 from sklearn_uhc.label_space import OTHER, LabelSpace
 from sklearn_uhc.labels import LabelledKFold, labelled_scorer
@@ -42,6 +43,8 @@ __all__ = [
     "CrossEntropyUnifier",
     "DistillationCurveDisplay",
     "ExportReport",
+    "Finding",
+    "FindingWarning",
     "FunctionTeacher",
     "HeterogeneousDistiller",
     "LabelSpace",

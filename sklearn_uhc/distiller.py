@@ -94,7 +94,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         one. "auto": the `membership_` of every teacher that carries one. "student": without the owners' help, from a
         student trained on merged labels of other rows, five of them; what `soft_labels_` and the final student get to
         see rests on it, `merger_` does not.
-    membership_weight : float, default=0.3
+    membership_weight : float, default=1.0
         Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
     none_label : label, default=None
         Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
@@ -176,7 +176,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
         membership: Any = "auto",
-        membership_weight: float = 0.3,
+        membership_weight: float = 1.0,
         none_label: Any = None,
         label_model: Any = "auto",
         abstain: bool | None = None,
@@ -317,6 +317,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             Q = clone(merger.method_).fit_transform_answers(answers)
             Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
             Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
+        merger.look_at_shares(Q, answers, balanced=class_weight is not None)
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
         student.fit(X, targets, sample_weight=weights, **routed)

@@ -68,7 +68,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         How likely a row belongs to a teacher's classes at all: a scorer or None per teacher, or a dict of scorers by
         the teachers' names. A scorer has `predict_membership(X)`, shape (n,), values in [0, 1]; `fit_membership` makes
         one. "auto": the `membership_` of every teacher that carries one.
-    membership_weight : float, default=0.3
+    membership_weight : float, default=1.0
         Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
     none_label : label, default=None
         Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
@@ -129,7 +129,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
         membership: Any = "auto",
-        membership_weight: float = 0.3,
+        membership_weight: float = 1.0,
         none_label: Any = None,
         label_model: Any = "auto",
         abstain: bool | None = None,
@@ -192,6 +192,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         if decided.power:
             class_weight = as_labelled(class_weights(Q, weights) ** decided.power, merger.label_pool_, self.balance)
             self.class_weight_ = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
+        merger.look_at_shares(Q, answers, balanced=self.class_weight_ is not None)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
         warn_of_labels(merger.label_pool_)

@@ -425,15 +425,17 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     def _solver_of(self, answers: Answers, blocks: Blocks, one: Array) -> Callable[[Array], Merged]:
         """Return the solver; where some answers are not to be tempered, that at temperature 1, for tempered others.
 
-        `one` is a row of the answers, for its kind of array.
+        Those that are not tempered count 1 / T: beside answers that say less they would decide everything. `one` is a
+        row of the answers, for its kind of array.
         """
-        T, weight = float(self.temperature), _of_mean_one(answers.trust, one)
-        if answers.untempered is None or T == 1:
-            return self.solver(blocks, weight)
-        solve, xp = clone(self).set_params(temperature=1.0).solver(blocks, weight), array_namespace(one)
-        divisor = np.where(answers.untempered, 1.0, T)[answers.space.teacher_of]
+        T, as_is = float(self.temperature), answers.untempered
+        if as_is is None or T == 1:
+            return self.solver(blocks, _of_mean_one(answers.trust, one))
+        trust = np.where(as_is, 1 / T, 1.0) * (1.0 if answers.trust is None else answers.trust)
+        solve = clone(self).set_params(temperature=1.0).solver(blocks, _of_mean_one(trust, one))
+        xp, divisor = array_namespace(one), np.where(as_is, 1.0, T)[answers.space.teacher_of]
         scale = xp.asarray(1 / divisor, dtype=one.dtype, device=device(one))
-        known = xp.asarray(answers.space.mask[~answers.untempered].any(axis=0), device=device(one))
+        known = xp.asarray(answers.space.mask[~as_is].any(axis=0), device=device(one))
 
         def merge(X: Array) -> Merged:
             merged = solve(blocks.shift(X) * scale)

@@ -33,7 +33,7 @@ from sklearn_uhc.solvers.leave_one_out import (
     standard_error,
     weighted_median,
 )
-from sklearn_uhc.solvers.list_means import ListMeans, share_classes
+from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.set_solve import even_split
 
 #: Rows to compare on, and if merges of the others have sets to solve for.
@@ -178,16 +178,11 @@ def of_all_columns(space: LabelSpace, teachers: NDArray[np.int_]) -> Some:
 
 def merged_logits(X: Floats, space: LabelSpace, b: Floats, weight: Floats) -> Floats:
     """Return (n, L), the MF-LF merge of answers X (n, K) at the inverse temperatures b (N,)."""
-    blocks = space.matrices
-    Z = blocks.center(blocks.shift(np.asarray(X, dtype=float))) * b[blocks.teacher_of]
+    blocks, w = space.matrices, weight / weight.mean()
+    Z = blocks.shift(np.asarray(X, dtype=float)) * b[space.teacher_of]
     if space.has_sets:
-        split = even_split(blocks, weight / weight.max())
-        return np.asarray(split.solve(blocks.shift(Z), tol=TOL, max_iter=MAX_ITER).u)
-    scaled = (Z * weight[blocks.teacher_of]).T
-    r = np.zeros((space.n_classes, len(X)))
-    for own in blocks.slices:
-        r[blocks.class_of[own]] += scaled[own]
-    return np.asarray(ListMeans.of(blocks.M, weight, share_classes(blocks.M)).solve(r).T)
+        return np.asarray(even_split(blocks, w).solve(Z, tol=TOL, max_iter=MAX_ITER).u)
+    return np.asarray(LogitAverage.of(blocks, w).solve(Z)[0])
 
 
 def coarse_piece(Z: Floats, u: Floats, parts: Parts) -> CoarsePiece:
