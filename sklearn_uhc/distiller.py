@@ -22,7 +22,7 @@ from sklearn_uhc.balance import (
     heard_weights,
     tell_balance,
 )
-from sklearn_uhc.few_labels import LabelPool, as_given, as_labelled
+from sklearn_uhc.few_labels import LabelPool, as_given, as_labelled, warn_of_labels
 from sklearn_uhc.labels import read_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.merger import TeacherMerger
@@ -317,9 +317,11 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             Q = clone(merger.method_).fit_transform_answers(answers)
             Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
             Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
+        merger.look_at_shares(Q, answers, balanced=class_weight is not None)
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
         student.fit(X, targets, sample_weight=weights, **routed)
+        warn_of_labels(pool)
         return {"class_weight_": class_weight, **({"soft_labels_": Q} if self.store_soft_labels else {})}
 
     def _targets(

@@ -21,7 +21,7 @@ from sklearn_uhc.balance import (
     heard_weights,
     tell_balance,
 )
-from sklearn_uhc.few_labels import as_labelled
+from sklearn_uhc.few_labels import as_labelled, warn_of_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.not_mine import known_weights, leave_none_unbalanced
 from sklearn_uhc.soft_labels import SoftLabelMethod
@@ -192,8 +192,10 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         if decided.power:
             class_weight = as_labelled(class_weights(Q, weights) ** decided.power, merger.label_pool_, self.balance)
             self.class_weight_ = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
+        merger.look_at_shares(Q, answers, balanced=self.class_weight_ is not None)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
+        warn_of_labels(merger.label_pool_)
         return self
 
     @lazily
