@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test slow gpu check format docs dist clean
+.PHONY: demo test slow gpu lowest check format docs dist clean
 
 demo: $(VENV)/.plots  ## merge digits classifiers, print the scores, save demo.png
 	$(BIN)/python -m benchmarks.demo
@@ -17,6 +17,16 @@ slow: $(VENV)/.dev  ## the tests that take minutes
 
 gpu: $(VENV)/.dev  ## the tests for a machine with a GPU
 	$(BIN)/python -m pytest -q -m gpu tests
+
+# Tests of what needs no extras.
+CORE_TESTS := common merger merging distiller ensemble balance calibration abstention students twins logistic copies plots \
+	report diagram harmonize names metrics sets
+
+lowest:  ## tests of the core with the oldest releases that pyproject.toml allows
+	$(PYTHON) -m venv build/lowest
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt \
+		--editable ".[plots]" pytest pytest-xdist hypothesis "pandas<2.2"
+	build/lowest/bin/python -m pytest -q -n 2 $(CORE_TESTS:%=tests/test_%.py)
 
 check: $(VENV)/.dev  ## lint, format, types
 	$(BIN)/ruff check .

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sklearn_uhc import LabelSpace
 from sklearn_uhc.solvers import mf_p
 from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers.incidence import samples_last
 
 Array = NDArray[Any]
 SPACES, ROWS, FLOOR, SWEEPS, ABOVE = 30, 900, 1e-6, 1500, 1e-6
@@ -40,17 +41,17 @@ def label_spaces(rng: np.random.Generator) -> Iterator[LabelSpace]:
 def answers(blocks: Blocks, rng: np.random.Generator, k: int) -> Array:
     """Draw probabilities of noisy teachers; spread and noise change with k."""
     spread, noise = (2.0, 4.0, 6.0)[k % 3], (0.3, 1.0, 2.0)[k // 3 % 3]
-    truth = spread * rng.normal(size=(ROWS, blocks.M.shape[1]))
+    truth = spread * rng.normal(size=(ROWS, blocks.n_classes))
     Z = truth[:, blocks.class_of] + noise * rng.normal(size=(ROWS, len(blocks.class_of)))
     P = np.clip(np.exp(blocks.log_softmax(Z)), FLOOR, None)
-    return P / blocks.by_teacher(P @ blocks.to_teacher)
+    return P / blocks.by_teacher(blocks.sum_teachers(P))
 
 
 def plain_sweeps(P: Array, blocks: Blocks) -> Array:
     """Squared error of the paper's algorithm without a stopping rule."""
-    cube, V = blocks.cube(P), np.ones((len(P), len(blocks.M)))
+    P, V = samples_last(P), np.ones((len(P), blocks.n_teachers))
     for _ in range(SWEEPS):
-        V = mf_p.sweep(cube, V, blocks)
+        V = mf_p.sweep(P, V, blocks)
     return mf_p.objective(P, mf_p.best_u(P, V, blocks), V, blocks)
 
 

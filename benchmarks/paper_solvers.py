@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.solvers import mf_lu, mf_p
 from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers.incidence import samples_last, take_samples
 
 Array = NDArray[Any]
 
@@ -25,14 +26,14 @@ def gradient_descent(method: str, blocks: Blocks, Z: Array, P: Array, max_iter: 
         u = blocks.by_class(U)
         if method == "CE":
             E = np.exp(u - u.max(axis=1, keepdims=True))
-            fitted, target = E / blocks.by_teacher(E @ blocks.to_teacher), P[rows]
+            fitted, target = E / blocks.by_teacher(blocks.sum_teachers(E)), P[rows]
         else:
             fitted, target = blocks.center(u), Z[rows]
-        G: Array = (fitted - target) @ blocks.to_class
+        G: Array = blocks.sum_classes(fitted - target)
         return G
 
     def descend(step: float, rows: slice, steps: int) -> tuple[float, int]:
-        U, k = np.zeros((len(Z[rows]), blocks.M.shape[1])), 0
+        U, k = np.zeros((len(Z[rows]), blocks.n_classes)), 0
         for k in range(1, steps + 1):  # noqa: B007
             G = gradient(U, rows)
             if not np.abs(G).max() > 1e-4:
@@ -41,7 +42,7 @@ def gradient_descent(method: str, blocks: Blocks, Z: Array, P: Array, max_iter: 
         return float(np.nan_to_num(np.abs(G).max(), nan=np.inf)), k
 
     # Neither curvature exceeds the number of teachers that know a class.
-    steps = 2.0 ** np.arange(-1, 7) / blocks.M.sum(axis=0).max()
+    steps = 2.0 ** np.arange(-1, 7) / np.bincount(blocks.class_of).max()
     with np.errstate(all="ignore"):
         step = min(steps, key=lambda s: descend(s, slice(None), 300))
     start = time.perf_counter()
@@ -60,7 +61,7 @@ def alternate(
     """
     lam = 0.01
     data = P if method == "MF-P" else blocks.center(Z)
-    cube, V = blocks.cube(data), np.ones((len(data), len(blocks.M)))
+    data, V = samples_last(data), np.ones((len(data), blocks.n_teachers))
     C = np.zeros_like(V)
     size = (data**2).sum(axis=1) + (0 if method == "MF-P" else lam)
     worst, sweeps = 0.0, 0
@@ -68,9 +69,9 @@ def alternate(
     while len(data) and sweeps < max_iter:
         for _ in range(10):
             if method == "MF-P":
-                V = mf_p.sweep(cube, V, blocks)
+                V = mf_p.sweep(data, V, blocks)
             else:
-                U, V, C = mf_lu.paper_sweep(cube, V, C, lam, blocks)
+                U, V, C = mf_lu.paper_sweep(data, V, C, lam, blocks)
         sweeps += 10
         if method == "MF-P":
             residual = mf_p.ProbabilityFit(data, size, blocks).at(np.log(V)).residual
@@ -84,5 +85,5 @@ def alternate(
             break
         if dropping:
             worst = max(worst, float(residual[~going].max(initial=0.0)))
-            data, cube, V, C, size = data[going], cube[going], V[going], C[going], size[going]
+            data, V, C, size = take_samples(data, going), V[going], C[going], size[going]
     return time.perf_counter() - start, worst, sweeps

@@ -1,11 +1,15 @@
-"""Speed of the solvers in two source trees, in turns.
+"""Speed of two source trees, in turns.
 
-    python -m benchmarks.versions BEFORE AFTER [--rounds 5] [--out docs/versions.json]
+    python -m benchmarks.versions BEFORE AFTER [--pairs 11] [--only TEXT] [--out docs/versions.json]
 
-BEFORE and AFTER are folders that hold `sklearn_uhc`, such as two git worktrees. Each round starts a process for either,
-one after the other, on the simulated answers of `benchmarks.solvers` at the two sizes of the paper, and takes the best
-of three processor times per method. Written are the medians over the rounds, and of the ratio after / before within a
-round.
+BEFORE and AFTER are folders that hold `sklearn_uhc`, such as two git worktrees. One process is started for either. Each
+task is run by the one, then by the other, `--pairs` times; what counts is processor time, with one thread. Written are
+the medians, and the median of the ratios after / before within a pair. Tasks:
+
+- `transform` of every soft-label method, at the two sizes of the paper and with 1,000 classes and 50 teachers;
+- `fit(X).transform(X)` and `fit_transform`;
+- one row and ten rows: `transform` of a method, `predict_proba` of `UnifiedEnsemble`;
+- `TeacherCalibrator.fit` and `teacher_report` with 1,000 classes.
 """
 
 from __future__ import annotations
@@ -16,74 +20,160 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-ROWS = 4096
 METHODS = ("SD", "MF-LF", "CE", "MF-P", "MF-LU")
+#: name: classes, teachers, smallest and largest list, rows
+SIZES = {
+    "LSUN (L=10, N=5)": (10, 5, 2, 5, 4096),
+    "ImageNet (L=35, N=15)": (35, 15, 5, 15, 4096),
+    "L=1000, N=50": (1000, 50, 90, 150, 128),
+}
+PAPER, LARGE = "ImageNet (L=35, N=15)", "L=1000, N=50"
+#: Processor time that a run takes at least: short tasks are repeated.
+SHORTEST = 0.05
 
 
-def measure() -> dict[str, float]:
-    """Processor time per row of each method, in microseconds, with the package that is first in the path."""
-    from benchmarks.solvers import SIZES, make_problem
-    from sklearn_uhc.solvers import ce, mf_lf, mf_lu, mf_p
-
-    found = {}
-    for name in list(SIZES)[:2]:
-        blocks, Z, P = make_problem(SIZES[name], ROWS)
-        runs = {
-            "SD": lambda blocks=blocks, P=P: P @ blocks.to_class,
-            "MF-LF": lambda blocks=blocks, Z=Z: mf_lf.LogitAverage.of(blocks).solve(Z),
-            "CE": lambda blocks=blocks, P=P: ce.solve_ce(P, blocks),
-            "MF-P": lambda blocks=blocks, P=P: mf_p.solve_mf_p(P, blocks),
-            "MF-LU": lambda blocks=blocks, Z=Z: mf_lu.solve_mf_lu(Z, blocks),
-        }
-        for method, run in runs.items():
-            times = []
-            for _ in range(3):
-                start = time.process_time()
-                run()
-                times.append(time.process_time() - start)
-            found[f"{name}, {method}"] = 1e6 * min(times) / ROWS
-    return found
+def tasks() -> list[tuple[str, str, str]]:
+    """Return what is measured: kind, size, method."""
+    found = [("transform", size, method) for size in (LARGE, PAPER, "LSUN (L=10, N=5)") for method in METHODS]
+    found += [("fit(X).transform(X)", PAPER, method) for method in METHODS]
+    found += [("fit_transform", PAPER, method) for method in METHODS]
+    found += [(f"{n} rows", PAPER, method) for n in (1, 10) for method in ("MF-LF", "CE")]
+    found += [(f"UnifiedEnsemble, {n} rows", "digits", method) for n in (1, 10) for method in ("MF-LF", "CE")]
+    return [*found, ("TeacherCalibrator.fit", LARGE, ""), ("teacher_report", LARGE, "")]
 
 
-def start(tree: Path) -> dict[str, float]:
-    """Measure in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": str(tree.resolve()), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).resolve()), "--measure"],
-        env=environment,
-        cwd=tree,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return dict(json.loads(done.stdout))
+@cache
+def problem(size: str) -> tuple[list[Any], Any]:
+    """Return class lists and logits of teachers that agree up to noise, some of them more than others."""
+    L, N, smallest, largest, n = SIZES[size]
+    rng = np.random.default_rng(0)
+    lists = [rng.choice(L, rng.integers(smallest, largest + 1), replace=False).tolist() for _ in range(N)]
+    for k, label in enumerate(sorted(set(range(L)) - {label for own in lists for label in own})):
+        lists[k % N].append(label)
+    U = 1.2 * np.exp(0.65 * rng.normal(size=(n, 1))) * rng.normal(size=(n, L))
+    return lists, U[:, np.concatenate(lists)] + rng.normal(size=(n, sum(map(len, lists))))
+
+
+def make(method: str, lists: Any = None) -> Any:
+    """Return a transformer."""
+    import sklearn_uhc as uhc
+
+    kinds = {"SD": "StandardDistillation", "CE": "CrossEntropyUnifier", "MF-P": "ProbabilityFactorization"}
+    if method in kinds:
+        return getattr(uhc, kinds[method])(lists)
+    return uhc.LogitFactorization(lists, scale="free" if method == "MF-LU" else "fixed")
+
+
+@cache
+def ensemble(method: str) -> tuple[Any, Any]:
+    """Return a fitted ensemble of six teachers on digits, and rows."""
+    from sklearn.datasets import load_digits
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import scale
+
+    from sklearn_uhc import UnifiedEnsemble
+
+    X, y = load_digits(return_X_y=True)
+    X, rng = scale(X), np.random.default_rng(0)
+    known = [np.isin(y, np.arange(k, k + 5) % 10) for k in rng.permutation(10)[:6]]
+    teachers = [LogisticRegression(max_iter=200).fit(X[rows][:200], y[rows][:200]) for rows in known]
+    return UnifiedEnsemble(teachers, method=make(method)).fit(X[:500]), X
+
+
+def prepared(kind: str, size: str, method: str) -> tuple[Callable[[], Any], int]:
+    """Return what is to be timed, and how many rows it takes."""
+    if kind.startswith("UnifiedEnsemble"):
+        fitted, X = ensemble(method)
+        n = int(kind.split()[1])
+        return lambda: fitted.predict_proba(X[:n]), n
+    lists, X = problem(size)
+    if kind == "TeacherCalibrator.fit":
+        from sklearn_uhc import TeacherCalibrator
+
+        return lambda: TeacherCalibrator(lists).fit(X), len(X)
+    if kind == "teacher_report":
+        from sklearn_uhc import teacher_report
+
+        return lambda: teacher_report(log_p=X, class_lists=lists), len(X)
+    if kind == "fit_transform":
+        return lambda: make(method, lists).fit_transform(X), len(X)
+    if kind == "fit(X).transform(X)":
+        return lambda: make(method, lists).fit(X).transform(X), len(X)
+    n = int(kind.split()[0]) if kind.endswith("rows") else len(X)
+    fitted = make(method, lists).fit(X[:2])
+    return lambda: fitted.transform(X[:n]), n
+
+
+def measure(run: Callable[[], Any], n: int) -> float:
+    """Return the processor time per row, in microseconds."""
+    count, spent, start = 0, 0.0, time.process_time()
+    while spent < SHORTEST:
+        run()
+        count, spent = count + 1, time.process_time() - start
+    return 1e6 * spent / (n * count)
+
+
+def work() -> None:
+    """Answer requests: a task a line, its time as the answer; the first run of a task does not count."""
+    known: dict[tuple[str, ...], tuple[Callable[[], Any], int]] = {}
+    for line in sys.stdin:
+        task = tuple(json.loads(line))
+        if task not in known:
+            known[task] = prepared(*task)
+            known[task][0]()
+        print(json.dumps(measure(*known[task])), flush=True)
+
+
+class Worker:
+    """A process with the package of one tree."""
+
+    def __init__(self, tree: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(tree.resolve()), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-W", "ignore", str(Path(__file__).resolve()), "--work"]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, env=environment, cwd=tree, stdin=pipe, stdout=pipe, text=True)
+
+    def ask(self, task: tuple[str, str, str]) -> float:
+        """Return the time of a task."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps(task), file=self.process.stdin, flush=True)
+        return float(json.loads(self.process.stdout.readline()))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trees", type=Path, nargs="*", metavar="TREE", help="before and after")
-    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--pairs", type=int, default=11)
+    parser.add_argument("--only", default="", help="tasks with this text in their name")
     parser.add_argument("--out", type=Path, default=Path("versions.json"))
     args = parser.parse_args()
-    if args.measure:
-        print(json.dumps(measure()))
+    if args.work:
+        work()
         return
-    rounds = [[start(tree) for tree in args.trees] for _ in range(args.rounds)]
-    table = {}
-    for name in rounds[0][0]:
-        before, after = (np.array([pair[k][name] for pair in rounds]) for k in (0, 1))
-        table[name] = {
-            "us before": float(np.median(before)),
-            "us after": float(np.median(after)),
-            "ratio": float(np.median(after / before)),
-        }
-        print(name, {key: round(value, 2) for key, value in table[name].items()}, flush=True)
-    args.out.write_text(json.dumps(table, indent=1))
+    workers, table = [Worker(tree) for tree in args.trees], []
+    for task in tasks():
+        if args.only not in ", ".join(task):
+            continue
+        pairs = np.array([[worker.ask(task) for worker in workers] for _ in range(args.pairs)])
+        ratios = pairs[:, 1] / pairs[:, 0]
+        numbers = {"us before": np.median(pairs[:, 0]), "us after": np.median(pairs[:, 1]), "ratio": np.median(ratios)}
+        numbers |= {"times as fast": np.median(1 / ratios), "lowest": ratios.min(), "highest": ratios.max()}
+        row = dict(zip(("task", "size", "method"), task, strict=True)) | {k: float(v) for k, v in numbers.items()}
+        print(row, flush=True)
+        table.append(row | {"pairs": args.pairs})
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(table, indent=1))
+    for worker in workers:
+        worker.process.terminate()
 
 
 if __name__ == "__main__":

@@ -261,17 +261,17 @@ def _paper(name: str, seed: int, folder: Any, recipe: Recipe) -> World:
     used = np.concatenate(draw.rows)
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     rows = rng.permutation(np.setdiff1d(np.arange(len(y)), used))[: recipe.sizes[1]]
-    scale = X[rows].astype(float).std()
-    own = [(X[mine].astype(float) / scale, y[mine]) for mine in draw.rows]
+    scale = X[rows, :128].astype(float).std()
+    own = [(X[mine, :128].astype(float) / scale, y[mine]) for mine in draw.rows]
     network = MLPClassifier((128,), max_iter=20, learning_rate_init=3e-3, random_state=seed)
     test = np.flatnonzero(np.isin(y_test, draw.classes))
     return World(
         name,
         seed,
         _train([network] * len(own), own),
-        X[rows].astype(float) / scale,
+        X[rows, :128].astype(float) / scale,
         y[rows],
-        X_test[test].astype(float) / scale,
+        X_test[test, :128].astype(float) / scale,
         y_test[test],
         own,
     )

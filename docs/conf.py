@@ -1,5 +1,6 @@
 """Settings of the documentation: `make docs` builds it, warnings are errors."""
 
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -20,15 +21,26 @@ extensions = [
     "numpydoc",
     "myst_parser",
     "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "sphinx-mathjax-offline",
 ]
 exclude_patterns = ["_build", "examples"]
+
+# Links into the pages of others need the network: `DOCS_LINKS=1 make docs`.
+if os.environ.get("DOCS_LINKS"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+        "skorch": ("https://skorch.readthedocs.io/en/stable", None),
+    }
 templates_path = ["_templates"]
 default_role = "literal"
 
 # Markdown pages
-myst_enable_extensions = ["dollarmath", "deflist"]
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 
 # API reference

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs
+from sklearn_uhc.plots.style import CONTRAST, GUIDE, INK, KNOWN, MAIN, PALE, PALETTE
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.comparison import RESULTS, SHOWN
 
 FOLDER = Path(__file__).parent / "images"
-INK, PALE, DARK = "#222222", "#e8eef5", "#1f5a94"
+DARK = MAIN
 ALL = ["flu", "cold", "asthma", "COVID", "allergy", "pneumonia"]
 SITES = {
     "Hospital A": ("random forest", ["flu", "cold", "asthma"]),
@@ -64,7 +71,7 @@ def draw_problem() -> None:
         ax.text(3.9, bottom + 1.28, kind, fontsize=9, color=INK, va="center", ha="right", style="italic")
         chips(ax, 0.3, bottom + 0.62, known, 3)
         arrow(ax, (4.15, bottom + 0.78), (5.05, 3.0 + 0.28 * (1 - k)))
-    ax.text(0.1, 5.8, "fitted classifiers; their training data stay at home", fontsize=9.5)
+    ax.text(0.1, 5.8, "fitted classifiers; the training data stay where they are", fontsize=9.5)
     box(ax, 5.1, 2.1, 2.3, 1.8)
     ax.text(6.25, 3.0, "sklearn-uhc\n\nmerge the answers,\ntrain a student", ha="center", va="center", fontsize=9)
     box(ax, 5.1, 0.15, 2.3, 0.95, "white")
@@ -84,7 +91,10 @@ def bars(ax: Any, classes: Any, values: Any, title: str, color: str) -> None:
     ax.bar(classes, values, color=color, edgecolor=INK, linewidth=0.6)
     for digit in set(range(10)) - set(np.asarray(classes).tolist()):
         ax.axvspan(digit - 0.5, digit + 0.5, facecolor="white", edgecolor="#cccccc", hatch="////", linewidth=0)
-    ax.set(xlim=(-0.5, 9.5), ylim=(0, 1.05), yticks=[])
+    ax.set(xlim=(-0.5, 9.5), ylim=(0, 1.05), yticks=[0, 0.5, 1])
+    ax.set_yticklabels(["0", ".5", "1"], fontsize=8)
+    ax.set_ylabel("probability", fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
     ax.set_xticks(range(10), [str(digit) for digit in range(10)], fontsize=8)
     ax.set_title(title, fontsize=9.5, loc="left")
     ax.tick_params(length=0)
@@ -103,7 +113,12 @@ def path_data() -> dict[str, Any]:
     teachers = [model.fit(X[rows], y[rows]) for model, rows in zip(models, own, strict=True)]
     clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(10), temperature=1).fit(X[900:1400])
     outputs = TeacherOutputs(teachers).fit(X[900:1400])
-    row = 1400 + int(np.flatnonzero(y[1400:] == 7)[3])
+    # A row on which two teachers choose different classes of those that both know, and the merge is right.
+    parts = np.split(outputs.transform(X[1400:]), [6, 12], axis=1)
+    chosen = np.stack([np.asarray(known)[part.argmax(axis=1)] for known, part in zip(lists, parts, strict=True)])
+    shared = np.isin(chosen[0], lists[1]) & np.isin(chosen[1], lists[0]) & (chosen[0] != chosen[1])
+    right = clf.predict(X[1400:]) == y[1400:]
+    row = 1400 + int(np.flatnonzero(shared & right)[0])
     x = X[row : row + 1]
     Q = clf.merger_.method_.transform(outputs.transform(x))[0]
     weighted = Q * clf.class_weight_
@@ -126,19 +141,89 @@ def draw_path() -> None:
     kinds = ["forest", "logistic regression", "nearest neighbours"]
     for k, (known, answer) in enumerate(zip(found["lists"], found["answers"], strict=True)):
         title = ("2  log_p: every teacher's answer\n" if k == 0 else "") + f"p{k + 1}: {kinds[k]}"
-        bars(figure.add_subplot(grid[k, 1]), known, answer, title, "#9db9d6")
+        bars(figure.add_subplot(grid[k, 1]), known, answer, title, PALETTE[k + 1])
     title = "3  Q: one answer over all classes"
     bars(figure.add_subplot(grid[0, 2]), range(10), found["merged"], title, DARK)
     bars(figure.add_subplot(grid[1, 2]), range(10), found["balanced"], "4  targets: Q, balanced", DARK)
     bars(figure.add_subplot(grid[1, 3]), range(10), found["student"], "5  student.predict_proba(X)", INK)
     note = figure.add_subplot(grid[2, 2:])
     note.axis("off")
-    text = "Hatched: the teacher does not know this digit,\nand says nothing about it. All numbers are real."
+    text = (
+        "Hatched: the teacher does not know this digit, and says nothing about it.\n"
+        "The teachers contradict each other here. All numbers are real."
+    )
     note.text(0.02, 0.3, text, fontsize=9.5)
     figure.savefig(FOLDER / "path.png", dpi=130)
 
 
+def draw_decision() -> None:
+    """Show what to call, by what one has."""
+    figure, ax = plt.subplots(figsize=(11, 4.9))
+    ax.set(xlim=(0, 13.6), ylim=(0, 5.9))
+    ax.axis("off")
+    questions = [
+        (0.1, "Do all classifiers know\nthe same classes?"),
+        (3.5, "Do the lists overlap,\neach with some other?"),
+        (6.9, "Do you have labels\nof some rows?"),
+        (10.3, "May the teachers be\nasked at prediction?"),
+    ]
+    answers = [
+        ("yes", "VotingClassifier\nor an average will do", PALE),
+        ("no", "harmonize the names,\na linking teacher,\nor a few labels", PALE),
+        ("yes", "fit(X, y) with the labels\nthat you have;\nGridSearchCV to choose", KNOWN),
+        ("yes", "UnifiedEnsemble", KNOWN),
+    ]
+    ways = ["no", "yes", "no", ""]
+    for (x, question), (word, answer, face) in zip(questions, answers, strict=True):
+        box(ax, x, 3.9, 2.7, 1.1, "white", DARK)
+        ax.text(x + 1.35, 4.45, question, ha="center", va="center", fontsize=9.5, color=INK)
+        arrow(ax, (x + 1.35, 3.85), (x + 1.35, 2.95))
+        ax.text(x + 1.5, 3.4, word, fontsize=9.5, color=INK, va="center")
+        box(ax, x, 1.75, 2.7, 1.15, face, INK)
+        ink = "white" if face == KNOWN else INK
+        ax.text(x + 1.35, 2.32, answer, ha="center", va="center", fontsize=9.5, color=ink)
+    for (x, _), word in zip(questions, ways, strict=True):
+        if x < 10:
+            arrow(ax, (x + 2.75, 4.45), (x + 3.35, 4.45))
+            ax.text(x + 3.05, 4.65, word, ha="center", fontsize=9.5, color=INK)
+    arrow(ax, (13.15, 4.3), (13.15, 1.35))
+    ax.text(13.22, 3.4, "no", fontsize=9.5, color=INK, va="center")
+    box(ax, 6.9, 0.15, 6.4, 1.15, KNOWN, INK)
+    text = "HeterogeneousDistiller(teachers, student).fit(X)\nthen save the student, or export it to ONNX"
+    ax.text(9.97, 0.72, text, ha="center", va="center", fontsize=9.5, color="white")
+    ax.text(0.1, 5.5, "Start here", fontsize=10.5, weight="bold", color=INK)
+    figure.savefig(FOLDER / "decision.png", dpi=130, bbox_inches="tight", pad_inches=0.05)
+
+
+def draw_comparison() -> None:
+    """Show every trial of the comparison as a dot, and the mean of each way."""
+    lines = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    worlds = list(dict.fromkeys(line["world"] for line in lines))
+    figure, axes = plt.subplots(1, len(worlds), figsize=(11.5, 2.9), sharey=True, layout="constrained")
+    for ax, world in zip(axes, worlds, strict=True):
+        for place, way in enumerate(reversed(SHOWN)):
+            values = np.array([line[way] for line in lines if line["world"] == world])
+            color = MAIN if "our merge" in way else CONTRAST if "all training" in way else GUIDE
+            jitter = np.linspace(-0.18, 0.18, len(values))
+            ax.plot(values, place + jitter, "o", markersize=4, alpha=0.6, color=color, markeredgewidth=0)
+            ax.plot([values.mean()] * 2, [place - 0.35, place + 0.35], color=color, linewidth=2.5)
+        ax.set_title(world, fontsize=9.5)
+        ax.set_xlim(0.1, 1.02)
+        ax.grid(axis="x", color="#dddddd", linewidth=0.6)
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        ax.tick_params(length=0, labelsize=8)
+    names = [
+        way.replace("student of: ", "student of ").replace("all training data", "all data, pooled") for way in SHOWN
+    ]
+    axes[0].set_yticks(range(len(SHOWN)), names[::-1], fontsize=9)
+    figure.supxlabel("accuracy on all classes; a dot is a trial, a bar the mean", fontsize=9)
+    figure.savefig(FOLDER / "comparison.png", dpi=130)
+    plt.close(figure)
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
+    draw_comparison()
+    draw_decision()
     draw_problem()
     draw_path()

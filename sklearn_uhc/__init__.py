@@ -8,6 +8,7 @@ from sklearn_uhc.export import ExportReport, export_booster, export_onnx
 from sklearn_uhc.findings import Finding, FindingWarning
 from sklearn_uhc.harmonize import harmonize
 from sklearn_uhc.label_space import OTHER, LabelSpace
+from sklearn_uhc.labels import LabelledKFold, labelled_scorer
 from sklearn_uhc.membership import MembershipScorer, fit_membership
 from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
@@ -18,7 +19,9 @@ from sklearn_uhc.plots import (
     SoftLabelDisplay,
     TeacherAgreementDisplay,
 )
+from sklearn_uhc.ranking import rank_to_label
 from sklearn_uhc.report import TeacherReport, teacher_report
+from sklearn_uhc.search import TeacherHoldoutSearch
 from sklearn_uhc.soft_labels import (
     CrossEntropyUnifier,
     LogitFactorization,
@@ -45,6 +48,7 @@ __all__ = [
     "FunctionTeacher",
     "HeterogeneousDistiller",
     "LabelSpace",
+    "LabelledKFold",
     "LogitFactorization",
     "MembershipScorer",
     "OnnxTeacher",
@@ -58,6 +62,7 @@ __all__ = [
     "Suggestions",
     "TeacherAgreementDisplay",
     "TeacherCalibrator",
+    "TeacherHoldoutSearch",
     "TeacherMerger",
     "TeacherOutputs",
     "TeacherReport",
@@ -67,9 +72,11 @@ __all__ = [
     "export_onnx",
     "fit_membership",
     "harmonize",
+    "labelled_scorer",
     "load_teacher",
     "pack_teacher",
     "pairwise_agreement",
+    "rank_to_label",
     "read_answers",
     "suggest_harmonization",
     "teacher_agreement",

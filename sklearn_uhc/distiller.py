@@ -14,7 +14,16 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, to_numpy
-from sklearn_uhc.balance import balanced_targets, balances, check_balance, class_weights, heard_weights
+from sklearn_uhc.balance import (
+    balanced_targets,
+    check_balance,
+    class_weights,
+    decide_balance,
+    heard_weights,
+    tell_balance,
+)
+from sklearn_uhc.few_labels import LabelPool, as_given, as_labelled, warn_of_labels
+from sklearn_uhc.labels import read_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.not_mine import any_scorer, known_weights, leave_none_unbalanced
@@ -23,10 +32,13 @@ from sklearn_uhc.student_membership import by_student, judge_by_student, out_of_
 from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_routing, check_student
 from sklearn_uhc.teachers.input import check_input, listed
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.rows import check_row_weights
 
 __all__ = ["HeterogeneousDistiller"]
 
+#: The paper's, for its networks trained on the objective itself.
+BACKPROP_TEMPERATURE = 3.0
 NO_BACKPROP = (
     "backprop=True does not support teacher_weight or abstain: leave them out, in the method as well, or use "
     "backprop=False."
@@ -58,9 +70,11 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         How the teachers' answers are merged. "mf_lv" is another name of "mf_lu".
     balance : bool or "auto", default="auto"
         Whether classes that the soft labels rarely show get more weight. "auto" balances unless all teachers know the
-        same classes or there are fewer rows than classes.
+        same classes or there are fewer rows than classes, and goes half the way if the rows themselves seem to show
+        some classes rarely; `verbose=1` tells. See `docs/choosing.md`.
     temperature : float, default=None
-        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 3 by default.
+        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 1 by default (the paper's
+        is 3), and with `backprop` 3.
     backprop : bool, default=False
         Whether to train a network on the method's own objective instead of on soft labels (CE-BP, MF-P-BP, MF-LU-BP,
         MF-LF-BP of the paper; see `sklearn_uhc.losses`). The student must be a skorch net or a torch module; there is
@@ -84,6 +98,10 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
     none_label : label, default=None
         Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
+    label_model : classifier, "auto" or None, default="auto"
+        Trained on the rows whose labels are given to `fit`, as one more opinion on all rows; cross-validation decides
+        how much it counts. "auto": the student. None: the labels count through the teachers' answers alone. See
+        `docs/few_labels.md`.
     abstain : bool, default=None
         Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
         answers for gets no weight. None: the method's own.
@@ -97,14 +115,14 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     store_soft_labels : bool, default=False
         Whether to keep the soft labels of the transfer set in `soft_labels_`.
     n_jobs : int, default=None
-        Number of teachers that answer at the same time.
+        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The union of the teachers' classes, and `none_label`, sorted.
+        The union of the teachers' classes, `none_label`, and classes that only labels given to `fit` name, sorted.
     student_ : SoftLabelClassifier
         The trained student; `student_.estimator_` is the bare one.
     merger_ : TeacherMerger
@@ -160,6 +178,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         membership: Any = "auto",
         membership_weight: float = 1.0,
         none_label: Any = None,
+        label_model: Any = "auto",
         abstain: bool | None = None,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
@@ -180,6 +199,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         self.membership = membership
         self.membership_weight = membership_weight
         self.none_label = none_label
+        self.label_model = label_model
         self.abstain = abstain
         self.floor = floor
         self.memory = memory
@@ -189,6 +209,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
+    @lazily
     def fit(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, log_p: Any = None, **fit_params: Any
     ) -> HeterogeneousDistiller:
@@ -199,7 +220,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         X : array-like with n rows
             The transfer set. Arrays, sparse matrices, DataFrames, images, texts: passed on to teachers and student.
         y : array-like of shape (n,), default=None
-            Checked and then not used, so that searches can score with labels.
+            Labels of some rows, or of none; None, NaN or -1 for the others. With `backprop` they are checked and not
+            used.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows, in the class balance and in the student's training.
         log_p : array-like of shape (n, K), default=None
@@ -222,7 +244,10 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         train = self._train_by_backprop if self.backprop else self._train_on_soft_labels
         if self.backprop:
             self._check_backprop(fit_params, sample_weight)
-        learnt = train(merger, student, X, merger.fit_answers(X, y, log_p=log_p), sample_weight, fit_params)
+        answers = merger.fit_answers(X, None if self.backprop else y, log_p=log_p)
+        if self.backprop:
+            read_labels(y, X, merger.classes_)
+        learnt = train(merger, student, X, answers, sample_weight, fit_params)
         self.__dict__.pop("soft_labels_", None)  # of an earlier fit
         self.__dict__.update(learnt)
         self.merger_, self.classes_, self.student_ = merger, merger.classes_, student
@@ -236,8 +261,13 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         merger : TeacherMerger
         """
         merger = super().make_merger()
+        if self.backprop and self.temperature is None and isinstance(self.method, str):
+            merger.set_params(temperature=BACKPROP_TEMPERATURE)
+        if isinstance(self.label_model, str) and self.label_model == "auto":
+            merger.set_params(label_model=self._make_student())
         return merger.set_params(membership=None) if by_student(self.membership) else merger
 
+    @lazily
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the student's class probabilities, at temperature 1.
 
@@ -276,30 +306,38 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         fit_params: dict[str, Any],
     ) -> dict[str, Any]:
         """Merge, balance, train; return what is to be kept."""
-        Q = merger.method_.fit_transform_answers(answers)
+        Q, pool = merger.fit_merge(answers, X, sample_weight=sample_weight), merger.label_pool_
         student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
-        targets, weights, class_weight = self._targets(merger, Q, heard_weights(answers, sample_weight))
+        heard = heard_weights(answers, sample_weight, merger.labels_)
+        Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
         if by_student(self.membership):
             self._tell("on parts of the rows, for their membership")
-            S = out_of_fold(student, X, targets, weights)
+            S = out_of_fold(student, X, targets, weights)[:, np.isin(merger.classes_, answers.space.classes)]
             answers = judge_by_student(answers, S, self.membership_weight, self.store)
             Q = clone(merger.method_).fit_transform_answers(answers)
-            targets, weights, class_weight = self._targets(merger, Q, heard_weights(answers, sample_weight))
+            Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
+            Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
         merger.look_at_shares(Q, answers, balanced=class_weight is not None)
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
         student.fit(X, targets, sample_weight=weights, **routed)
+        warn_of_labels(pool)
         return {"class_weight_": class_weight, **({"soft_labels_": Q} if self.store_soft_labels else {})}
 
     def _targets(
-        self, merger: TeacherMerger, Q: NDArray[Any], weights: NDArray[Any] | None
-    ) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.float64] | None]:
-        """Return what the student is trained on: targets, weights of the rows, and the classes' behind them."""
-        weights = known_weights(Q, merger.classes_, self.none_label, merger.method_.temperature, weights)
-        if not balances(self.balance, merger.label_space_, len(Q)):
-            return Q, weights, None
-        class_weight = leave_none_unbalanced(class_weights(Q, weights), merger.classes_, self.none_label)
-        return *balanced_targets(Q, class_weight, weights), class_weight
+        self, merger: TeacherMerger, Q: NDArray[Any], pool: LabelPool | None, weights: NDArray[Any] | None
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[np.float64] | None]:
+        """Return soft labels, the student's targets made of them, weights of the rows, and the classes' behind them."""
+        T = merger.method_.temperature
+        Q = as_given(Q, merger.labels_, T)
+        weights = known_weights(Q, merger.classes_, self.none_label, T, weights)
+        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.skew_, pool is not None)
+        tell_balance(decided, self.verbose)
+        if not decided.power:
+            return Q, Q, weights, None
+        class_weight = as_labelled(class_weights(Q, weights) ** decided.power, pool, self.balance)
+        class_weight = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
+        return Q, *balanced_targets(Q, class_weight, weights), class_weight
 
     def _train_by_backprop(
         self, merger: TeacherMerger, student: SoftLabelClassifier, X: Any, answers: Answers, *_: Any

@@ -13,13 +13,22 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.balance import balanced_targets, balances, check_balance, class_weights, heard_weights
+from sklearn_uhc.balance import (
+    balanced_targets,
+    check_balance,
+    class_weights,
+    decide_balance,
+    heard_weights,
+    tell_balance,
+)
+from sklearn_uhc.few_labels import as_labelled, warn_of_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.not_mine import known_weights, leave_none_unbalanced
 from sklearn_uhc.soft_labels import SoftLabelMethod
 from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.teachers.input import check_input
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.rows import check_row_weights
 
 __all__ = ["UnifiedEnsemble"]
@@ -41,10 +50,11 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     balance : bool or "auto", default="auto"
         Whether merged probabilities, still at the temperature of the merge, are divided by their mean over the data
         given to `fit`: what a student would learn from balanced soft labels. "auto" does so unless all teachers know
-        the same classes or there are fewer rows than classes.
+        the same classes or there are fewer rows than classes, and goes half the way if the rows themselves seem to show
+        some classes rarely; `verbose=1` tells.
     temperature : float, default=None
         Divides the teachers' logits before the merge; the merged probabilities are brought back to temperature 1.
-        None: the method's own, 3 by default.
+        None: the method's own, 1 by default (the paper's is 3).
     class_lists : list or dict of lists, default=None
         Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"
@@ -62,6 +72,10 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
     none_label : label, default=None
         Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
+    label_model : classifier, "auto" or None, default="auto"
+        Trained on the rows whose labels are given to `fit`, as one more opinion on all rows; cross-validation decides
+        how much it counts. "auto": logistic regression, if X is a matrix of numbers. None: the labels count through
+        the teachers' answers alone. See `docs/few_labels.md`.
     abstain : bool, default=None
         Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
         answers for gets uniform probabilities. None: the method's own.
@@ -73,14 +87,14 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     store : str or path, default=None
         Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
     n_jobs : int, default=None
-        Number of teachers that answer at the same time.
+        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The union of the teachers' classes, and `none_label`, sorted.
+        The union of the teachers' classes, `none_label`, and classes that only labels given to `fit` name, sorted.
     merger_ : TeacherMerger
         The fitted merge: teachers, calibration, weights, method.
     class_weight_ : ndarray of shape (L,) or None
@@ -117,6 +131,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         membership: Any = "auto",
         membership_weight: float = 1.0,
         none_label: Any = None,
+        label_model: Any = "auto",
         abstain: bool | None = None,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
@@ -134,6 +149,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         self.membership = membership
         self.membership_weight = membership_weight
         self.none_label = none_label
+        self.label_model = label_model
         self.abstain = abstain
         self.floor = floor
         self.memory = memory
@@ -142,17 +158,21 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> UnifiedEnsemble:
-        """Learn the teachers' floors, their temperatures and weights if wanted, and the class weights, without labels.
+    @lazily
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, log_p: Any = None) -> UnifiedEnsemble:
+        """Learn the teachers' floors, their temperatures and weights if wanted, and the class weights.
 
         Parameters
         ----------
         X : array-like with n rows
             Unlabelled data, passed on to the teachers as it is.
         y : array-like of shape (n,), default=None
-            Checked and then not used.
+            Labels of some rows, or of none; None, NaN or -1 for the others.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the rows in the class weights.
+            Weights of the rows in the class weights, and of their labels.
+        log_p : array-like of shape (n, K), default=None
+            The teachers' answers on X, if they were computed before. No teacher is asked, so there are no predictions
+            afterwards; `merger_` has what was learnt.
 
         Returns
         -------
@@ -161,18 +181,24 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         check_balance(self.balance)
         sample_weight = check_row_weights(sample_weight, X)
         merger = self.make_merger()
-        answers = merger.fit_answers(X, y)
-        Q = merger.method_.fit_transform_answers(answers)
+        answers = merger.fit_answers(X, y, log_p=log_p)
+        Q = merger.fit_merge(answers, X, sample_weight=sample_weight)
         weights = heard_weights(answers, sample_weight)
         weights = known_weights(Q, merger.classes_, self.none_label, merger.method_.temperature, weights)
+        labelled = merger.label_pool_ is not None
+        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.skew_, labelled)
+        tell_balance(decided, self.verbose)
         self.class_weight_ = None
-        if balances(self.balance, merger.label_space_, len(Q)):
-            self.class_weight_ = leave_none_unbalanced(class_weights(Q, weights), merger.classes_, self.none_label)
+        if decided.power:
+            class_weight = as_labelled(class_weights(Q, weights) ** decided.power, merger.label_pool_, self.balance)
+            self.class_weight_ = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
         merger.look_at_shares(Q, answers, balanced=self.class_weight_ is not None)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
+        warn_of_labels(merger.label_pool_)
         return self
 
+    @lazily
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the merged class probabilities, at temperature 1.
 
@@ -193,7 +219,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     def _proba(self, answers: Answers, X: Any) -> NDArray[np.float64]:
         """Merge, balance, and bring back to temperature 1."""
         method = self.merger_.method_
-        Q = method.transform_answers(self.merger_.adjust(answers, X))
+        Q = self.merger_.merge(self.merger_.adjust(answers, X), X)
         if self.class_weight_ is not None:
             Q = balanced_targets(Q, self.class_weight_)[0]
         proba = sharpen(Q, method.temperature)

@@ -9,12 +9,28 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin
 
 from sklearn_uhc.answers import Answers
+from sklearn_uhc.labels import labelled_part
 from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.metrics import agreement_with
 from sklearn_uhc.teachers.holder import TeacherHolder
 from sklearn_uhc.teachers.input import input_tags
 from sklearn_uhc.utils.diagram import DiagramBlock
+from sklearn_uhc.utils.lazy import lazily
+from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import check_row_weights
+from sklearn_uhc.utils.searches import searched_without_labels
+
+#: Parameters of a merge that agreement with the merged teachers cannot choose.
+NOT_BY_AGREEMENT = (
+    "method",
+    "temperature",
+    "balance",
+    "calibrate",
+    "teacher_weight",
+    "membership",
+    "membership_weight",
+    "floor",
+)
 
 
 class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
@@ -36,6 +52,7 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         """Return class probabilities."""
         raise NotImplementedError
 
+    @lazily
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every row.
 
@@ -52,6 +69,7 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         proba = self.predict_proba(X)
         return self.classes_[proba.argmax(axis=1)]
 
+    @lazily
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the logarithm of `predict_proba`.
 
@@ -67,15 +85,18 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
+    @lazily
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy if labels are given, else the agreement with the teachers.
+        """Return the accuracy on rows with a label if labels are given, else the agreement with the teachers.
 
         Parameters
         ----------
         X : array-like with n rows
             Data to score on.
         y : array-like of shape (n,), default=None
-            True labels. None: `metrics.teacher_agreement`, which needs none.
+            Labels of all rows, or of some: rows with None, NaN or -1 do not count; if none has a label, that is an
+            error. None: `metrics.teacher_agreement`, which needs none. It cannot choose settings of the merge, and a
+            search that lets it do so is warned of: see `TeacherHoldoutSearch`.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows.
 
@@ -85,7 +106,9 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
             Higher is better; the agreement is at most 0.
         """
         if y is not None:
-            return float(super().score(X, y, sample_weight))
+            X, y, known = labelled_part(X, y, self.classes_)
+            return float(super().score(X, y, None if sample_weight is None else np.asarray(sample_weight)[known]))
+        _warn_of_search()
         sample_weight = check_row_weights(sample_weight, X)
         answers = self._answers_to_score(X)
         known = np.isin(self.classes_, answers.space.classes)  # teachers do not know of "none of these"
@@ -124,3 +147,15 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
     def _other_readers(self) -> list[Any]:
         """Return what reads X besides the teachers."""
         return []
+
+
+def _warn_of_search() -> None:
+    """Say what a search without labels cannot choose, if one is going on that tries to."""
+    names = [name.split("__") for name in searched_without_labels()]
+    wrong = sorted({own[-1] for own in names if own[-1] in NOT_BY_AGREEMENT and "student" not in own})
+    if wrong:
+        warn_user(
+            f"A search without labels scores agreement with the teachers that were merged, which cannot choose "
+            f"{', '.join(wrong)}: it leans to what reproduces the teachers, errors included. Use TeacherHoldoutSearch, "
+            "or give the search labels of some rows."
+        )

@@ -13,9 +13,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
+from sklearn_uhc.balance import measure_skew
+from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
 from sklearn_uhc.findings import Finding, find, find_uneven, warn_of
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.labels import check_labels
+from sklearn_uhc.labels import Labels, read_labels
 from sklearn_uhc.not_mine import Memberships, make_memberships, universe_of, with_none
 from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
 from sklearn_uhc.steps import make_steps, resolve_calibrator
@@ -25,6 +27,7 @@ from sklearn_uhc.teachers.input import check_input, input_tags
 from sklearn_uhc.teachers.roster import Roster, check_teachers, match_lists, name_teachers
 from sklearn_uhc.utils.diagram import DiagramBlock, merge_block
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.parameters import check_flag, check_weights
 from sklearn_uhc.utils.rows import count_rows
 
@@ -46,7 +49,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         How the teachers' answers are merged. "mf_lv" is another name of "mf_lu". An instance must not have class lists
         of its own.
     temperature : float, default=None
-        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 3 by default.
+        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 1 by default (the paper's
+        is 3).
     class_lists : list or dict of lists, default=None
         Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"
@@ -64,6 +68,10 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
     none_label : label, default=None
         Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
+    label_model : classifier, "auto" or None, default="auto"
+        Trained on the rows whose labels are given to `fit`, as one more opinion on all rows; cross-validation decides
+        how much it counts. "auto": logistic regression, if X is a matrix of numbers. None: the labels count through
+        the teachers' answers alone. See `docs/few_labels.md`.
     abstain : bool, default=None
         Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
         answers gets uniform soft labels. None: the method's own.
@@ -75,14 +83,15 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     store : str or path, default=None
         Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
     n_jobs : int, default=None
-        Number of teachers that answer at the same time.
+        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The union of the teachers' classes, and `none_label`, sorted: the columns of the soft labels.
+        The union of the teachers' classes, `none_label`, and classes that only labels given to `fit` name, sorted: the
+        columns of the soft labels.
     label_space_ : LabelSpace
         Who knows which class, and what that leaves undetermined.
     roster_ : Roster or None
@@ -99,6 +108,12 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         The scorers that take part; None if there are none.
     method_ : soft-label transformer
         The fitted method.
+    skew_ : Skew
+        Signs that the rows show some classes rarely, for `balance="auto"` of the classifiers.
+    labels_ : Labels or None
+        The rows that had a label in `fit`, and which; None if none had.
+    label_pool_ : LabelPool or None
+        What was learnt from labels; None if there were none.
     findings_ : list of Finding
         What is odd about teachers and rows; each was warned of (`FindingWarning`).
     n_features_in_ : int
@@ -131,6 +146,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         membership: Any = "auto",
         membership_weight: float = 1.0,
         none_label: Any = None,
+        label_model: Any = "auto",
         abstain: bool | None = None,
         floor: float | str = "auto",
         memory: str | Memory | None = None,
@@ -147,6 +163,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self.membership = membership
         self.membership_weight = membership_weight
         self.none_label = none_label
+        self.label_model = label_model
         self.abstain = abstain
         self.floor = floor
         self.memory = memory
@@ -155,15 +172,17 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
+    @lazily
     def fit(self, X: Any, y: Any = None, *, log_p: Any = None) -> TeacherMerger:
-        """Learn the teachers' floors, temperatures and weights, as far as that is wanted, without labels.
+        """Learn the teachers' floors, temperatures and weights, as far as that is wanted; no labels are needed.
 
         Parameters
         ----------
         X : array-like with n rows
             Unlabelled data, passed on to the teachers as it is. None is allowed if `log_p` is given.
-        y : ignored
-            Not used, present for API consistency by convention.
+        y : array-like of shape (n,), default=None
+            Labels of some rows; None, NaN or -1 for the others. Ignored if it holds no class of the teachers: then it
+            is for a later step of a Pipeline.
         log_p : array-like of shape (n, K) or Answers, default=None
             The teachers' answers on X, if they were computed before: no teacher is asked.
 
@@ -175,6 +194,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         return self
 
     @all_or_nothing
+    @lazily
     def fit_transform(self, X: Any, y: Any = None, *, log_p: Any = None) -> Any:
         """Fit, and return the soft labels of X. See `fit` and `transform`.
 
@@ -182,8 +202,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         ----------
         X : array-like with n rows
             Unlabelled data. None is allowed if `log_p` is given.
-        y : ignored
-            Not used, present for API consistency by convention.
+        y : array-like of shape (n,), default=None
+            Labels of some rows, see `fit`.
         log_p : array-like of shape (n, K) or Answers, default=None
             The teachers' answers on X, if they were computed before.
 
@@ -191,9 +211,12 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         -------
         Q : ndarray of shape (n, L)
         """
-        answers = self.fit_answers(X, log_p=log_p)
-        return self.method_.fit_transform_answers(answers)
+        answers = self.fit_answers(X, y, log_p=log_p, foreign="ignore")
+        Q = self.fit_merge(answers, X)
+        warn_of_labels(self.label_pool_)
+        return Q
 
+    @lazily
     def transform(self, X: Any) -> Any:
         """Return the soft labels of X.
 
@@ -207,11 +230,10 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : ndarray of shape (n, L)
             Rows on the simplex, at the method's temperature; columns follow `classes_`.
         """
-        answers = self.adjust(self.answers(X), X)
-        return self.method_.transform_answers(answers)
+        return self.merge(self.adjust(self.answers(X), X), X)
 
     @all_or_nothing
-    def fit_answers(self, X: Any, y: Any = None, *, log_p: Any = None) -> Answers:
+    def fit_answers(self, X: Any, y: Any = None, *, log_p: Any = None, foreign: str = "raise") -> Answers:
         """Fit everything but the method, and return the answers as it gets them: read, calibrated, weighted.
 
         Parameters
@@ -219,9 +241,11 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         X : array-like with n rows
             Unlabelled data. None is allowed if `log_p` is given.
         y : array-like of shape (n,), default=None
-            True labels, for a classifier that scores with them: checked against the teachers' classes, not used.
+            Labels of some rows, kept in `labels_` for `fit_merge`.
         log_p : array-like of shape (n, K) or Answers, default=None
             The teachers' answers on X, if they were computed before.
+        foreign : {"raise", "ignore"}, default="raise"
+            What to do with a y that has no class in common with the teachers.
 
         Returns
         -------
@@ -234,7 +258,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         classes = space.classes if memberships is None else memberships.space.classes
         method, steps = self._make_method(space), make_steps(self.calibrate, self.teacher_weight)
         outputs, trust = self._make_outputs(method), self._trust(method, space)
-        check_labels(y, X, classes)
+        check_label_model(self.label_model)
+        labels = read_labels(y, X, classes, foreign=foreign)
         if log_p is None:
             assert roster is not None
             outputs.check_params(roster)
@@ -250,13 +275,85 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         read = answers
         for step in steps:
             answers = step.fit_transform_answers(answers)
-        self.roster_, self.label_space_, self.classes_ = roster, space, classes
+        self.roster_, self.label_space_ = roster, space
+        self.labels_, self.classes_ = labels, classes if labels is None else labels.classes
         self.teacher_outputs_ = outputs if log_p is None else None
         self.method_, self.steps_ = method, steps
         self.teacher_weight_, self.memberships_ = answers.trust, memberships
         self.findings_: list[Finding] = find(read, self.calibrator_)
         warn_of(self.findings_)
         return answers if memberships is None else memberships.join(answers, X)
+
+    def fit_merge(self, answers: Answers, X: Any = None, *, sample_weight: NDArray[Any] | None = None) -> Any:
+        """Fit the method, learn from the labels that `fit_answers` was given, and return the soft labels.
+
+        Parameters
+        ----------
+        answers : Answers
+            What `fit_answers` has returned.
+        X : array-like with n rows, default=None
+            The same rows, for the classifier of labelled rows; None: there is none.
+        sample_weight : ndarray of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        Q : array of shape (n, L)
+        """
+        Q = self.method_.fit_transform_answers(answers)
+        self.skew_ = measure_skew(answers, self.label_space_, Q, self.method_.temperature, sample_weight)
+        Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
+        return Q
+
+    def merge(self, answers: Answers, X: Any = None) -> Any:
+        """Return the soft labels of adjusted answers.
+
+        Parameters
+        ----------
+        answers : Answers
+            What `adjust` has returned.
+        X : array-like with n rows, default=None
+            The same rows. Needed where `fit` was given labels.
+
+        Returns
+        -------
+        Q : array of shape (n, L)
+        """
+        Q = self.method_.transform_answers(answers)
+        pool: LabelPool | None = getattr(self, "label_pool_", None)
+        return Q if pool is None else pool.apply(Q, answers, None if X is None else check_input(self, X, reset=False))
+
+    def learn_labels(
+        self, Q: Any, answers: Answers, X: Any = None, *, sample_weight: NDArray[Any] | None = None
+    ) -> tuple[Any, LabelPool | None]:
+        """Return soft labels after the labels that `fit_answers` was given, and what was learnt from these.
+
+        Parameters
+        ----------
+        Q : array of shape (n, L)
+            Soft labels of the method.
+        answers : Answers
+            The answers behind them.
+        X : array-like with n rows, default=None
+            The same rows, for the classifier of labelled rows; None: there is none.
+        sample_weight : ndarray of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        Q : array of shape (n, L)
+        pool : LabelPool or None
+            None if there are no labels.
+        """
+        labels: Labels | None = self.labels_
+        if labels is None or (sample_weight is not None and not sample_weight[labels.rows].any()):
+            return Q, None
+        X = None if X is None else check_input(self, X, reset=False)
+        of_merge = {"space": self.label_space_, "temperature": self.method_.temperature}
+        pool = learn_from_labels(
+            Q, answers, X, labels, label_model=self.label_model, row_weight=sample_weight, **of_merge
+        )
+        return pool.apply(Q, answers, X), pool
 
     def answers(self, X: Any) -> Answers:
         """Return what the teachers say about X, before calibration.
@@ -314,7 +411,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             Whether the classes are balanced afterwards.
         """
         if not self.findings_:  # where teachers contradict each other, uneven classes are but a symptom
-            self.findings_ = find_uneven(to_numpy(Q), answers, self.none_label, balanced)
+            of_teachers = np.isin(self.classes_, answers.space.classes)  # labels may have added some
+            self.findings_ = find_uneven(to_numpy(Q)[:, of_teachers], answers, self.none_label, balanced)
             warn_of(self.findings_)
 
     @property
@@ -370,7 +468,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
                 "and rename classes with class_lists of the merge."
             )
         known = method.get_params(deep=False)
-        changes = {"temperature": self.temperature, "verbose": self.verbose or None}
+        changes = {"temperature": self.temperature, "n_jobs": self.n_jobs, "verbose": self.verbose or None}
         method.set_params(**{name: value for name, value in changes.items() if value is not None and name in known})
         if hasattr(method, "check_params"):
             method.check_params()

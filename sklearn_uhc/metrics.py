@@ -32,9 +32,10 @@ def teacher_agreement(
     .. math:: \frac{1}{nN} \sum_x \sum_i \sum_{l \in L_i} p_i(l) \log \frac{q_l}{\sum_{k \in L_i} q_k}
 
     At temperature 1, so that scores compare across temperatures of the soft labels. Higher is better; a perfect merge
-    reaches minus the mean entropy of the teachers. It ranks temperatures and students. It is the objective of CE with
-    all teachers alike, as they are, and knows nothing of balance: by construction it leans to CE, to no balance, no
-    calibration and no weights of teachers. Do not choose `method`, `balance`, `calibrate` or `teacher_weight` with it.
+    reaches minus the mean entropy of the teachers. It tells how well a merge reproduces its teachers: a drop shows that
+    something is wrong with one of them. It cannot choose settings. It is the objective of CE with all teachers alike,
+    as they are, their errors on foreign rows included: by construction it leans to CE, to no balance, no calibration
+    and no weights of teachers. To choose without labels, use `TeacherHoldoutSearch`.
 
     Parameters
     ----------

@@ -40,15 +40,15 @@ def nearly_equal(class_lists: Iterable[Iterable[Any]]) -> list[tuple[Any, Any]]:
         In the order of the lists.
     """
     lists = _labels(class_lists)
-    order = list(dict.fromkeys(label for own in lists for label in own))
-    apart = {frozenset(pair) for own in lists for pair in combinations(own, 2)}
+    owners = owners_of_names(lists)
+    order = list(owners)
     by_form: dict[str, list[Any]] = defaultdict(list)
     for label in order:
         for form in forms(str(label)):
             by_form[form].append(label)
     place = {label: k for k, label in enumerate(order)}
     found = {(a, b) for alike in by_form.values() for a, b in combinations(alike, 2)}
-    clear = [pair for pair in _without_rivals(found, apart) if frozenset(pair) not in apart]
+    clear = [pair for pair in _without_rivals(found, owners) if not _told_apart(pair, owners)]
     return sorted(clear, key=lambda pair: (place[pair[0]], place[pair[1]]))
 
 
@@ -58,13 +58,18 @@ def _labels(class_lists: Iterable[Iterable[Any]]) -> list[list[Any]]:
     return [[label for entry in own for label in members(entry)] for own in plain]
 
 
-def _without_rivals(pairs: set[tuple[Any, Any]], apart: set[frozenset[Any]]) -> list[tuple[Any, Any]]:
+def _told_apart(pair: tuple[Any, Any], owners: dict[Any, set[int]]) -> bool:
+    """Whether one teacher has both names."""
+    return bool(owners[pair[0]] & owners[pair[1]])
+
+
+def _without_rivals(pairs: set[tuple[Any, Any]], owners: dict[Any, set[int]]) -> list[tuple[Any, Any]]:
     """Leave out names that are like two that one teacher tells apart: there is no saying which is meant."""
     like: dict[Any, set[Any]] = defaultdict(set)
     for a, b in pairs:
         like[a].add(b)
         like[b].add(a)
-    unclear = {name for name, others in like.items() if any(frozenset(p) in apart for p in combinations(others, 2))}
+    unclear = {name for name, others in like.items() if any(_told_apart(p, owners) for p in combinations(others, 2))}
     return [(a, b) for a, b in pairs if a not in unclear and b not in unclear]
 
 

@@ -76,11 +76,13 @@ class Memberships:
         silent = answers.silent
         if silent is not None:
             silent = np.hstack([silent, np.repeat(~answers.heard[:, None], D.shape[1], axis=1)])
-        return Answers(self._beside(answers.log_p, more), self.space, silent, self._trust(answers))
+        # Sets of teachers are right at every temperature only if all columns are tempered alike.
+        untempered = None if answers.space.has_sets else np.arange(self.space.n_teachers) >= answers.space.n_teachers
+        return Answers(self._beside(answers.log_p, more), self.space, silent, self._trust(answers), untempered)
 
     def read(self, X: Any) -> NDArray[np.float64]:
         """Ask all scorers, and return (n, M)."""
-        return np.stack([_read(*each, X) for each in zip(self.scorers, self.titles, strict=True)], axis=1)
+        return np.stack([read_scorer(*each, X) for each in zip(self.scorers, self.titles, strict=True)], axis=1)
 
     def _trust(self, answers: Answers) -> NDArray[np.float64]:
         trust = np.ones(answers.space.n_teachers) if answers.trust is None else answers.trust / answers.trust.max()
@@ -228,7 +230,7 @@ def _check_none(none_label: Any, space: LabelSpace, whose: list[int]) -> None:
         )
 
 
-def _read(scorer: Any, title: str, X: Any) -> NDArray[np.float64]:
+def read_scorer(scorer: Any, title: str, X: Any) -> NDArray[np.float64]:
     """Return one scorer's answers about all rows, asked in chunks and checked."""
     columns, n = own_columns(scorer, X, title), count_rows(X)
     out = np.empty(n)

@@ -31,19 +31,22 @@ RINGS = [
     [
         "steps",
         "findings",
+        "few_labels",
         "not_mine",
         "student_membership",
         "merger",
         "merged_classifier",
         "distiller",
         "ensemble",
+        "ranking",
         "report",
         "plots",
         "export",
         "packages",
         "suggestions",
+        "search",
     ],
-    ["__init__"],
+    ["__init__", "dask"],
 ]
 #: Rings whose parts may import each other.
 OPEN = (0, 2)

@@ -29,6 +29,7 @@ from sklearn_uhc import (
     LogitFactorization,
     SoftLabelClassifier,
     TeacherOutputs,
+    UnifiedEnsemble,
     teacher_agreement_scorer,
 )
 from tests.helpers import METHOD_NAMES, LinearTeacher, linear_teachers
@@ -94,7 +95,7 @@ def test_temperature_of_the_distiller_wins_over_that_of_the_method(iris, teacher
     assert given.merger_.method_.temperature == given.student_.temperature == 2
     assert method.temperature == 7
     assert not hasattr(method, "classes_")
-    assert HeterogeneousDistiller(teachers, forest()).fit(X).merger_.method_.temperature == 3
+    assert HeterogeneousDistiller(teachers, forest()).fit(X).merger_.method_.temperature == 1
 
 
 @pytest.mark.parametrize("student", [LogisticRegression(), KNeighborsClassifier(10), forest()], ids=str)
@@ -121,6 +122,7 @@ def test_teachers_are_never_changed_or_cloned(iris, teachers):
     assert revived.score(X) == pytest.approx(clf.score(X))
 
 
+@pytest.mark.filterwarnings("ignore:A search without labels:UserWarning")
 def test_search_over_temperature_method_and_student_without_labels(iris, teachers):
     X, _ = iris
     grid = {"temperature": [1, 3], "method": ["ce", "mf_lf"], "student__max_depth": [1, None]}
@@ -155,7 +157,7 @@ def test_memory_reads_each_teacher_once_per_fold(tmp_path):
     Counting.calls.clear()
     teachers = [Counting((0, 1), 0).fit(X), Counting((1, 2), 1).fit(X)]
     clf = HeterogeneousDistiller(teachers, DecisionTreeClassifier(), memory=str(tmp_path))
-    GridSearchCV(clf, {"temperature": [1, 3, 6, 10]}, cv=3, refit=False).fit(X)
+    GridSearchCV(clf, {"student__max_depth": [1, 2, 3, 4]}, cv=3, refit=False).fit(X)
     # per fold, each of the two teachers: once for training, once for scoring
     assert len(Counting.calls) == 3 * 2 * 2
 
@@ -172,11 +174,23 @@ def test_in_a_pipeline(iris):
 def test_sample_weight_reaches_balance_and_student(iris, teachers):
     X, _ = iris
     weight = np.r_[np.ones(75), np.zeros(75)]
-    weighted = HeterogeneousDistiller(teachers, LogisticRegression(), store_soft_labels=True)
+    weighted = HeterogeneousDistiller(teachers, LogisticRegression(), balance=True, store_soft_labels=True)
     weighted.fit(X, sample_weight=weight)
     np.testing.assert_allclose(weighted.class_weight_, 1 / weighted.soft_labels_[:75].mean(axis=0))
-    half = HeterogeneousDistiller(teachers, LogisticRegression()).fit(X[:75])
+    half = HeterogeneousDistiller(teachers, LogisticRegression(), balance=True).fit(X[:75])
     np.testing.assert_allclose(weighted.predict_proba(X), half.predict_proba(X), atol=1e-3)
+
+
+def test_classes_that_the_rows_rarely_show_are_balanced_half_way(iris, teachers, capsys):
+    """The first 75 irises have no virginica among them."""
+    X, _ = iris
+    weight = np.r_[np.ones(75), np.zeros(75)]
+    for clf in (HeterogeneousDistiller(teachers, LogisticRegression()), UnifiedEnsemble(teachers)):
+        full = clone(clf).set_params(balance=True)
+        np.testing.assert_allclose(clf.fit(X).class_weight_, full.fit(X).class_weight_)
+        clf.set_params(verbose=1).fit(X, sample_weight=weight)
+        np.testing.assert_allclose(clf.class_weight_, full.fit(X, sample_weight=weight).class_weight_ ** 0.5)
+        assert "Balancing half way the classes: some seem to be rare in these rows, [2]" in capsys.readouterr().out
 
 
 def test_weights_count_in_the_score_without_labels(iris, teachers):
@@ -233,7 +247,7 @@ def test_metadata_is_routed_to_the_student(iris, teachers):
         start = np.arange(12.0).reshape(3, 4)
         clf.fit(X, sample_weight=np.ones(150), coef_init=start, intercept_init=np.zeros(3))
         np.testing.assert_allclose(clf.student_.estimator_.coef_, start, atol=1e-3)
-        search = GridSearchCV(clf, {"temperature": [1, 3]}, cv=2)
+        search = GridSearchCV(clf, {"student__alpha": [1e-4, 1e-3]}, cv=2)
         search.fit(X, sample_weight=np.ones(150))
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
@@ -360,7 +374,7 @@ def test_pandas_config_does_not_leak(iris, teachers):
 def test_a_soft_label_classifier_is_taken_as_it_is(iris, teachers):
     X, _ = iris
     student = SoftLabelClassifier(DecisionTreeClassifier(random_state=0, max_depth=3), strategy="replicate")
-    clf = HeterogeneousDistiller(teachers, student).fit(X)
+    clf = HeterogeneousDistiller(teachers, student, temperature=3).fit(X)
     assert clf.student_.strategy_ == "replicate"
     assert clf.student_.temperature == 3
     assert student.temperature == 1
@@ -372,7 +386,8 @@ def test_verbose(iris, teachers, capsys):
     X, _ = iris
     HeterogeneousDistiller(teachers, forest(), verbose=1).fit(X)
     shown = "".join(capsys.readouterr())
-    for step in ("Reading teachers", "Soft labels", "Training RandomForestClassifier on 150 rows, 3 classes"):
+    trained = "Training RandomForestClassifier on 150 rows, 3 classes"
+    for step in ("Reading teachers", "Soft labels", "Balancing the classes: ", trained):
         assert step in shown
     HeterogeneousDistiller(teachers, forest()).fit(X)
     assert "".join(capsys.readouterr()) == ""
@@ -390,13 +405,18 @@ def test_labels_that_no_teacher_knows(iris, teachers):
 
 @pytest.mark.parametrize("missing", [np.nan, None, pd.NA])
 @pytest.mark.parametrize("kind", [object, "Int64", "string", "category", float])
-def test_missing_labels_are_told_with_the_way_out(iris, teachers, missing, kind):
+def test_missing_labels_are_rows_without_a_label(iris, teachers, missing, kind):
     X, y = iris
+    marked = np.where(np.arange(150) == 3, -1, y)
     labels = y.astype(object)
     labels[3] = np.nan if kind is float else missing
     labels = labels.astype(kind) if kind in (object, float) else pd.Series(labels, dtype=kind)
-    with pytest.raises(ValueError, match=r"y contains NaN or other missing labels.*leave it out of fit"):
-        HeterogeneousDistiller(teachers, forest()).fit(X, labels)
+    if kind == "string":
+        teachers = [clone(teacher).fit(X[y != k], y[y != k].astype(str)) for k, teacher in enumerate(teachers)]
+        labels, marked = labels.astype(kind), marked.astype(str)
+    same = [HeterogeneousDistiller(teachers, forest()).fit(X, given) for given in (labels, marked)]
+    np.testing.assert_array_equal(same[0].merger_.labels_.rows, np.delete(np.arange(150), 3))
+    np.testing.assert_array_equal(same[0].predict_proba(X), same[1].predict_proba(X))
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,7 @@ def solver_gradients(name, log_p, logits, blocks):
     Z = blocks.center(Z)
     if name == "mf_lf":
         error = blocks.center(Z - blocks.by_class(u))
-        equations = mf_lf.LogitAverage.of(blocks)
-        return (error**2).sum(axis=1), 2 * (u @ equations.A - Z @ equations.B.T)
+        return (error**2).sum(axis=1), -2 * error @ blocks.to_class
     V = mf_lu.best_v(Z, u, 0.01, blocks)
     return mf_lu.objective(Z, u, V, 0.01, blocks), 2 * mf_lu.gradient(Z, u, V, 0.01, blocks)[0]
 

@@ -8,9 +8,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 from joblib import parallel_config
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -18,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_uhc import (
-    OTHER,
     ClassOverlapDisplay,
     DistillationCurveDisplay,
     HeterogeneousDistiller,
@@ -29,8 +26,8 @@ from sklearn_uhc import (
     TeacherOutputs,
     UnifiedEnsemble,
     pairwise_agreement,
+    teacher_agreement_scorer,
 )
-from sklearn_uhc.teachers.roster import kind_of_teacher
 from tests.helpers import LinearTeacher, Meeting, linear_teachers, random_outputs
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -52,12 +49,7 @@ def ticks(axis):
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
-def fifty():
-    names = [f"class {k:02d}" for k in range(50)]
-    return [names[i : i + 9] for half in (0, 25) for i in (half, half + 8, half + 16)]
-
-
-# Who knows which class
+# Names
 
 
 def test_names_are_not_formulas():
@@ -97,115 +89,6 @@ def test_every_name_is_shown_as_it_is(name, shown):
         assert tick in drawn_text(display)
         ours = [text for text in display.figure_.findobj(plt.Text) if text.get_text() in (tick, shown)]
         assert not any(text.get_parse_math() or text.get_usetex() for text in ours)
-
-
-def test_overlap_draws_the_mask_group_by_group():
-    lists = [["a", "d"], ["b", "c"], ["d", "e"]]
-    display = ClassOverlapDisplay.from_class_lists(dict(zip(["first", "second", "third"], lists, strict=True)))
-    assert ticks(display.ax_.xaxis) == ["a", "d", "e", "b", "c"]
-    assert ticks(display.ax_.yaxis) == ["first", "second", "third"]
-    expected = [[1, 1, 0, 0, 0], [0, 0, 0, 1, 1], [0, 1, 1, 0, 0]]
-    np.testing.assert_array_equal(display.image_.get_array(), expected)
-    assert [line.get_xdata()[0] for line in display.boundaries_] == [2.5]
-    assert "2 groups" in display.ax_.get_title()
-
-
-def test_overlap_of_fifty_classes_names_every_class_and_every_group():
-    lists = fifty()
-    space = LabelSpace(lists)
-    display = ClassOverlapDisplay.from_class_lists(lists)
-    assert sorted(ticks(display.ax_.xaxis)) == space.classes.tolist()
-    assert len(display.boundaries_) == space.n_components - 1 == 1
-    drawn = display.image_.get_array()
-    assert drawn.sum() == sum(map(len, lists))
-    assert all(label.get_rotation() == 90 for label in display.ax_.get_xticklabels())
-
-
-SETS = {"coarse": [("a", "b"), ("c", "d")], "fine": ["a", "b", "c"], "rest": ["d", OTHER]}
-
-
-def test_overlap_tells_single_classes_sets_and_other_apart():
-    display = ClassOverlapDisplay.from_class_lists(SETS)
-    assert display.sets.tolist() == [[1, 1, 2, 2], [0, 0, 0, 0], [-1, -1, -1, 0]]
-    drawn = display.image_.get_array()
-    assert drawn.mask.tolist() == (display.sets == -1).tolist()
-    assert len({0.0, float(drawn[0, 0]), float(drawn[1, 0])}) == 3  # unknown, in a set, alone
-    assert display.ax_.patch.get_hatch()
-    assert [text.get_text() for text in display.texts_] == ["a", "a", "b", "b"]
-    assert [text.get_text().split(" (")[0] for text in display.legend_.get_texts()] == [
-        "a column of its own",
-        "one of a set",
-        "one of OTHER",
-    ]
-    display.figure_.canvas.draw()
-
-
-def test_legend_of_sets_names_only_what_is_there(distiller):
-    display = ClassOverlapDisplay.from_class_lists([["a", "b"], [("a", "b"), "c"]])
-    assert len(display.legend_.get_texts()) == 2
-    assert ClassOverlapDisplay.from_estimator(distiller).legend_ is None
-    assert ClassOverlapDisplay(np.ones((2, 2))).plot().texts_ == []
-
-
-def test_overlap_of_many_sets_has_no_letters():
-    display = ClassOverlapDisplay.from_class_lists([[tuple(range(40)), tuple(range(40, 61))], list(range(61))])
-    assert display.texts_ == []
-    assert display.sets.max() == 2
-
-
-def test_a_single_column_links_nothing():
-    display = ClassOverlapDisplay.from_class_lists([[("a", "b", "c")], ["a", "b"], ["c", "d"]])
-    assert len(display.boundaries_) == 1
-
-
-def test_overlap_refuses_sets_of_unknown_classes():
-    with pytest.raises(ValueError, match="0 where the mask is False"):
-        ClassOverlapDisplay([[True, False], [True, True]], sets=[[0, 1], [0, 0]])
-    with pytest.raises(ValueError, match="must be the same"):
-        ClassOverlapDisplay(np.ones((2, 2)), sets=[[0, 1]])
-
-
-def test_connected_lists_have_no_boundary(distiller):
-    display = ClassOverlapDisplay.from_estimator(distiller)
-    assert display.boundaries_ == []
-    assert ticks(display.ax_.yaxis) == ["0 LinearTeacher", "1 LinearTeacher", "2 LinearTeacher"]
-    np.testing.assert_array_equal(display.image_.get_array(), distiller.merger_.label_space_.mask)
-
-
-def test_a_pipeline_is_named_after_its_last_step(X):
-    y = np.arange(len(X)) % 3
-    teacher = make_pipeline(StandardScaler(), RandomForestClassifier(2)).fit(X, y)
-    display = ClassOverlapDisplay.from_estimator(TeacherOutputs([teacher]).fit(X))
-    assert ticks(display.ax_.yaxis) == ["0 RandomForestClassif…"]
-    assert display.teacher_names == ["0 RandomForestClassifier"]
-
-
-def test_teachers_are_named_after_what_is_inside():
-    class Net:
-        module = KNeighborsClassifier  # a class, as in a skorch net
-
-    class Torch:
-        module = KNeighborsClassifier()  # an instance, as in a TorchTeacher
-
-    frozen = FrozenEstimator(make_pipeline(StandardScaler(), RandomForestClassifier()))
-    kinds = [kind_of_teacher(teacher) for teacher in (Net(), Torch(), frozen, KNeighborsClassifier())]
-    assert kinds == ["KNeighborsClassifier", "KNeighborsClassifier", "RandomForestClassifier", "KNeighborsClassifier"]
-
-
-@pytest.mark.parametrize(
-    ("mask", "message"),
-    [([True], "shape"), ([[True, True], [False, False]], "row 1"), ([[True, False]], "column 1")],
-)
-def test_overlap_refuses_masks_of_no_merge(mask, message):
-    with pytest.raises(ValueError, match=message):
-        ClassOverlapDisplay(mask)
-
-
-def test_names_must_fit():
-    with pytest.raises(ValueError, match="1 names for 2 teachers"):
-        ClassOverlapDisplay(np.ones((2, 2)), teacher_names=["one"])
-    with pytest.raises(ValueError, match="3 classes for 2 columns"):
-        ClassOverlapDisplay(np.ones((2, 2)), classes=["a", "b", "c"])
 
 
 # Who agrees with whom
@@ -262,7 +145,17 @@ def test_agreement_draws_the_pairs_and_hides_the_diagonal(distiller, X):
 def test_agreement_from_plain_numbers():
     display = TeacherAgreementDisplay([[1, 0.25, np.nan], [0.25, 1, 1.0], [np.nan, 1.0, 1]]).plot()
     assert [text.get_text() for text in display.texts_] == [".25", ".25", "1.00", "1.00"]
-    assert [text.get_color() for text in display.texts_] == ["black", "black", "white", "white"]
+    assert [text.get_color() for text in display.texts_] == ["white", "white", "black", "black"]  # low is dark
+
+
+def test_little_disagreement_stays_pale_and_much_is_seen():
+    mild = TeacherAgreementDisplay([[1, 0.93], [0.93, 1]]).plot()
+    assert mild.image_.get_clim() == (0.6, 1)
+    bad = TeacherAgreementDisplay([[1, 0.32], [0.32, 1]]).plot()
+    assert bad.image_.get_clim() == pytest.approx((0.3, 1))
+    lightness = [d.image_.to_rgba(d.image_.get_array())[0, 1, :3].mean() for d in (mild, bad)]
+    assert lightness[0] > 0.7 > 0.4 > lightness[1]
+    assert TeacherAgreementDisplay([[1, np.nan], [np.nan, 1]]).plot().image_.get_clim() == (0.6, 1)
     with pytest.raises(ValueError, match="teachers, teachers"):
         TeacherAgreementDisplay([[1, 2]])
 
@@ -307,16 +200,25 @@ def test_what_cannot_be_drawn_is_told_what_can(X):
 # What the student is taught
 
 
-@pytest.mark.parametrize("kind", ["mean", "top"])
-def test_soft_labels_draw_means_and_choices(distiller, X, kind):
-    display = SoftLabelDisplay.from_estimator(distiller, X, kind=kind)
-    Q = distiller.merger_.method_.transform(distiller.merger_.teacher_outputs_.transform(X))
-    T = Q / Q.mean(axis=0)
-    plain = Q.mean(axis=0) if kind == "mean" else np.bincount(Q.argmax(1), minlength=4) / 60
-    balanced = np.full(4, 0.25) if kind == "mean" else np.bincount(T.argmax(1), minlength=4) / 60
-    for bars, expected in zip(display.artists_, (plain, balanced), strict=True):
-        np.testing.assert_allclose([bar.get_height() for bar in bars], expected)
+def test_soft_labels_draw_means_with_the_weights_of_classes(distiller, X):
+    display = SoftLabelDisplay.from_estimator(distiller, X)
+    mean = distiller.merger_.method_.transform(distiller.merger_.teacher_outputs_.transform(X)).mean(axis=0)
+    np.testing.assert_allclose([bar.get_height() for bar in display.artists_[0]], mean)
+    assert [f"×{0.25 / m:.2g}" for m in mean] == [text.get_text() for text in display.ax_.texts]
+    colors = [bar.get_facecolor() for bar in display.artists_[0]]
+    rare = np.flatnonzero(mean < 0.25)
+    assert 0 < len(rare) < 4
+    assert {colors[k] for k in rare}.isdisjoint(colors[k] for k in np.flatnonzero(mean >= 0.25))
+    np.testing.assert_allclose(display.balanced_mean, 0.25)
     assert ticks(display.ax_.xaxis) == ["ant", "bee", "cat", "dog"]
+
+
+def test_soft_labels_draw_choices_as_merged_and_balanced(distiller, X):
+    display = SoftLabelDisplay.from_estimator(distiller, X, kind="top")
+    Q = distiller.merger_.method_.transform(distiller.merger_.teacher_outputs_.transform(X))
+    for bars, targets in zip(display.artists_, (Q, Q / Q.mean(axis=0)), strict=True):
+        expected = np.bincount(targets.argmax(axis=1), minlength=4) / 60
+        np.testing.assert_allclose([bar.get_height() for bar in bars], expected)
 
 
 def test_soft_labels_are_those_that_the_student_was_taught(X):
@@ -357,6 +259,7 @@ def test_backpropagation_has_no_soft_labels(X):
 def test_entropy_counts_all_rows(distiller, X):
     display = SoftLabelDisplay.from_estimator(distiller, X, kind="entropy")
     assert sum(bar.get_height() for bar in display.artists_[0]) == len(X)
+    assert "at T = 1" in display.ax_.get_xlabel()
     uniform = SoftLabelDisplay(np.full((5, 4), 0.25))
     np.testing.assert_allclose(uniform.entropy, 1)
     np.testing.assert_allclose(SoftLabelDisplay(np.eye(4)).entropy, 0)
@@ -389,6 +292,7 @@ def test_soft_labels_refuse_what_they_cannot_draw():
 # Searches
 
 
+@pytest.mark.filterwarnings("ignore:A search without labels:UserWarning")
 def test_curve_of_a_search_takes_the_best_of_the_other_choices(X):
     clf = HeterogeneousDistiller(linear_teachers(LISTS), KNeighborsClassifier())
     grid = {"temperature": [3, 1], "student__n_neighbors": [3, 20], "method": ["ce", "mf_lf"]}
@@ -423,6 +327,21 @@ def test_a_failed_fit_does_not_hide_those_that_worked():
     np.testing.assert_array_equal(display.scores, [[-0.9, -0.8, np.nan]])
 
 
+@pytest.mark.parametrize(
+    ("scoring", "scores", "name"),
+    [
+        (None, [-0.5, -0.4], "agreement with the teachers"),
+        (None, [0.5, 0.6], "accuracy"),
+        ("neg_log_loss", [-0.5, -0.4], "neg_log_loss"),
+        (teacher_agreement_scorer, [-0.5, -0.4], "teacher agreement"),
+    ],
+)
+def test_the_score_of_a_search_is_named(scoring, scores, name):
+    search = found_by(scores, temperature=[1, 3])
+    search.scoring = scoring
+    assert DistillationCurveDisplay.from_search(search).ax_.get_ylabel() == name
+
+
 def test_estimators_of_one_type_are_told_apart():
     kinds = [TeacherCalibrator(tolerance=0.5), TeacherCalibrator(), False]
     search = found_by([1, 2, 3, 4, 5, 6], temperature=[1, 1, 1, 3.0, 3, 3], calibrate=kinds * 2)
@@ -446,7 +365,8 @@ def test_curve_of_an_estimator(X):
     display = DistillationCurveDisplay.from_estimator(clf, X, param_range=[1, 3, 10], cv=2)
     assert ticks(display.ax_.xaxis) == ["1", "3", "10"]
     assert display.ax_.get_xscale() == "log"
-    search = GridSearchCV(clf, {"temperature": [1, 3, 10]}, cv=2).fit(X)
+    with pytest.warns(UserWarning, match="cannot choose temperature"):
+        search = GridSearchCV(clf, {"temperature": [1, 3, 10]}, cv=2).fit(X)
     np.testing.assert_allclose(display.lines_[0].get_ydata(), search.cv_results_["mean_test_score"])
 
 
@@ -462,6 +382,7 @@ def test_curve_over_names_and_from_plain_numbers():
     assert ticks(display.ax_.xaxis) == ["sd", "ce"]
     styles = {(line.get_linestyle(), line.get_marker()) for line in display.lines_}
     assert len(styles) == 2  # told apart without color
+    assert len({line.get_color() for line in display.lines_}) == 2
     with pytest.raises(ValueError, match="2 values, but 3 scores"):
         DistillationCurveDisplay([1, 2], [1, 2, 3])
     with pytest.raises(ValueError, match="1 names for 2 lines"):

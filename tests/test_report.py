@@ -126,17 +126,36 @@ def test_what_the_teachers_say_that_contradict_a_row_most():
     Q = LogitFactorization(lists, temperature=1.0).fit_transform(log_p)
     for row in report["rows"]:
         p, q = np.exp(log_p[row["row"]]), Q[row["row"]]
-        apart = []
+        apart, against = [], []
         for block, columns in zip(space.blocks, space.columns, strict=True):
             restricted = q[columns] / q[columns].sum()
             apart.append((p[block] * np.log(p[block] / restricted)).sum())
+            against.append(p[block].argmax() != restricted.argmax())
         assert np.mean(apart) == pytest.approx(row["error"])
-        assert [other["teacher"] for other in row["contradicted_by"]] == np.argsort(apart)[::-1][:2].tolist()
+        furthest = [i for i in np.argsort(apart)[::-1].tolist() if against[i]]
+        assert [other["teacher"] for other in row["contradicted_by"]] == furthest[:2]
         for other in row["contradicted_by"]:
             i = other["teacher"]
             assert other["says"] == lists[i][p[space.blocks[i]].argmax()]
             assert other["merge_says"] == lists[i][q[space.columns[i]].argmax()]
             assert other["divergence"] == pytest.approx(apart[i])
+
+
+def test_teachers_that_are_only_less_sure_do_not_contradict():
+    Z = np.log(np.tile([[0.9, 0.1, 0.6, 0.4]], (50, 1)))
+    report = teacher_report(log_p=Z, class_lists=[["a", "b"], ["a", "b"]])
+    assert report["rows"]
+    assert all(row["contradicted_by"] == [] for row in report["rows"])
+    assert "nobody: they are less or more sure" in str(report)
+
+
+def test_huge_temperatures_are_not_written_out():
+    lists, Z = answers()
+    block = LabelSpace(lists).blocks[4]
+    Z[:, block] = 10 * np.random.default_rng(1).normal(size=Z[:, block].shape)
+    report = teacher_report(log_p=Z, class_lists=lists)
+    assert report["teachers"][4]["temperature"] > 100
+    assert "over 100" in str(report)
 
 
 def test_a_noisy_teacher_does_not_hide_the_rows_that_others_differ_on():

@@ -8,13 +8,21 @@ from scipy.special import logsumexp, softmax
 
 from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.answers.value import to_numpy
-from sklearn_uhc.solvers import set_fit, set_mf_lu
+from sklearn_uhc.solvers import set_fit, set_mf_lu, set_solve, set_starts
 from sklearn_uhc.solvers.blocks import Blocks
 from tests.helpers import METHOD_NAMES, consistent_set_outputs, make_method, random_set_lists
 
 #: Condition of a label space, at the true q, up to which consistent answers are recovered to the bounds below.
 CONDITION = 50
 LISTS = [[0, (1, 2), 3], [2, 3, (4, 5)], [(0, 4), 5, 1], [1, 6, OTHER], [(0, 1, 2), OTHER]]
+COARSE = [[2, 5, 1, 6, 4], [(5, 0, 3, 2), (1, 4, 6)], [(3, 5, 0, 2, 6), (1, 4)], [(2, 6, 0, 1), 4]]
+#: Lists and q, up to a factor, for which solvers that begin at an even split only end where a class has vanished.
+HARD = [
+    (COARSE, [356, 8, 185, 115, 243, 48, 44]),
+    (COARSE, [18, 2, 332, 51, 40, 191, 366]),
+    ([[(0, 2), (1, 3)], [2, 3], [(1, 2), 0]], [462, 504, 2, 33]),
+    ([[(3, 0), OTHER], [3, (0, 1), OTHER], [(3, 4, 1), (0, 2)]], [671, 30, 73, 1, 225]),
+]
 TOL = {"sd": 1e-9, "ce": 1e-9, "mf_p": 1e-8, "mf_lu": 1e-8, "mf_lf": 1e-8}
 
 
@@ -52,6 +60,26 @@ def test_consistent_answers_give_q_at_every_temperature(seed, T):
         assert method.reconciliation_error(log_p).max() < 1e-6
 
 
+@pytest.mark.parametrize("T", [1.0, 3.0])
+@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p"])
+@pytest.mark.parametrize(("lists", "shares"), HARD)
+def test_no_class_is_lost_in_a_bad_local_optimum(lists, shares, name, T):
+    """From an even split alone, one method or another takes a class to 0 here."""
+    Q = np.array([shares]) / sum(shares)
+    q = make_method(name, lists, temperature=T).fit_transform(consistent_set_outputs(Q, lists))
+    np.testing.assert_allclose(q, temper(Q, T), atol=1e-6)
+
+
+def test_the_linear_start_is_q_where_answers_agree():
+    lists = [*LISTS, [6, (3, 5), OTHER]]
+    space = LabelSpace(lists)
+    assert space.is_identified
+    Q = random_q(np.random.default_rng(0), 10, 7)
+    blocks = Blocks.from_label_space(space)
+    start = set_starts.linear_start(blocks.shift(consistent_set_outputs(Q, lists)), blocks)
+    np.testing.assert_allclose(softmax(start, axis=1), Q, atol=1e-9)
+
+
 @pytest.mark.parametrize("T", [1.0, 3.0, 10.0])
 def test_mf_lu_gives_q_up_to_its_ridge(T):
     rng = np.random.default_rng(0)
@@ -70,7 +98,7 @@ def test_mf_lu_gives_q_up_to_its_ridge(T):
 def test_mf_lu_is_no_worse_than_the_truth(noisy, T):
     blocks = Blocks.from_label_space(LabelSpace(LISTS))
     Z = blocks.shift(noisy)
-    found = set_mf_lu.solve_set_mf_lu(Z, blocks, temperature=T)
+    found = set_mf_lu.solve_set_mf_lu(Z, set_solve.even_split(blocks), temperature=T)
     problem = set_mf_lu.SetLogitFit(blocks.center(Z / T), found.u, np.ones(len(Z)), np.ones(5), T, 0.01, blocks)
     value = problem.at(np.concatenate([found.u, found.v], axis=1)).value
     rng = np.random.default_rng(1)
@@ -289,16 +317,14 @@ def test_hessians(noisy, T):
         slope = np.stack([(up.value - down.value) / 2e-6 for up, down in moved], axis=1)
         bend = np.stack([(up.gradient - down.gradient) / 2e-6 for up, down in moved], axis=1)
         point = problem.at(at)
-        B, d, scale = problem.curvature(point)
         np.testing.assert_allclose(point.gradient, slope, atol=1e-7)
         if problem is lu:
-            free = point.gradient[:, 7:] < x[:, 7:] * d[:, 7:]
-            rows = np.concatenate([np.ones((3, 7), dtype=bool), free], axis=1)
-            assert free.any()
+            parts = lu.bends(point)
+            uu = np.einsum("nfl,nf,nfm->nlm", parts.factors, parts.weights, parts.factors)
+            vu, vv = parts.uv, parts.dv[:, :, None] * np.eye(5)
+            whole = np.block([[uu + parts.du[:, :, None] * np.eye(7), vu.swapaxes(1, 2)], [vu, vv]])
         else:
+            B, d, scale = problem.curvature(point)
             root = np.sqrt(scale)
-            B = B - blocks.component_mean * root[:, :, None] * root[:, None, :]
-            rows = np.ones((3, 7), dtype=bool)
-        pairs = rows[:, :, None] & rows[:, None, :]
-        whole = B + d[:, :, None] * np.eye(at.shape[1])
-        np.testing.assert_allclose(whole[pairs], bend[pairs], atol=1e-5)
+            whole = B - blocks.component_mean * root[:, :, None] * root[:, None, :] + d[:, :, None] * np.eye(7)
+        np.testing.assert_allclose(whole, bend, atol=1e-5)

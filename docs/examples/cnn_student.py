@@ -2,7 +2,7 @@
 A convolutional network from a network, a forest and a logistic regression
 ===========================================================================
 
-Three sites have trained three kinds of classifiers of images, each of other classes. Without their data, one small
+Three sites have trained three kinds of classifiers of images, each for different classes. Without their data, one small
 convolutional network learns all the classes: from merged soft labels, and by direct backpropagation.
 
 Digits as images of 8 x 8 are used here. With a folder that holds ``fashion_mnist.npz`` it is Fashion-MNIST::

@@ -77,5 +77,5 @@ plt.show()
 # %%
 # And, with the labels of the test images, where the merged classifier errs:
 
-ConfusionMatrixDisplay.from_predictions(y_test, clf.predict(X_test), cmap="Greys", colorbar=False)
+ConfusionMatrixDisplay.from_predictions(y_test, clf.predict(X_test), cmap="Blues", colorbar=False)
 plt.show()

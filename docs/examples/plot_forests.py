@@ -11,6 +11,7 @@ first forest's trees have two outputs and the second's have three; half of the t
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import ListedColormap
 from sklearn.datasets import make_blobs
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.metrics import recall_score
@@ -67,11 +68,12 @@ show("merged forest", merged.predict(X_test))
 # %%
 # Where each would call an animal what: black is cow, white is cat.
 
+COLORS = ListedColormap(["#56B4E9", "#E69F00", "#CC79A7"])
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), sharey=True, layout="constrained")
 across, up = np.meshgrid(np.linspace(-3, 6.5, 120), np.linspace(-3, 6.5, 120))
 for ax, (name, forest) in zip(axes, {"first": first, "second": second, "merged": merged}.items()):
     where = np.searchsorted(names, forest.predict(np.c_[across.ravel(), up.ravel()])).reshape(across.shape)
-    ax.pcolormesh(across, up, np.take([0, 2, 1], where), cmap="Greys", vmin=0, vmax=2)
+    ax.pcolormesh(across, up, where, cmap=COLORS, vmin=0, vmax=2)
     ax.set(title=f"{name} forest", xticks=[], yticks=[])
     for label, center in zip(names, [[0, 0], [3, 3], [3, 0]]):
         ax.text(*center, label, ha="center", weight="bold", bbox={"facecolor": "white", "edgecolor": "black"})

@@ -3,7 +3,7 @@ Hospitals with different diagnoses
 ==================================
 
 Three hospitals have trained gradient boosting on tables of their own patients. They treat different illnesses, so that
-their classifiers know different diagnoses, and patients' records must not leave the house. The fitted classifiers may.
+their classifiers know different diagnoses. Patients' records must stay in each hospital; fitted classifiers may leave.
 A public health office has a table of patients without diagnoses, and wants one classifier of all of them, in LightGBM.
 """
 
@@ -87,5 +87,5 @@ print(f"trained on all records: {student.fit(X_all, y_all).score(X_test, y_test)
 print(clf.student_.estimator_.booster_.model_to_string()[:60])
 importance = pd.Series(clf.student_.estimator_.feature_importances_, index=X_test.columns)
 figure, ax = plt.subplots(figsize=(6, 2.6), layout="constrained")
-importance.sort_values().plot.barh(color="0.4", xlabel="times used in a split", ax=ax)
+importance.sort_values().plot.barh(color="#0072B2", xlabel="times used in a split", ax=ax)
 plt.show()

@@ -79,7 +79,8 @@ plt.show()
 
 # %%
 for name, teacher in {"newsroom": newsroom, "magazine": magazine, "fan club": fan_club}.items():
-    print(f"{name} alone: {teacher.score(test, y_test):.3f}")
+    said = np.where(teacher.predict(test) == "football", "sport", teacher.predict(test))  # the same thing
+    print(f"{name} alone: {np.mean(said == y_test):.3f}")
 print(f"merged: {clf.score(test, y_test):.3f}")
 
 # %%

@@ -15,6 +15,7 @@ from sklearn_uhc.answers.check import answers_of_input
 from sklearn_uhc.answers.value import Answers, remembering
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.versioned import Versioned
 
 
@@ -77,6 +78,7 @@ class AnswerTransformer(Versioned, TransformerMixin, BaseEstimator, metaclass=AB
         """Raise if a parameter is wrong, before anything is read."""
 
     @all_or_nothing
+    @lazily
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn from the teachers' answers on unlabelled rows.
 
@@ -95,6 +97,7 @@ class AnswerTransformer(Versioned, TransformerMixin, BaseEstimator, metaclass=AB
         self._learn_from(answers_of_input(self, X, reset=True))
         return self
 
+    @lazily
     def transform(self, X: Any) -> Any:
         """Return the changed answers.
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 
 from sklearn_uhc.label_space import LabelSpace
 
@@ -46,6 +45,9 @@ class Answers:
         Where a teacher says nothing about a row (NaN in its whole block); None if everybody answers every row.
     trust : ndarray of shape (N,) or None
         Weight of every teacher; None if all count alike.
+    untempered : ndarray of bool of shape (N,) or None
+        Whose answers a merge compares with its tempered soft labels as they are, while it tempers those of the others;
+        None if it tempers all.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class Answers:
     space: LabelSpace
     silent: NDArray[np.bool_] | None = None
     trust: NDArray[np.float64] | None = None
+    untempered: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(
@@ -138,7 +141,8 @@ class Answers:
         xp, where = array_namespace(self.log_p), device(self.log_p)
         here, columns = (xp.asarray(index, device=where) for index in (rows, pattern.columns))
         trust = None if self.trust is None else self.trust[pattern.teachers]
-        return Answers(xp.take(self.log_p[here], columns, axis=1), pattern.space, None, trust)
+        untempered = None if self.untempered is None else self.untempered[pattern.teachers]
+        return Answers(xp.take(self.log_p[here], columns, axis=1), pattern.space, None, trust, untempered)
 
 
 class AnswerArray(np.ndarray):
@@ -171,9 +175,12 @@ def _pattern(rows: NDArray[np.int_], teachers: NDArray[np.int_], space: LabelSpa
 def find_silence(X: Any, space: LabelSpace, abstain: bool, source: str) -> NDArray[np.bool_] | None:
     """Return (n, N), True where a teacher is silent, or None if nobody is; refuse +inf, and NaN that is not allowed."""
     silent = None
-    for rows in gen_batches(len(X), CHECKED_ROWS):
+    for start in range(0, len(X), CHECKED_ROWS):
+        rows = slice(start, min(start + CHECKED_ROWS, len(X)))
         part = X[rows]
         xp = array_namespace(part)
+        if float(xp.max(part)) < np.inf:  # NaN is not
+            continue
         if bool(xp.any(xp.isnan(part))):
             silent = np.zeros((len(X), space.n_teachers), dtype=bool) if silent is None else silent
             silent[rows] = _silence(np.isnan(to_numpy(part)), space, abstain, rows.start, source)

@@ -21,15 +21,20 @@ from sklearn_uhc.plots._drawing import (
     text_width,
     unwrap,
 )
+from sklearn_uhc.plots.style import AGREEMENT_MAP
 
 __all__ = ["TeacherAgreementDisplay"]
+
+#: Where the darkest colour stands if all teachers agree more than that.
+MILD = 0.6
 
 
 class TeacherAgreementDisplay:
     """How often two teachers choose the same of the classes that both know, on unlabelled data.
 
-    A teacher that disagrees with all others stands out as a light row: it is wrong, its classes are misnamed, or it
-    sees other data. See `sklearn_uhc.metrics.pairwise_agreement` for the numbers.
+    The less two teachers agree, the darker their cell. A teacher that disagrees with all others stands out as a dark
+    row and column: it is wrong, its classes are misnamed, or it sees other data. See
+    `sklearn_uhc.metrics.pairwise_agreement` for the numbers.
 
     Parameters
     ----------
@@ -118,14 +123,14 @@ class TeacherAgreementDisplay:
         answers = answers_given(log_p, LabelSpace(class_lists), abstain=True)
         return cls(agreement_of_pairs(answers, sample_weight), teacher_names=labels_in(answers.space)).plot(ax)
 
-    def plot(self, ax: Any = None, *, cmap: str = "Greys") -> TeacherAgreementDisplay:
-        """Draw.
+    def plot(self, ax: Any = None, *, cmap: str = AGREEMENT_MAP) -> TeacherAgreementDisplay:
+        """Draw. The colours reach from full agreement to the lowest one found, or to 0.6 where all is well.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Where to draw. None: a new figure.
-        cmap : str, default="Greys"
+        cmap : str, default="OrRd_r"
             Color map of the agreement.
 
         Returns
@@ -139,9 +144,9 @@ class TeacherAgreementDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         values = np.ma.array(self.agreement, copy=True)
         values[np.diag_indices(N)] = np.ma.masked  # a teacher agrees with itself
-        self.image_ = ax.imshow(values, cmap=cmap, vmin=0, vmax=1, aspect="auto")
+        self.image_ = ax.imshow(values, cmap=cmap, vmin=_lowest(values), vmax=1, aspect="auto")
         ax.patch.set(hatch="////", facecolor="white", edgecolor="0.8", linewidth=0)
-        label_ticks(ax.xaxis, self.teacher_names)
+        label_ticks(ax.xaxis, self.teacher_names, upright=True if text_width(self.teacher_names) > 0.5 else None)
         label_ticks(ax.yaxis, self.teacher_names, upright=False)
         ax.tick_params(length=0)
         self.texts_ = self._write_numbers(values) if N <= 20 else []
@@ -150,6 +155,7 @@ class TeacherAgreementDisplay:
 
     def _write_numbers(self, values: Any) -> list[Any]:
         """Write the agreement into its cell, in the ink that can be read there."""
+        lightness = self.image_.to_rgba(np.ma.filled(values, 1.0))[..., :3] @ [0.299, 0.587, 0.114]
         return [
             self.ax_.text(
                 column,
@@ -158,7 +164,13 @@ class TeacherAgreementDisplay:
                 ha="center",
                 va="center",
                 fontsize=8,
-                color="white" if values[row, column] > 0.6 else "black",
+                color="white" if lightness[row, column] < 0.5 else "black",
             )
             for row, column in np.argwhere(~np.ma.getmaskarray(values))
         ]
+
+
+def _lowest(agreement: Any) -> float:
+    """Return where the colours end: the lowest agreement, but at most `MILD`, so that small differences stay pale."""
+    lowest = 1.0 if agreement.mask.all() else float(agreement.min())
+    return min(MILD, np.floor(20 * lowest) / 20)

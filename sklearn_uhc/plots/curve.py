@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any
@@ -12,11 +13,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.plots._drawing import add_legend, label_ticks, name_axes, new_axes
+from sklearn_uhc.plots.style import LINES, PALETTE
 
 __all__ = ["DistillationCurveDisplay"]
-
-#: Line styles and markers that differ without color.
-STYLES = [("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"), ((0, (5, 1)), "v"), ((0, (1, 1)), "x")]
 
 
 class DistillationCurveDisplay:
@@ -117,7 +116,8 @@ class DistillationCurveDisplay:
         # The best comes last and stays; a fit that failed has no score and comes first.
         for k in np.argsort(np.where(np.isnan(scores), -np.inf, scores), kind="stable"):
             means[lines[k], points[k]], stds[lines[k], points[k]] = scores[k], found[f"std_test_{score}"][k]
-        display = cls(values, means, stds=stds, names=names, param_name=param_name, score_name=score)
+        score_name = _score_name(search, scores) if score == "score" else score
+        display = cls(values, means, stds=stds, names=names, param_name=param_name, score_name=score_name)
         return display.plot(ax)
 
     @classmethod
@@ -162,7 +162,10 @@ class DistillationCurveDisplay:
         display : DistillationCurveDisplay
         """
         grid = {param_name: list(param_range)}
-        search = GridSearchCV(estimator, grid, cv=cv, scoring=scoring, n_jobs=n_jobs, refit=False).fit(X, y)
+        search = GridSearchCV(estimator, grid, cv=cv, scoring=scoring, n_jobs=n_jobs, refit=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "A search without labels", UserWarning)  # drawn, not chosen by
+            search.fit(X, y)
         return cls.from_search(search, param_name=param_name, ax=ax)
 
     def plot(self, ax: Any = None) -> DistillationCurveDisplay:
@@ -193,14 +196,11 @@ class DistillationCurveDisplay:
         return self
 
     def _draw(self, x: Any, y: Any, std: Any, k: int) -> Any:
-        """Draw one line with its bars, which can be told from the others without color."""
-        style, marker = STYLES[k % len(STYLES)]
+        """Draw one line with its bars, which can be told from the others by colour and without it."""
+        style, marker = LINES[k % len(LINES)]
+        look = {"markersize": 6, "linewidth": 1.8, "capsize": 3, "elinewidth": 1, "color": PALETTE[k % len(PALETTE)]}
         bars = None if self.stds is None else std
-        label = self.names[k] or None
-        gray = str(0.5 * (k // len(STYLES) % 2))
-        return self.ax_.errorbar(
-            x, y, bars, linestyle=style, marker=marker, markersize=5, color=gray, capsize=2, elinewidth=0.8, label=label
-        )
+        return self.ax_.errorbar(x, y, bars, linestyle=style, marker=marker, label=self.names[k] or None, **look)
 
     def _name_axes(self, x: Any, numbers: bool) -> None:
         """Put the values themselves on the horizontal axis, whatever its scale."""
@@ -211,6 +211,16 @@ class DistillationCurveDisplay:
             label_ticks(self.ax_.xaxis, _names(self.values))
         name_axes(self.ax_, self.param_name, self.score_name)
         self.ax_.spines[["top", "right"]].set_visible(False)
+
+
+def _score_name(search: Any, scores: NDArray[Any]) -> str:
+    """Say what a search has scored with; the merges' own score is at most 0 without labels, at least 0 with them."""
+    scoring = getattr(search, "scoring", None)
+    if isinstance(scoring, str):
+        return scoring
+    if scoring is not None:
+        return getattr(scoring, "__name__", "score").replace("_scorer", "").replace("_", " ")
+    return "agreement with the teachers" if np.nanmax(np.r_[-np.inf, scores]) <= 0 else "accuracy"
 
 
 def _text(value: Any) -> str:

@@ -19,22 +19,26 @@ from sklearn_uhc.plots._drawing import (
     text_width,
     unwrap,
 )
+from sklearn_uhc.plots.style import CONTRAST, GUIDE, IN_SET, KNOWN, UNKNOWN
 
 __all__ = ["ClassOverlapDisplay", "overlap_of_space"]
 
 #: In `sets`: the class is one of those that OTHER stands for.
 IN_OTHER = -1
-#: Shade of a class that stands in a set; one with a column of its own has 1.
+#: What is drawn for a class that stands in a set; one with a column of its own has 1.
 SET_SHADE = 0.45
-#: In plots of more classes, letters of sets cannot be read.
-MOST_LETTERED = 60
+#: In plots of more classes, letters of sets cannot be read, and names of classes.
+MOST_LETTERED, MOST_NAMED = 60, 80
+#: Inches; wider plots do not fit a screen.
+WIDEST = 16.0
 
 
 class ClassOverlapDisplay:
     """Who knows which class: teachers by classes, with groups of classes that no teacher links set apart.
 
-    A class with a column of its own is dark. One that a teacher knows only as one of several (a tuple in `class_lists`)
-    is light, with a letter for every set of the teacher; one that OTHER means is hatched.
+    Classes of the same teachers stand side by side. A class with a column of its own is dark. One that a teacher knows
+    only as one of several (a tuple in `class_lists`) is light, with a letter for every set of the teacher; one that
+    OTHER means is hatched.
 
     Parameters
     ----------
@@ -55,14 +59,15 @@ class ClassOverlapDisplay:
     components : ndarray of int, shape (L,)
         Group of every class.
     order : ndarray of int, shape (L,)
-        The classes as they are drawn from left to right: group by group.
+        The classes as they are drawn from left to right: group by group, in a group by the first and the last teacher
+        that knows them.
     image_ : matplotlib AxesImage
         The drawn mask: dark where a class has a column of its own, light where it stands in a set, masked (and
         hatched) where OTHER means it.
     texts_ : list of matplotlib Text
         Letters of the sets, for at most 60 classes: classes with the same letter in a row stand in one set.
-    legend_ : matplotlib Legend or None
-        What the shades mean; None if all columns mean one class.
+    legend_ : matplotlib Legend
+        What the colours mean.
     boundaries_ : list of matplotlib Line2D
         Lines between the groups.
     ax_ : matplotlib Axes
@@ -75,7 +80,7 @@ class ClassOverlapDisplay:
     >>> from sklearn_uhc import ClassOverlapDisplay
     >>> display = ClassOverlapDisplay.from_class_lists([["cat", "dog"], ["dog", "cow"], ["ant", "bee"]])
     >>> [label.get_text() for label in display.ax_.get_xticklabels()]
-    ['ant', 'bee', 'cat', 'cow', 'dog']
+    ['ant', 'bee', 'cat', 'dog', 'cow']
     >>> len(display.boundaries_)
     1
     >>> display = ClassOverlapDisplay.from_class_lists([[("cat", "dog"), "cow"], ["cat", "dog", "cow"]])
@@ -102,7 +107,8 @@ class ClassOverlapDisplay:
         if components is None:
             components = LabelSpace([np.flatnonzero(row).tolist() for row in self.mask]).components
         self.components = np.asarray(components)
-        self.order = np.argsort(self.components, kind="stable")
+        last = N - 1 - self.mask[::-1].argmax(axis=0)
+        self.order = np.lexsort((last, self.mask.argmax(axis=0), self.components))
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ClassOverlapDisplay:
@@ -140,15 +146,13 @@ class ClassOverlapDisplay:
         space = LabelSpace(class_lists)
         return overlap_of_space(space, labels_in(space)).plot(ax)
 
-    def plot(self, ax: Any = None, *, cmap: str = "Greys") -> ClassOverlapDisplay:
-        """Draw.
+    def plot(self, ax: Any = None) -> ClassOverlapDisplay:
+        """Draw. Up to 80 classes are named, more are only counted.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Where to draw. None: a new figure.
-        cmap : str, default="Greys"
-            Color map of the cells.
 
         Returns
         -------
@@ -156,26 +160,40 @@ class ClassOverlapDisplay:
             Itself.
         """
         N, L = self.mask.shape
-        classes = self.classes[self.order]
-        cell = 0.42 if L <= 15 else 0.2
         beside = text_width(self.teacher_names) + 0.6
-        width = max(4.5, beside + cell * L)
-        upright = True if text_width(classes) > (width - beside) / L else None
-        width += 2.4 * bool(self.sets.any())
-        ax = new_axes(ax, (width, max(2.2, 0.3 * N + text_width(classes) + 0.9)))
+        width = min(WIDEST, max(4.5, beside + (0.42 if L <= 15 else 0.2) * L))
+        below = text_width(self.classes) if L <= MOST_NAMED else 0.3
+        ax = new_axes(ax, (width, max(2.4, 0.3 * N + below + 1.3)))
         self.ax_, self.figure_ = ax, ax.figure
-        # A known class is dark grey, not black, so that the lines of groups stay visible on it.
-        self.image_ = ax.imshow(self._shades()[:, self.order], cmap=cmap, vmin=0, vmax=1.4, aspect="auto")
-        label_ticks(ax.xaxis, classes, upright=upright)
-        label_ticks(ax.yaxis, self.teacher_names, upright=False)
-        ax.set_xticks(np.arange(L + 1) - 0.5, minor=True)
-        ax.set_yticks(np.arange(N + 1) - 0.5, minor=True)
-        ax.grid(which="minor", color="white", linewidth=1.2)
-        ax.tick_params(which="both", length=0)
-        ax.set(xlabel="class", ylabel="teacher")
+        self.image_ = self._draw_cells()
+        self._name_ticks((width - beside) / L)
         self._mark_groups()
         self._mark_sets()
+        self._explain()
         return self
+
+    def _draw_cells(self) -> Any:
+        """Draw a cell per teacher and class, with white lines between cells that are wide enough."""
+        from matplotlib.colors import LinearSegmentedColormap
+
+        N, L = self.mask.shape
+        colors = LinearSegmentedColormap.from_list("known", [(0, UNKNOWN), (SET_SHADE, IN_SET), (1, KNOWN)])
+        if L <= MOST_NAMED:
+            self.ax_.set_xticks(np.arange(L + 1) - 0.5, minor=True)
+        self.ax_.set_yticks(np.arange(N + 1) - 0.5, minor=True)
+        self.ax_.grid(which="minor", color="white", linewidth=1.2)
+        return self.ax_.imshow(self._shades()[:, self.order], cmap=colors, vmin=0, vmax=1, aspect="auto")
+
+    def _name_ticks(self, cell: float) -> None:
+        """Name teachers, and classes if there is room for them; a cell is `cell` inches wide."""
+        classes = self.classes[self.order]
+        self.ax_.tick_params(which="both", length=0)
+        label_ticks(self.ax_.yaxis, self.teacher_names, upright=False)
+        self.ax_.set(xlabel="class", ylabel="teacher")
+        if len(classes) <= MOST_NAMED:
+            label_ticks(self.ax_.xaxis, classes, upright=True if text_width(classes) > cell else None)
+        else:
+            self.ax_.set_xlabel(f"{len(classes)} classes, those of the same teachers side by side")
 
     def _shades(self) -> Any:
         """Return what is drawn; cells of OTHER are masked, and the hatched background shows."""
@@ -184,24 +202,11 @@ class ClassOverlapDisplay:
         return np.ma.array(np.where(self.sets > 0, SET_SHADE, self.mask), mask=self.sets == IN_OTHER)
 
     def _mark_sets(self) -> None:
-        """Write the letters of the sets, and say what the shades mean."""
-        self.texts_, self.legend_ = [], None
+        """Write the letters of the sets, and hatch what OTHER means."""
+        self.texts_ = []
         if not self.sets.any():
             return
-        from matplotlib.patches import Patch
-
-        self.ax_.patch.set(hatch="/////", facecolor="white", edgecolor="0.45", linewidth=0)
-        color = self.image_.cmap
-        dark, light = (color(self.image_.norm(value)) for value in (1.0, SET_SHADE))
-        kinds = {
-            "a column of its own": (Patch(facecolor=dark), self.mask & (self.sets == 0)),
-            "one of a set (same letter: same set)": (Patch(facecolor=light), self.sets > 0),
-            "one of OTHER": (Patch(facecolor="white", edgecolor="0.45", hatch="/////"), self.sets == IN_OTHER),
-        }
-        shown = {name: patch for name, (patch, where) in kinds.items() if where.any()}
-        look = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "fontsize": 8, "frameon": False}
-        add_legend(self.ax_, list(shown.values()), list(shown), **look)
-        self.legend_ = self.ax_.get_legend()
+        self.ax_.patch.set(hatch="/////", facecolor="white", edgecolor=GUIDE, linewidth=0)
         sets = self.sets[:, self.order]
         if sets.shape[1] <= MOST_LETTERED:
             size = 8 if sets.shape[1] <= 15 else 6
@@ -210,20 +215,39 @@ class ClassOverlapDisplay:
                 for i, l in np.argwhere(sets > 0)
             ]
 
+    def _explain(self) -> None:
+        """Say what the colours mean, above the plot."""
+        from matplotlib.patches import Patch
+
+        alone = "a column of its own" if self.sets.any() else "knows the class"
+        kinds = {
+            alone: (Patch(facecolor=KNOWN), self.mask & (self.sets == 0)),
+            "one of a set (same letter: same set)": (Patch(facecolor=IN_SET), self.sets > 0),
+            "one of OTHER": (
+                Patch(facecolor="white", edgecolor=GUIDE, hatch="/////", linewidth=0),
+                self.sets == IN_OTHER,
+            ),
+            "does not know it": (Patch(facecolor=UNKNOWN, edgecolor=GUIDE, linewidth=0.5), ~self.mask),
+        }
+        shown = {name: patch for name, (patch, where) in kinds.items() if where.any()}
+        above = 1.02 if self.boundaries_ == [] else 1.1
+        look = {"loc": "lower left", "bbox_to_anchor": (0.0, above), "ncols": 2, "borderaxespad": 0.2}
+        add_legend(self.ax_, list(shown.values()), list(shown), fontsize=8, frameon=False, **look)
+        self.legend_ = self.ax_.get_legend()
+
     def _mark_groups(self) -> None:
-        """Part and name the groups, and say what they mean."""
+        """Part and number the groups that no teacher links."""
         groups = self.components[self.order]
         ends = np.flatnonzero(np.diff(groups)) + 0.5
-        self.boundaries_ = [self.ax_.axvline(end, color="black", linewidth=2, linestyle="--") for end in ends]
-        starts, stops = np.r_[-0.5, ends], np.r_[ends, len(groups) - 0.5]
-        if len(ends) == 0:
-            self.ax_.set_title("all classes are linked", fontsize=10)
+        self.boundaries_ = [self.ax_.axvline(end, color=CONTRAST, linewidth=2, linestyle="--") for end in ends]
+        if not self.boundaries_:
             return
+        starts, stops = np.r_[-0.5, ends], np.r_[ends, len(groups) - 0.5]
         for number, (start, stop) in enumerate(zip(starts, stops, strict=True), 1):
             at = ((start + stop) / 2, 1.02)
             text = f"group {number}" if stop - start > len(groups) / 8 else str(number)
-            self.ax_.text(*at, text, transform=self.ax_.get_xaxis_transform(), ha="center", fontsize=8)
-        self.ax_.set_title(f"{len(starts)} groups of classes that no teacher links", fontsize=10, pad=18)
+            place = self.ax_.get_xaxis_transform()
+            self.ax_.text(*at, text, transform=place, ha="center", fontsize=8, color=CONTRAST)
 
 
 def overlap_of_space(space: LabelSpace, teacher_names: Sequence[str]) -> ClassOverlapDisplay:

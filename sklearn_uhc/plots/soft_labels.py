@@ -12,13 +12,17 @@ from sklearn.utils.validation import check_array
 from sklearn_uhc.answers import to_numpy
 from sklearn_uhc.balance import balanced_targets, class_weights
 from sklearn_uhc.plots._drawing import label_ticks, new_axes, teacher_answers, text_width, unwrap
+from sklearn_uhc.plots.style import CONTRAST, INK, MAIN, SECOND
 from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["SoftLabelDisplay"]
 
+#: With more classes, there is no room for numbers on the bars.
+MOST_NUMBERED = 20
+
 
 class SoftLabelDisplay:
-    """What a student is taught: how much of every class the soft labels hold, as they are and balanced.
+    """What a student is taught: how much of every class the soft labels hold, and what balance makes of it.
 
     Parameters
     ----------
@@ -30,9 +34,13 @@ class SoftLabelDisplay:
         Weights of the classes. None: 1 / mean soft label, which balances these rows.
     sample_weight : array-like of shape (n,), default=None
         Weights of the rows.
+    temperature : float, default=None
+        The temperature of the soft labels, named in the histogram of entropy.
 
     Attributes
     ----------
+    class_weight : ndarray of shape (L,)
+        Weights of the classes, scaled such that they are 1 on average over the rows.
     mean, balanced_mean : ndarray of shape (L,)
         Mean soft label, and its mean as a student with balance counts it: 1 / L for every class if the weights are
         those of these rows.
@@ -41,7 +49,7 @@ class SoftLabelDisplay:
     entropy, balanced_entropy : ndarray of shape (n,)
         Entropy of every row divided by log L: 0 is certain, 1 knows nothing.
     artists_ : list
-        What was drawn: two sets of bars, or two histograms.
+        What was drawn: one set of bars (`kind="mean"`), two sets of bars, or two histograms.
     ax_ : matplotlib Axes
         Where it was drawn.
     figure_ : matplotlib Figure
@@ -58,7 +66,13 @@ class SoftLabelDisplay:
     """
 
     def __init__(
-        self, soft_labels: Any, *, classes: Any = None, class_weight: Any = None, sample_weight: Any = None
+        self,
+        soft_labels: Any,
+        *,
+        classes: Any = None,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        temperature: float | None = None,
     ) -> None:
         Q = check_array(soft_labels, dtype=np.float64, input_name="soft_labels")
         if (Q < 0).any() or not np.allclose(Q.sum(axis=1), 1, atol=1e-3):
@@ -70,6 +84,7 @@ class SoftLabelDisplay:
         weight = class_weights(Q, rows) if class_weight is None else np.asarray(class_weight, dtype=float)
         targets, weights = balanced_targets(Q, weight, rows)
         self.mean, self.top, self.entropy = _summary(Q, rows)
+        self.class_weight, self.temperature = weight / (weight @ self.mean), temperature
         self.balanced_mean = np.average(targets, axis=0, weights=weights)
         _, self.balanced_top, self.balanced_entropy = _summary(targets, rows)
 
@@ -103,7 +118,8 @@ class SoftLabelDisplay:
         adjusted = holder.adjust(answers, X).take(np.flatnonzero(answers.heard))
         Q = to_numpy(holder.method_.transform_answers(adjusted))
         weight = getattr(last, "class_weight_", None)
-        return cls(Q, classes=holder.classes_, class_weight=weight).plot(ax, kind=kind)
+        T = getattr(holder.method_, "temperature", None)
+        return cls(Q, classes=holder.classes_, class_weight=weight, temperature=T).plot(ax, kind=kind)
 
     def plot(self, ax: Any = None, *, kind: str = "mean") -> SoftLabelDisplay:
         """Draw.
@@ -113,8 +129,9 @@ class SoftLabelDisplay:
         ax : matplotlib Axes, default=None
             Where to draw. None: a new figure.
         kind : {"mean", "top", "entropy"}, default="mean"
-            The mean soft label of every class, the share of rows in which it is the most probable one, or a histogram
-            of the rows' entropy; each as it is and balanced.
+            "mean": the mean soft label of every class, rare ones in another colour, with the weight that balance gives
+            them. "top": the share of rows in which a class is the most probable one, as merged and balanced. "entropy":
+            a histogram of how unsure the rows are; a higher temperature makes all of them less sure.
 
         Returns
         -------
@@ -128,34 +145,50 @@ class SoftLabelDisplay:
         height = 3.2 if kind == "entropy" else 3.0 + text_width(self.classes, 0.05)
         self.ax_ = new_axes(ax, (width, height))
         self.figure_ = self.ax_.figure
-        if kind == "entropy":
-            self.artists_ = self._draw_entropy()
-        else:
-            self.artists_ = self._draw_bars(getattr(self, kind), getattr(self, f"balanced_{kind}"))
-            self.ax_.set_ylabel("mean soft label" if kind == "mean" else "share of rows that choose it")
+        draw = {"mean": self._draw_means, "top": self._draw_choices, "entropy": self._draw_entropy}
+        self.artists_ = draw[kind]()
         self.ax_.spines[["top", "right"]].set_visible(False)
         self.ax_.legend(fontsize=8, frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
         return self
 
-    def _draw_bars(self, plain: NDArray[Any], balanced: NDArray[Any]) -> list[Any]:
-        """Draw two bars per class, told apart in black and white, and where all classes would be alike."""
+    def _draw_means(self) -> list[Any]:
+        """Draw a bar per class, those below the average in another colour, with its weight on top."""
+        even = 1 / len(self.classes)
+        colors = np.where(self.mean < even, CONTRAST, MAIN)
+        bars = self.ax_.bar(np.arange(len(self.classes)), self.mean, 0.7, color=colors)
+        self.ax_.bar(0, 0, color=MAIN, label="common")
+        self.ax_.bar(0, 0, color=CONTRAST, label="rare")
+        if len(self.classes) <= MOST_NUMBERED:
+            self.ax_.bar_label(bars, [f"×{weight:.2g}" for weight in self.class_weight], padding=2, fontsize=8)
+            self.ax_.margins(y=0.12)
+        self._name_classes("mean soft label (× weight if balanced)")
+        return [bars]
+
+    def _draw_choices(self) -> list[Any]:
+        """Draw two bars per class."""
         x = np.arange(len(self.classes))
         bars = [
-            self.ax_.bar(x - 0.2, plain, 0.4, color="0.75", edgecolor="black", linewidth=0.5, label="as merged"),
-            self.ax_.bar(x + 0.2, balanced, 0.4, color="0.2", edgecolor="black", linewidth=0.5, label="balanced"),
+            self.ax_.bar(x - 0.2, self.top, 0.4, color=MAIN, label="as merged"),
+            self.ax_.bar(x + 0.2, self.balanced_top, 0.4, color=SECOND, label="balanced"),
         ]
-        self.ax_.axhline(1 / len(x), color="black", linewidth=1, linestyle=":", label="all classes alike")
-        self.ax_.set_xlim(-0.7, len(x) - 0.3)
-        label_ticks(self.ax_.xaxis, self.classes)
-        self.ax_.set_xlabel("class")
+        self._name_classes("share of rows that choose it")
         return bars
+
+    def _name_classes(self, ylabel: str) -> None:
+        """Name classes and axes, and show where all classes would be alike."""
+        L = len(self.classes)
+        self.ax_.axhline(1 / L, color=INK, linewidth=1, linestyle=":", label="all classes alike")
+        self.ax_.set_xlim(-0.7, L - 0.3)
+        label_ticks(self.ax_.xaxis, self.classes)
+        self.ax_.set(xlabel="class", ylabel=ylabel)
 
     def _draw_entropy(self) -> list[Any]:
         """Draw two histograms, one filled, one as a line."""
         edges = np.linspace(0, 1, 31)
-        filled = self.ax_.hist(self.entropy, edges, color="0.75", label="as merged")[2]
-        line = self.ax_.hist(self.balanced_entropy, edges, histtype="step", color="black", lw=1.5, label="balanced")[2]
-        self.ax_.set(xlabel="entropy, from 0 (sure) to 1", ylabel="rows")
+        filled = self.ax_.hist(self.entropy, edges, color=MAIN, alpha=0.5, label="as merged")[2]
+        line = self.ax_.hist(self.balanced_entropy, edges, histtype="step", color=CONTRAST, lw=1.8, label="balanced")[2]
+        at = "" if self.temperature is None else f" at T = {self.temperature:g}; a higher T moves rows to the right"
+        self.ax_.set(xlabel=f"entropy, from 0 (sure) to 1 (no idea){at}", ylabel="rows")
         return [filled, line]
 
 

@@ -388,13 +388,15 @@ def _hardest_rows(
 
 
 def _against(answer: Floats, q: Floats, apart: Floats, space: LabelSpace) -> list[dict[str, Any]]:
-    """Say what the teachers that contradict the merge most say, and the merge among their classes."""
-    worst = np.argsort(-np.nan_to_num(apart), kind="stable")[:MOST_AGAINST]
+    """Say what teachers choose that differ from the merge, the furthest first, and the merge among their classes."""
+    worst = np.argsort(-np.nan_to_num(apart), kind="stable")
     in_columns, out = space.membership() @ q, []
     for i in worst[np.nan_to_num(apart[worst]) > ROUNDING]:
         p, merged = np.exp(answer[space.blocks[i]]), in_columns[space.blocks[i]]
         # Where all of a teacher's classes are next to impossible, the merge may say 0 to each of them.
         merged = merged / merged.sum() if merged.sum() > 0 else np.full(len(p), 1 / len(p))
+        if p.argmax() == merged.argmax():
+            continue
         labels = plain_entries(space.class_lists[i])
         out.append(
             {
@@ -406,4 +408,4 @@ def _against(answer: Floats, q: Floats, apart: Floats, space: LabelSpace) -> lis
                 "merge_probability": float(merged.max()),
             }
         )
-    return out
+    return out[:MOST_AGAINST]

@@ -6,6 +6,7 @@ import base64
 import copy
 import io
 from collections.abc import Iterable
+from datetime import date
 from html import escape
 from typing import Any
 
@@ -20,6 +21,7 @@ from sklearn_uhc.report.words import (
     summary,
     teacher_table,
 )
+from sklearn_uhc.utils.versioned import current_version
 
 TITLE = "What the merge rests on"
 #: Plots of more teachers or classes cannot be read.
@@ -33,44 +35,54 @@ COLUMNS = {
     "n, shared": "how many classes the teacher names, alone or in sets, and how many of them others name too",
     "coverage": "share of the rows that it answers",
     "confidence": "mean of its largest probability",
-    "temperature": "above 1: it is more confident than the others bear out, and is held back; -: could not be told",
-    "weight": "1, or 0.001 for a teacher that is noise to the others",
+    "temperature": "above 1: it is more confident than the others' answers justify, and is toned down; "
+    "-: could not be estimated",
+    "weight": "1, or 0.001 for a teacher whose answers look random to the others",
     "agreement": "how often it prefers the same as others among the classes that it shares with each; -: shares fewer "
     "than two",
     "residual": "mean Kullback-Leibler divergence from the merge; 0: the merge says what it says",
 }
 
 
-#: How the page looks: in a browser, on a phone, in a notebook of any color, on paper.
+#: How the page looks: in a browser, on a phone, by day and by night, in a notebook of any colour, on paper.
 CSS = """
-.uhc-report { box-sizing: border-box; max-width: 72rem; margin: 0 auto; padding: 1.5rem; color: #1a1a1a;
-  background: #fff; font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif; }
+.uhc-report { --ink: #1a1a1a; --paper: #fff; --line: #ddd; --odd: #f6f8fa; --warn: #b35900; --warn-paper: #fff6e9;
+  --fine: #3a7d44; --fine-paper: #eef7ef; box-sizing: border-box; max-width: 76rem; margin: 0 auto; padding: 1.5rem;
+  color: var(--ink); background: var(--paper); color-scheme: light dark;
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif; }
+@media (prefers-color-scheme: dark) {
+  .uhc-report { --ink: #e6e6e6; --paper: #16191d; --line: #3a3f46; --odd: #1d2126; --warn: #ffb25c;
+    --warn-paper: #33260f; --fine: #7cc98a; --fine-paper: #15291a; }
+}
 .uhc-report h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .8rem; color: inherit; }
-.uhc-report h2 { font-size: 1.25rem; margin: 2.2rem 0 .6rem; padding-top: .6rem; border-top: 1px solid #ccc;
+.uhc-report h2 { font-size: 1.25rem; margin: 2.2rem 0 .6rem; padding-top: .6rem; border-top: 1px solid var(--line);
   color: inherit; }
 .uhc-report h3 { font-size: 1rem; margin: 1.2rem 0 .4rem; color: inherit; }
 .uhc-report p, .uhc-report dl, .uhc-report .warnings { max-width: 50rem; overflow-wrap: anywhere; }
 .uhc-report p { margin: .6rem 0; }
-.uhc-report .warnings { border: 1px solid #b35900; border-left-width: .5rem; background: #fff6e9;
+.uhc-report .warnings { border: 1px solid var(--warn); border-left-width: .5rem; background: var(--warn-paper);
   padding: .7rem 1rem; margin: 1rem 0; }
 .uhc-report .warnings ul { margin: .4rem 0 0; padding-left: 1.2rem; }
 .uhc-report .warnings li { margin: .3rem 0; }
-.uhc-report .fine { border-left: .5rem solid #3a7d44; background: #eef7ef; padding: .5rem 1rem; }
+.uhc-report .fine { border-left: .5rem solid var(--fine); background: var(--fine-paper); padding: .5rem 1rem; }
 .uhc-report .box { overflow-x: auto; margin: .6rem 0; }
-.uhc-report table { border-collapse: collapse; font-size: .9rem; margin: 0; color: inherit; background: #fff; }
-.uhc-report th, .uhc-report td { padding: .35rem .7rem; text-align: left; vertical-align: top; max-width: 20rem;
-  overflow-wrap: anywhere; background: inherit; border: 0; border-bottom: 1px solid #ddd; }
+.uhc-report table { border-collapse: collapse; font-size: .85rem; margin: 0; color: inherit; background: var(--paper); }
+.uhc-report tbody tr { background: var(--paper); color: inherit; }
+.uhc-report tbody tr:nth-child(odd) { background: var(--odd); }
+.uhc-report th, .uhc-report td { padding: .35rem .55rem; text-align: left; vertical-align: top; max-width: 16rem;
+  overflow-wrap: anywhere; background: inherit; color: inherit; border: 0; border-bottom: 1px solid var(--line); }
 .uhc-report .short { white-space: nowrap; }
-.uhc-report td.long { min-width: 15rem; }
-.uhc-report th { border-bottom: 2px solid #1a1a1a; white-space: nowrap; }
+.uhc-report td.long { min-width: 12rem; }
+.uhc-report th { border-bottom: 2px solid var(--ink); white-space: nowrap; }
 .uhc-report .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-.uhc-report tr.marked { background: #fff6e9; font-weight: 600; }
-.uhc-report tr.marked td:first-child { box-shadow: inset .3rem 0 #b35900; }
-.uhc-report img { display: block; max-width: 100%; height: auto; }
+.uhc-report tbody tr.marked { background: var(--warn-paper); font-weight: 600; }
+.uhc-report tr.marked td:first-child { box-shadow: inset .3rem 0 var(--warn); }
+.uhc-report img { display: block; max-width: 100%; height: auto; background: #fff; }
 .uhc-report details { margin: 0; }
 .uhc-report summary { cursor: pointer; }
 .uhc-report dt { font-weight: 600; }
 .uhc-report dd { margin: 0 0 .4rem 1.2rem; }
+.uhc-report footer { margin-top: 2.2rem; padding-top: .6rem; border-top: 1px solid var(--line); font-size: .85rem; }
 @media (max-width: 40rem) { .uhc-report { padding: 1rem; } }
 @media print {
   .uhc-report { max-width: none; padding: 0; font-size: 10pt; print-color-adjust: exact; }
@@ -79,11 +91,14 @@ CSS = """
   .uhc-report th, .uhc-report td { padding: .2rem .35rem; }
   .uhc-report th, .uhc-report .short { white-space: normal; }
   .uhc-report td.long { min-width: 0; }
-  .uhc-report img { min-width: 0 !important; }
   .uhc-report tr, .uhc-report img, .uhc-report .warnings { break-inside: avoid; }
   .uhc-report h2, .uhc-report h3 { break-after: avoid; }
 }
 """
+
+
+#: What lies around the report, on a page of its own.
+BODY_CSS = "body { margin: 0; background: #fff; } @media (prefers-color-scheme: dark) { body { background: #16191d; } }"
 
 
 def page(report: dict[str, Any], displays: dict[str, Any]) -> str:
@@ -91,7 +106,8 @@ def page(report: dict[str, Any], displays: dict[str, Any]) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{TITLE}</title>\n</head>\n<body style="margin:0">\n{fragment(report, displays)}\n</body>\n</html>\n'
+        f"<title>{TITLE}</title>\n<style>{BODY_CSS}</style>\n</head>\n"
+        f"<body>\n{fragment(report, displays)}\n</body>\n</html>\n"
     )
 
 
@@ -115,6 +131,7 @@ def fragment(report: dict[str, Any], displays: dict[str, Any]) -> str:
         *_soft_labels(plots.get("soft_labels")),
         "<h2>Rows hardest to reconcile</h2>",
         *_rows(report),
+        f"<footer>sklearn-uhc {current_version()}, {date.today().isoformat()}</footer>",
     ]
     return f'<style>{CSS}</style>\n<div class="uhc-report">\n' + "\n".join(parts) + "\n</div>"
 
@@ -153,8 +170,8 @@ def _soft_labels(plot: str | None) -> list[str]:
     if plot is None:
         return ["<p>Nothing: no teacher answers any row.</p>"]
     text = (
-        "The mean soft label of every class over the rows, as it is and as balance makes it. A class that is hardly "
-        "there will hardly be learnt."
+        "The mean soft label of every class over the rows, and the weight that balance gives to it. A class that is "
+        "hardly there will hardly be learnt."
     )
     return [f"<p>{text}</p>", plot]
 
@@ -163,9 +180,9 @@ def _rows(report: dict[str, Any]) -> list[str]:
     if not report["rows"]:
         return ["<p>None: the merge contradicts no teacher.</p>"]
     text = (
-        "Rows on which the merge is furthest from the teachers, those first. Error: mean divergence from the teachers "
-        "that answer and are not noise. Probabilities in brackets are calibrated. Look at these rows: teachers may be "
-        "wrong about them, or they show none of the classes."
+        "Rows on which the merge is furthest from the teachers, those first, and the teachers that choose another "
+        "class. Error: mean divergence from the teachers that answer and are not noise. Probabilities in brackets are "
+        "calibrated. Look at these rows: teachers may be wrong about them, or they show none of the classes."
     )
     return [f"<p>{text}</p>", _table(row_table(report))]
 
@@ -223,6 +240,4 @@ def _plot(display: Any) -> str:
     plt.close(figure)
     data = base64.b64encode(file.getvalue()).decode()
     what = type(display).__name__.removesuffix("Display")
-    # Down to three quarters of its size a plot can be read; below that it scrolls.
-    size = f"width:{width}px;min-width:{round(0.75 * width)}px"
-    return f'<div class="box"><img alt="{what}" style="{size}" src="data:image/png;base64,{data}"></div>'
+    return f'<img alt="{what}" style="width:{width}px" src="data:image/png;base64,{data}">'

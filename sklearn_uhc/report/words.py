@@ -21,6 +21,8 @@ TEXT_WIDTH = 100
 SUGGESTIONS = "Suggestions about the class lists (none is applied)"
 #: Above this condition, errors of the teachers may grow to wrong answers.
 MOST_CONDITION = 50
+#: Larger temperatures are not written out.
+MOST_TEMPERATURE = 100
 #: A teacher that agrees with the others on less than this contradicts them.
 LEAST_AGREEMENT = 0.5
 
@@ -228,9 +230,10 @@ def teacher_table(report: dict[str, Any]) -> Table:
     for k, teacher in enumerate(report["teachers"]):
         coverage = _percent(teacher["coverage"])
         temperature = None if teacher["left"] else teacher["temperature"]
-        numbers = [teacher["confidence"], temperature, teacher["weight"], teacher["agreement"], teacher["residual"]]
+        numbers = [_number(teacher[name]) for name in ("weight", "agreement", "residual")]
         counts = [str(teacher["n_classes"]), str(teacher["shared"]), coverage]
-        rows.append([label_of(teacher), teacher["classes"], *counts, *map(_number, numbers)])
+        spread = [_number(teacher["confidence"]), _temperature(temperature)]
+        rows.append([label_of(teacher), teacher["classes"], *counts, *spread, *numbers])
         if is_noise(teacher) or teacher in guilty or teacher["coverage"] == 0 or k in blamed(report):
             marked.add(k)
     return Table((*head, "residual"), rows, 2, marked)
@@ -247,7 +250,7 @@ def pair_table(report: dict[str, Any]) -> Table:
 
 
 def row_table(report: dict[str, Any]) -> Table:
-    """Show the rows hardest to reconcile, a line for every teacher that contradicts the merge."""
+    """Show the rows hardest to reconcile, a line for every teacher that chooses otherwise than the merge."""
     labels = [label_of(teacher) for teacher in report["teachers"]]
     rows = []
     for row in report["rows"]:
@@ -257,6 +260,8 @@ def row_table(report: dict[str, Any]) -> Table:
             merge = _choice(other["merge_says"], other["merge_probability"])
             rows.append([first[0], first[1], labels[other["teacher"]], says, merge, first[2]])
             first = ["", "", ""]
+        if not row["contradicted_by"]:
+            rows.append([first[0], first[1], "nobody: they are less or more sure", "", "", first[2]])
     head = ("row", "merge says", "contradicted by", "who says", "merge among its classes", "error")
     return Table(head, rows, 5)
 
@@ -333,6 +338,11 @@ def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.3f}" if 0.0005 <= value < 0.005 else f"{value:.2f}"
+
+
+def _temperature(value: float | None) -> str:
+    """Write a temperature; beyond `MOST_TEMPERATURE` its size says no more than that hardly anything is left."""
+    return f"over {MOST_TEMPERATURE}" if value is not None and value > MOST_TEMPERATURE else _number(value)
 
 
 def _percent(value: float) -> str:

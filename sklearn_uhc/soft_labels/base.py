@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace, device
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,14 +19,20 @@ from sklearn_uhc.names import about_look_alikes, look_alikes
 from sklearn_uhc.soft_labels.oddities import warn_if_disconnected, warn_if_mute, warn_of_unheard
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_positive, check_weights
 from sklearn_uhc.utils.progress import progress
-from sklearn_uhc.utils.rows import chunks
+from sklearn_uhc.utils.rows import chunks, some_rows
+from sklearn_uhc.utils.threads import in_threads
 from sklearn_uhc.utils.versioned import Versioned
 
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
-CHUNK_ROWS = 4096
+CHUNK_ROWS = 4000
+#: And numbers: arrays beyond that are out of the processor's cache, and new memory for each of them.
+CHUNK_NUMBERS = 2**21
+#: Rows that `fit` solves for, to report how the solver fares.
+FIT_ROWS = 1000
 
 
 class Merged(NamedTuple):
@@ -55,9 +62,9 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     """Base of the transformers from teacher log-probabilities (n, K) to soft labels (n, L).
 
     A method of your own derives from it and says in `merge` how a chunk of rows is merged. Its parameters are
-    `class_lists` and `temperature`, and those of `teacher_weight`, `abstain` and `verbose` that it offers. Checks,
-    chunks, silent teachers, float32 and tensors are taken care of here. `HeterogeneousDistiller` and `TeacherMerger`
-    accept any object with `fit_transform_answers`, `transform_answers` and a `temperature`.
+    `class_lists` and `temperature`, and those of `teacher_weight`, `abstain`, `n_jobs` and `verbose` that it offers.
+    Checks, chunks, threads, silent teachers, float32 and tensors are taken care of here. `HeterogeneousDistiller` and
+    `TeacherMerger` accept any object with `fit_transform_answers`, `transform_answers` and a `temperature`.
 
     Examples
     --------
@@ -71,9 +78,8 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     ...
     ...     def merge(self, Z, blocks, weight):
     ...         P = np.exp(blocks.log_softmax(Z / self.temperature))
-    ...         top = np.stack([P[:, block].max(axis=1) for block in blocks.slices], axis=1)
-    ...         chosen = blocks.teacher_of == top.argmax(axis=1)[:, None]
-    ...         return Merged((P * chosen) @ blocks.to_class)
+    ...         chosen = blocks.teacher_of == blocks.largest(P).argmax(axis=1)[:, None]
+    ...         return Merged(blocks.sum_classes(P * chosen))
     >>> log_p = np.log([[0.8, 0.2, 0.5, 0.5]])
     >>> MostConfident([["a", "b"], ["b", "c"]]).fit_transform(log_p)
     array([[0.8, 0.2, 0. ]])
@@ -83,6 +89,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     temperature: float
     teacher_weight: Sequence[float] | None = None
     abstain: bool = False
+    n_jobs: int | None = None
     verbose: int = 0
     #: Parameters that must be positive numbers.
     _positive: tuple[str, ...] = ("temperature",)
@@ -143,8 +150,11 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         )
 
     @all_or_nothing
+    @lazily
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Set up the label space and solve for the rows of X, to report how the solver fares on them.
+        """Set up the label space, and solve for at most 1,000 rows of X to report how the solver fares.
+
+        These rows are evenly spaced. `fit_transform` solves for all rows and reports on all.
 
         Parameters
         ----------
@@ -162,6 +172,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return self
 
     @all_or_nothing
+    @lazily
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit, and return the soft labels that were solved for it. See `fit` and `transform`.
 
@@ -179,6 +190,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         self.check_params()
         return self._fit(answers_of_input(self, X, reset=True), keep=True)
 
+    @lazily
     def transform(self, X: Any) -> Any:
         """Return soft labels over all classes.
 
@@ -231,6 +243,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
             warn_of_unheard(answers)
         return self._solve_all(answers, keep=True).Q
 
+    @lazily
     def reconciliation_error(self, X: Any) -> Any:
         """Return how far the merged answer is from the teachers, row by row: where they cannot be reconciled.
 
@@ -312,13 +325,28 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         -------
         n : int
         """
-        (N, L), K = blocks.M.shape, len(blocks.class_of)
+        N, L, K = blocks.n_teachers, blocks.n_classes, len(blocks.class_of)
         return int(12 * K + 12 * L + 6 * N * N)
 
+    def chunk_rows(self, blocks: Blocks) -> int:
+        """Return how many rows are merged at a time at most, memory aside.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The label space as arrays.
+
+        Returns
+        -------
+        n : int
+        """
+        return max(64, min(CHUNK_ROWS, CHUNK_NUMBERS // len(blocks.class_of)))
+
     def _fit(self, answers: Answers, keep: bool) -> Any:
-        """Solve, say what is odd about the answers, and keep the diagnostics."""
+        """Say what is odd about the answers, solve, all rows if they are to be kept, and keep the diagnostics."""
         self.warn_about(answers)
-        merged, space = self._solve_all(answers, keep), answers.space
+        seen = answers if keep else answers.take(some_rows(len(answers), FIT_ROWS))
+        merged, space = self._solve_all(seen, keep), answers.space
         self.label_space_, self.classes_ = space, space.classes
         self.n_iter_ = merged.n_iter
         self.max_residual_ = merged.max_residual
@@ -360,7 +388,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         xp = array_namespace(Q)
         logits = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
         all_logits = xp.zeros((Q.shape[0], n_classes), dtype=Q.dtype, device=device(Q))
-        all_logits[:, classes] = logits - logits @ blocks.component_mean
+        all_logits[:, classes] = logits - blocks.group_means(logits)
         return softmax(all_logits)
 
     def _solve(self, answers: Answers, keep: bool, verbose: int = 0) -> Merged:
@@ -371,16 +399,21 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         """
         X = answers.log_p
         xp, one = array_namespace(X), to_double(X[:1])
-        blocks, lowest = answers.space.matrices.like(one), float(xp.finfo(one.dtype).min)
-        solve = self.solver(blocks, _of_mean_one(answers.trust, one))
-        parts = list(chunks(len(X), one.dtype.itemsize * self.floats_per_row(blocks), CHUNK_ROWS))
-        report = Merged(_new_labels(answers) if keep else None)
-        for rows in progress(parts, total=len(parts), desc="Soft labels", verbose=verbose):
-            # -inf as a number: a teacher that says nothing else then says that all are alike, at any temperature.
-            merged = solve(xp.clip(to_double(X[rows]), lowest, None))
+        blocks, jobs = answers.space.matrices.like(one), effective_n_jobs(self.n_jobs)
+        solve = self._solver_of(answers, blocks, one)
+        Q = _new_labels(answers) if keep else None
+
+        def solved(rows: slice) -> Merged:
+            merged = solve(to_double(X[rows]))
+            if Q is not None:
+                Q[rows] = xp.astype(merged.Q, X.dtype, copy=False)
+            return merged._replace(Q=None)
+
+        bytes_per_row = jobs * one.dtype.itemsize * self.floats_per_row(blocks)
+        parts = list(chunks(len(X), bytes_per_row, self.chunk_rows(blocks)))
+        report = Merged(Q)
+        for merged in progress(in_threads(solved, parts, jobs), total=len(parts), desc="Soft labels", verbose=verbose):
             report = report.then(merged)
-            if report.Q is not None:
-                report.Q[rows] = xp.astype(merged.Q, X.dtype, copy=False)
         if report.n_not_converged:
             warn_user(
                 f"{type(self).__name__} stopped at max_iter for {report.n_not_converged} of {len(X)} samples; their "
@@ -389,6 +422,27 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
             )
         return report
 
+    def _solver_of(self, answers: Answers, blocks: Blocks, one: Array) -> Callable[[Array], Merged]:
+        """Return the solver; where some answers are not to be tempered, that at temperature 1, for tempered others.
+
+        Those that are not tempered count 1 / T: beside answers that say less they would decide everything. `one` is a
+        row of the answers, for its kind of array.
+        """
+        T, as_is = float(self.temperature), answers.untempered
+        if as_is is None or T == 1:
+            return self.solver(blocks, _of_mean_one(answers.trust, one))
+        trust = np.where(as_is, 1 / T, 1.0) * (1.0 if answers.trust is None else answers.trust)
+        solve = clone(self).set_params(temperature=1.0).solver(blocks, _of_mean_one(trust, one))
+        xp, divisor = array_namespace(one), np.where(as_is, 1.0, T)[answers.space.teacher_of]
+        scale = xp.asarray(1 / divisor, dtype=one.dtype, device=device(one))
+        known = xp.asarray(answers.space.mask[~as_is].any(axis=0), device=device(one))
+
+        def merge(X: Array) -> Merged:
+            merged = solve(blocks.shift(X) * scale)
+            return merged if bool(xp.all(known)) else merged._replace(Q=temper_rest(merged.Q, known, T))
+
+        return merge
+
     def _tolerance(self, tol: float, X: Array) -> float:
         """Return the tolerance, or what the precision of X allows on a device without double precision."""
         return max(float(tol), 64 * float(array_namespace(X).finfo(X.dtype).eps))
@@ -396,13 +450,28 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     def _tempered(self, Z: Array, blocks: Blocks) -> Array:
         """Probabilities p_i of every teacher at this temperature."""
         E = array_namespace(Z).exp(Z / self.temperature)
-        E /= blocks.by_teacher(E @ blocks.to_teacher)
-        return E
+        return blocks.scaled(E, 1 / blocks.sum_teachers(E))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def temper_rest(Q: Array, known: Array, T: float) -> Array:
+    """Take soft labels whose classes that are not `known` have their probability at temperature 1 to T as a whole.
+
+    "None of these" is as likely as its scorers say. The other classes are tempered already.
+    """
+    xp = array_namespace(Q)
+    log_q = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
+    zero, low = xp.zeros_like(Q), xp.full_like(Q, -xp.inf)
+    rest = xp.sum(xp.where(known, zero, Q), axis=1, keepdims=True)
+    top = xp.max(xp.where(known, log_q, low), axis=1, keepdims=True)
+    sharp = xp.where(known, T * (log_q - top), low)
+    total = xp.log(xp.sum(xp.exp(sharp), axis=1, keepdims=True))
+    share = xp.log(xp.clip(1 - rest, float(np.exp(MIN_LOG_P)), None))
+    return softmax(xp.where(known, sharp - total + share, log_q) / T)
 
 
 def losses() -> Any:
@@ -429,12 +498,14 @@ def _of_mean_one(trust: NDArray[np.float64] | None, like: Array) -> Array | None
 
 def root_of(weight: Array | None, blocks: Blocks) -> Array:
     """Return the square roots of the weights, (1, N)."""
-    xp = array_namespace(blocks.M)
+    xp = array_namespace(blocks.sizes)
     return xp.ones_like(blocks.sizes)[None, :] if weight is None else xp.sqrt(weight)[None, :]
 
 
 def to_double(X: Array) -> Array:
     """Return X in double precision; as it is on devices that have none, such as Apple's MPS."""
     xp = array_namespace(X)
+    if X.dtype == xp.float64:
+        return X
     known = xp.__array_namespace_info__().dtypes(device=device(X), kind="real floating")
     return xp.astype(X, known["float64"], copy=False) if "float64" in known else X

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, losses
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.ce import solve_ce
-from sklearn_uhc.solvers.set_fit import solve_set_ce
+from sklearn_uhc.solvers.set_solve import even_split, solve_set_ce
 from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["CrossEntropyUnifier"]
@@ -27,7 +27,7 @@ class CrossEntropyUnifier(SoftLabelMethod):
     ----------
     class_lists : list of lists, default=None
         Classes of each teacher, in block order. None: one block, its columns are the classes.
-    temperature : float, default=3.0
+    temperature : float, default=1.0
         Divides the logits of every teacher first.
     tol : float, default=1e-9
         A sample is solved when no entry of the dual gradient exceeds it; with sets, of the gradient by the logits of q.
@@ -37,6 +37,8 @@ class CrossEntropyUnifier(SoftLabelMethod):
         Trust in each teacher: its cross-entropy counts that often in J, as if so many such teachers had answered.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+    n_jobs : int, default=None
+        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -72,11 +74,12 @@ class CrossEntropyUnifier(SoftLabelMethod):
         self,
         class_lists: Sequence[Any] | None = None,
         *,
-        temperature: float = 3.0,
+        temperature: float = 1.0,
         tol: float = 1e-9,
         max_iter: int = 200,
         teacher_weight: Sequence[float] | None = None,
         abstain: bool = False,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
@@ -85,13 +88,15 @@ class CrossEntropyUnifier(SoftLabelMethod):
         self.max_iter = max_iter
         self.teacher_weight = teacher_weight
         self.abstain = abstain
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Minimise J. See `SoftLabelMethod.merge`."""
         tol, most = self._tolerance(self.tol, Z), int(self.max_iter)
         if isinstance(blocks, SetBlocks):
-            solved = solve_set_ce(Z, blocks, temperature=self.temperature, tol=tol, max_iter=most, weight=weight)
+            split = even_split(blocks, weight)
+            solved = solve_set_ce(Z, split, temperature=self.temperature, tol=tol, max_iter=most, weight=weight)
             return Merged.of(softmax(solved.u), solved)
         solved = solve_ce(self._tempered(Z, blocks), blocks, tol=tol, max_iter=most, weight=weight)
         return Merged.of(solved.u, solved)

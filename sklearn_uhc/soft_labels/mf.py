@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +12,8 @@ from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
 from sklearn_uhc.solvers.mf_p import solve_mf_p
-from sklearn_uhc.solvers.set_fit import solve_set_mf_lf, solve_set_mf_p
 from sklearn_uhc.solvers.set_mf_lu import solve_set_mf_lu
+from sklearn_uhc.solvers.set_solve import Split, even_split, solve_set_mf_p
 from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["LogitFactorization", "ProbabilityFactorization"]
@@ -33,7 +32,7 @@ class ProbabilityFactorization(SoftLabelMethod):
     ----------
     class_lists : list of lists, default=None
         Classes of each teacher, in block order. None: one block, its columns are the classes.
-    temperature : float, default=3.0
+    temperature : float, default=1.0
         Divides the logits of every teacher first.
     tol : float, default=1e-8
         A sample is solved when no entry of the gradient by log v exceeds it, each relative to its teacher's part in the
@@ -44,6 +43,8 @@ class ProbabilityFactorization(SoftLabelMethod):
         Trust in each teacher: its squared errors count that often, as if so many such teachers had answered.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+    n_jobs : int, default=None
+        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -78,11 +79,12 @@ class ProbabilityFactorization(SoftLabelMethod):
         self,
         class_lists: Sequence[Any] | None = None,
         *,
-        temperature: float = 3.0,
+        temperature: float = 1.0,
         tol: float = 1e-8,
         max_iter: int = 1000,
         teacher_weight: Sequence[float] | None = None,
         abstain: bool = False,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
@@ -91,14 +93,15 @@ class ProbabilityFactorization(SoftLabelMethod):
         self.max_iter = max_iter
         self.teacher_weight = teacher_weight
         self.abstain = abstain
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Factorise the probabilities. See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
         if isinstance(blocks, SetBlocks):
-            T, most = self.temperature, int(self.max_iter)
-            solved = solve_set_mf_p(Z, blocks, temperature=T, tol=tol, max_iter=most, weight=weight)
+            T, most, split = self.temperature, int(self.max_iter), even_split(blocks, weight)
+            solved = solve_set_mf_p(Z, split, temperature=T, tol=tol, max_iter=most, weight=weight)
             return Merged.of(softmax(solved.u), solved)
         # The weighted problem is the plain one for rows multiplied by sqrt(weight): v takes the factor, u does not.
         P, root = self._tempered(Z, blocks), root_of(weight, blocks)
@@ -107,7 +110,7 @@ class ProbabilityFactorization(SoftLabelMethod):
 
     def floats_per_row(self, blocks: Blocks) -> int:
         """Add the Hessian's arrays of teachers by classes. See `SoftLabelMethod.floats_per_row`."""
-        return super().floats_per_row(blocks) + 3 * math.prod(blocks.M.shape)
+        return super().floats_per_row(blocks) + 3 * _cube(blocks)
 
     def make_loss(self, class_lists: Any) -> Any:
         """Return MF-P-BP. See `SoftLabelMethod.make_loss`."""
@@ -131,7 +134,7 @@ class LogitFactorization(SoftLabelMethod):
         Classes of each teacher, in block order. None: one block, its columns are the classes.
     scale : {"fixed", "free"}, default="fixed"
         MF-LF or MF-LU.
-    temperature : float, default=3.0
+    temperature : float, default=1.0
         Divides the logits of every teacher first.
     lam : float, default=0.01
         The ridge of MF-LU, as in the paper. It weighs more at higher temperatures, as logits are divided by them; with
@@ -149,6 +152,8 @@ class LogitFactorization(SoftLabelMethod):
         For MF-LU the ridge then falls on sqrt(weight) * v.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+    n_jobs : int, default=None
+        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -185,13 +190,14 @@ class LogitFactorization(SoftLabelMethod):
         class_lists: Sequence[Any] | None = None,
         *,
         scale: str = "fixed",
-        temperature: float = 3.0,
+        temperature: float = 1.0,
         lam: float = 0.01,
         gauge: str = "mean",
         tol: float = 1e-8,
         max_iter: int = 1000,
         teacher_weight: Sequence[float] | None = None,
         abstain: bool = False,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
@@ -203,6 +209,7 @@ class LogitFactorization(SoftLabelMethod):
         self.max_iter = max_iter
         self.teacher_weight = teacher_weight
         self.abstain = abstain
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def check_params(self) -> None:
@@ -214,8 +221,11 @@ class LogitFactorization(SoftLabelMethod):
 
     def solver(self, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:
         """Prepare the normal equations of MF-LF, which all rows share. See `SoftLabelMethod.solver`."""
-        if self.scale == "free" or isinstance(blocks, SetBlocks):
+        if self.scale == "free":
             return super().solver(blocks, weight)
+        if isinstance(blocks, SetBlocks):
+            split = even_split(blocks, weight)
+            return lambda X: self._merge_splits(blocks.shift(X), split)
         equations = LogitAverage.of(blocks, weight)
 
         def merge(X: Array) -> Merged:
@@ -226,33 +236,40 @@ class LogitFactorization(SoftLabelMethod):
 
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Factorise the logits with free scales (MF-LU). See `SoftLabelMethod.merge`."""
-        tol = self._tolerance(self.tol, Z)
+        tol, most = self._tolerance(self.tol, Z), int(self.max_iter)
         if isinstance(blocks, SetBlocks):
-            return self._merge_sets(Z, blocks, weight, tol)
-        root = root_of(weight, blocks)  # see ProbabilityFactorization
-        scaled = blocks.by_teacher(root) * Z / self.temperature
-        solved = solve_mf_lu(scaled, blocks, lam=self.lam, tol=tol, max_iter=int(self.max_iter))
+            root, T, split = 1.0, self.temperature, even_split(blocks, weight)
+            solved = solve_set_mf_lu(Z, split, temperature=T, lam=self.lam, weight=weight, tol=tol, max_iter=most)
+        else:
+            root = root_of(weight, blocks)  # see ProbabilityFactorization
+            scaled = blocks.by_teacher(root) * Z / self.temperature
+            solved = solve_mf_lu(scaled, blocks, lam=self.lam, tol=tol, max_iter=most)
         xp = array_namespace(Z)
         scale = xp.mean(solved.v / root, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 
-    def _merge_sets(self, Z: Array, blocks: SetBlocks, weight: Array | None, tol: float) -> Merged:
-        """Merge rows where columns mean sets: both need iterations then."""
-        T, most = self.temperature, int(self.max_iter)
-        if self.scale == "fixed":
-            solved = solve_set_mf_lf(Z, blocks, weight=weight, tol=tol, max_iter=most)
-            return Merged.of(softmax(solved.u / T), solved)
-        solved = solve_set_mf_lu(Z, blocks, temperature=T, lam=self.lam, weight=weight, tol=tol, max_iter=most)
-        scale = array_namespace(Z).mean(solved.v, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
-        return Merged.of(softmax(solved.u * scale), solved)
+    def _merge_splits(self, Z: Array, split: Split) -> Merged:
+        """Merge rows by MF-LF where columns mean sets: it needs iterations then."""
+        solved = split.solve(Z, tol=self._tolerance(self.tol, Z), max_iter=int(self.max_iter))
+        return Merged.of(softmax(solved.u / self.temperature), solved)
 
     def floats_per_row(self, blocks: Blocks) -> int:
         """Add the Hessian's arrays of teachers by classes, for MF-LU. See `SoftLabelMethod.floats_per_row`."""
-        cubes = 5 * math.prod(blocks.M.shape) if self.scale == "free" else 0
-        return super().floats_per_row(blocks) + cubes
+        return super().floats_per_row(blocks) + (5 * _cube(blocks) if self.scale == "free" else 0)
+
+    def chunk_rows(self, blocks: Blocks) -> int:
+        """Take fewer rows for MF-LF, which has no batch to fill. See `SoftLabelMethod.chunk_rows`."""
+        most = super().chunk_rows(blocks)
+        return max(16, most // 4) if self.scale == "fixed" and not isinstance(blocks, SetBlocks) else most
 
     def make_loss(self, class_lists: Any) -> Any:
         """Return MF-LF-BP or MF-LU-BP. See `SoftLabelMethod.make_loss`."""
         return losses().LogitFactorizationLoss(
             class_lists, temperature=self.temperature, scale=self.scale, lam=self.lam
         )
+
+
+def _cube(blocks: Blocks) -> int:
+    """Return how many numbers a dense array of teachers by classes takes, 0 if none is made."""
+    dense = blocks.is_small if isinstance(blocks, SetBlocks) else blocks.pairs.is_dense
+    return blocks.n_teachers * blocks.n_classes if dense else 0

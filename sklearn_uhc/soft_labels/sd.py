@@ -9,7 +9,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
-from sklearn_uhc.solvers.set_fit import solve_set_sd
+from sklearn_uhc.solvers.set_solve import solve_set_sd
 from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["StandardDistillation"]
@@ -30,12 +30,14 @@ class StandardDistillation(SoftLabelMethod):
     ----------
     class_lists : list of lists, default=None
         Classes of each teacher, in block order. None: one block, its columns are the classes.
-    temperature : float, default=3.0
+    temperature : float, default=1.0
         Divides the logits of every teacher first.
     teacher_weight : array-like of N positive numbers, default=None
         Trust in each teacher: the mean over teachers becomes a weighted mean.
     abstain : bool, default=False
         Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+    n_jobs : int, default=None
+        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -67,15 +69,17 @@ class StandardDistillation(SoftLabelMethod):
         self,
         class_lists: Sequence[Any] | None = None,
         *,
-        temperature: float = 3.0,
+        temperature: float = 1.0,
         teacher_weight: Sequence[float] | None = None,
         abstain: bool = False,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.class_lists = class_lists
         self.temperature = temperature
         self.teacher_weight = teacher_weight
         self.abstain = abstain
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def solver(self, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:
@@ -83,8 +87,8 @@ class StandardDistillation(SoftLabelMethod):
         if not isinstance(blocks, SetBlocks):
             return super().solver(blocks, weight)
         space, columns = blocks.space.complete()
-        xp, whole = array_namespace(blocks.M), SetBlocks.from_label_space(space).like(blocks.M)
-        taken = xp.asarray(columns, device=device(blocks.M))
+        xp, whole = array_namespace(blocks.sizes), SetBlocks.from_label_space(space).like(blocks.sizes)
+        taken = xp.asarray(columns, device=device(blocks.sizes))
 
         def merge(X: Array) -> Merged:
             P = self._tempered(blocks.shift(X), blocks)
@@ -98,7 +102,7 @@ class StandardDistillation(SoftLabelMethod):
         """Average the teachers. See `SoftLabelMethod.merge`."""
         P = self._tempered(Z, blocks)
         P = P if weight is None else P * blocks.by_teacher(weight[None, :])
-        return Merged(P @ blocks.to_class / len(blocks.M))
+        return Merged(blocks.sum_classes(P) / blocks.n_teachers)
 
     def _spread(self, Q: Array, blocks: Blocks, classes: Array, n_classes: int) -> Array:
         """Leave classes that nobody answers for at 0, as SD does with all that a teacher does not know."""

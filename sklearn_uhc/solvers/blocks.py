@@ -1,7 +1,8 @@
-"""The columns of all teachers as matrices: sums over blocks and over classes are matrix products.
+"""The columns of all teachers as index vectors, and sums over teachers and classes by them.
 
 Conventions, for every solver. Arrays are numpy's or torch's; answers come back in the same library, on the same device
-and in the same precision.
+and in the same precision. Samples are side by side in memory (see `incidence.py`). Nothing here has K times L, L times
+L or L times N^2 numbers: a sum over classes costs K additions a sample.
 
 ====  =========  ===========================================================
 P, Z  (n, K)     tempered probabilities or logits, teachers side by side
@@ -13,19 +14,24 @@ M     (N, L)     1 where teacher i knows class l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from numpy.typing import NDArray
 
 from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.solvers.incidence import Array, Incidence, array_namespace, at_least, like_array, samples_last, to_cpu
+from sklearn_uhc.solvers.pairs import Pairs
 
-#: An array of numpy or torch.
-Array = Any
+__all__ = ["MIN_LOG_P", "Array", "Blocks", "Solution", "softmax"]
 
 #: Log-probabilities are clipped here: the smallest normal float32, so that both precisions clip alike.
 MIN_LOG_P = float(np.log(np.finfo(np.float32).tiny))
+#: Numbers that a call must work on to be worth making, for one teacher after the other.
+LOOP = 1000
 
 
 class Solution(NamedTuple):
@@ -39,131 +45,212 @@ class Solution(NamedTuple):
     well_conditioned: Array  #: (n,), the optimum is determined to 1e-8 in double precision
 
     @classmethod
-    def of(cls, found: Any, U: Array, V: Array, before: int = 0) -> Solution:
+    def of(cls, found: Array, U: Array, V: Array, before: int = 0) -> Solution:
         """Take the diagnostics of `newton.minimize` after some steps before it."""
         return cls(U, V, found.n_iter + before, found.residual, found.converged, found.well_conditioned)
 
 
+class Index:
+    """Sums by class and by teacher, each made when it is first asked for."""
+
+    def __init__(
+        self, class_of: NDArray[np.int_], teacher_of: NDArray[np.int_], n_teachers: int, n_classes: int, like: Array
+    ) -> None:
+        columns, (N, L, K) = np.arange(len(class_of)), (n_teachers, n_classes, len(class_of))
+        self.classes = Incidence(class_of, columns, (L, K), like)
+        self.teachers = Incidence(teacher_of, columns, (N, K), like)
+        self.lists = Incidence(teacher_of, class_of, (N, L), like)
+        self.owners = Incidence(class_of, teacher_of, (L, N), like)
+        self.pairs = Pairs(class_of, teacher_of, N, L, like)
+
+    @cached_property
+    def layers(self) -> list[tuple[Array, Array]]:
+        """Classes with their first teacher, all that have a second with that one, and so on."""
+        owners, like = self.owners, self.pairs.like
+        by_class = np.argsort(owners.rows, kind="stable")
+        counts = np.bincount(owners.rows, minlength=owners.shape[0])
+        starts = np.cumsum(counts) - counts
+        which = (np.flatnonzero(counts > rank) for rank in range(int(counts.max())))
+        parts = ((own, owners.columns[by_class[starts[own] + rank]]) for rank, own in enumerate(which))
+        return [(like_array(own, like), like_array(teachers, like)) for own, teachers in parts]
+
+
 @dataclass(frozen=True)
 class Blocks:
-    """A label space as matrices of zeros and ones and as index vectors."""
+    """A label space as index vectors, and what is summed by them."""
 
-    M: Array  #: (N, L), teacher i knows class l
-    sizes: Array  #: (N,), length of every class list
-    to_class: Array  #: (K, L), column k means class l
-    to_teacher: Array  #: (K, N), column k belongs to teacher i
-    component_mean: Array  #: (L, L), takes the mean over the connected component of each class
-    teacher_component_mean: Array  #: (N, N), the same for teachers
-    pairs: Array  #: (L, N (N + 1) / 2), classes that teachers i <= j share
-    pair_of: Array  #: (N * N,), which column of `pairs` belongs to i, j
     class_of: Array  #: (K,)
     teacher_of: Array  #: (K,)
-    cell_of: Array  #: (N * L,), which of the K columns is teacher i, class l; K where there is none
+    sizes: Array  #: (N,), length of every class list
     shared: Array  #: (K,), 1 where another teacher knows the class too
+    component_of: Array  #: (L,), group of every class
+    teacher_component_mean: Array  #: (N, N), takes the mean over teachers of the same group
     slices: tuple[slice, ...]  #: the columns of each teacher
+    n_classes: int
     n_components: int
 
     @classmethod
     def from_label_space(cls, space: LabelSpace) -> Blocks:
-        """Build the matrices; they depend on the class lists alone, never on a sample."""
+        """Build the index vectors; they depend on the class lists alone, never on a sample."""
         if space.has_sets:
             from sklearn_uhc.solvers.sets import SetBlocks  # which builds on this class
 
             return SetBlocks.from_label_space(space)
-        N, L, K = space.n_teachers, space.n_classes, space.n_outputs
-        M = space.mask.astype(float)
-        class_of = np.concatenate(space.columns)
-        teacher_of = np.repeat(np.arange(N), [len(c) for c in space.columns])
-        component_of_teacher = space.components[[columns[0] for columns in space.columns]]
-        upper_i, upper_j = np.triu_indices(N)
-        pair_of = np.zeros((N, N), dtype=int)
-        pair_of[upper_i, upper_j] = pair_of[upper_j, upper_i] = np.arange(len(upper_i))
-        cell_of = np.full((N, L), K)
-        cell_of[teacher_of, class_of] = np.arange(K)
+        class_of, starts = space.members, [block.start for block in space.blocks]
+        owners = np.bincount(class_of, minlength=space.n_classes)
         return cls(
-            M=M,
-            sizes=M.sum(axis=1),
-            to_class=np.eye(L)[class_of],
-            to_teacher=np.eye(N)[teacher_of],
-            component_mean=_group_mean(space.components),
-            teacher_component_mean=_group_mean(component_of_teacher),
-            pairs=(M[upper_i] * M[upper_j]).T.copy(),
-            pair_of=pair_of.ravel(),
             class_of=class_of,
-            teacher_of=teacher_of,
-            cell_of=cell_of.ravel(),
-            shared=(M.sum(axis=0) > 1)[class_of].astype(float),
+            teacher_of=space.teacher_of,
+            sizes=np.array([float(len(labels)) for labels in space.class_lists]),
+            shared=(owners > 1)[class_of].astype(float),
+            component_of=space.components,
+            teacher_component_mean=_group_mean(space.components[class_of[starts]]),
             slices=tuple(space.blocks),
+            n_classes=space.n_classes,
             n_components=space.n_components,
         )
+
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        return {}
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what a solver prepares for these class lists, made when it is first asked for."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        return self._kept[name]
+
+    @property
+    def n_teachers(self) -> int:
+        """N."""
+        return len(self.slices)
 
     @property
     def shares(self) -> Array:
         """(N,): whether a teacher knows a class that another knows too."""
-        return self.shared @ self.to_teacher > 0
+        return self.sum_teachers(self.shared[None, :])[0] > 0
 
     @property
     def batch_rows(self) -> int:
-        """How many samples are best solved together: enough for the matrix products, few enough for the cache."""
-        return max(128, min(1024, 2**21 // (self.M.shape[0] * self.M.shape[1])))
+        """How many samples are best solved together: enough for one call to pay, few enough for the cache."""
+        # No power of two: columns of memory that far apart would compete for the same places in the cache.
+        return max(16, min(1000, 2**19 // (len(self.class_of) + self.n_teachers**2)))
 
     def like(self, X: Array) -> Blocks:
-        """Return the same matrices in the library, on the device and in the precision of X."""
-        xp, where = array_namespace(X), device(X)
-        moved = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                dtype = X.dtype if value.dtype.kind == "f" else xp.int64
-                moved[field.name] = xp.asarray(value, dtype=dtype, device=where)
-        return replace(self, **moved)
+        """Return the same in the library, on the device and in the precision of X."""
+        if isinstance(X, np.ndarray) and X.dtype == self.sizes.dtype:
+            return self
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{k: like_array(v, X) for k, v in arrays.items() if isinstance(v, np.ndarray)})
 
-    def single(self) -> Blocks:
-        """Return the same matrices in single precision."""
-        xp, parts = array_namespace(self.M), vars(self).items()
-        floats = {name: part for name, part in parts if hasattr(part, "dtype") and part.dtype == self.M.dtype}
-        return replace(self, **{name: xp.astype(part, xp.float32) for name, part in floats.items()})
+    @cached_property
+    def index(self) -> Index:
+        """What sums by class and by teacher are made with."""
+        return Index(to_cpu(self.class_of), to_cpu(self.teacher_of), self.n_teachers, self.n_classes, self.sizes)
+
+    @cached_property
+    def M(self) -> Array:
+        """(N, L), 1 where teacher i knows class l; for small label spaces."""
+        return self.index.lists.dense
+
+    @cached_property
+    def to_class(self) -> Array:
+        """(K, L), column k means class l; for small label spaces, `sum_classes` for all."""
+        return self.index.classes.dense.T
+
+    @cached_property
+    def to_teacher(self) -> Array:
+        """(K, N), column k belongs to teacher i; for small label spaces, `sum_teachers` for all."""
+        return self.index.teachers.dense.T
+
+    def sum_classes(self, F: Array) -> Array:
+        """(n, K) to (n, L): sum over the columns that mean a class."""
+        return self.index.classes(F)
+
+    def sum_teachers(self, F: Array) -> Array:
+        """(n, K) to (n, N): sum over the columns of a teacher."""
+        return self.index.teachers(F)
+
+    def sum_lists(self, U: Array) -> Array:
+        """(n, L) to (n, N): sum over the classes that a teacher knows, M u."""
+        return self.index.lists(U)
+
+    def sum_owners(self, V: Array) -> Array:
+        """(n, N) to (n, L): sum over the teachers that know a class, M'v."""
+        return self.index.owners(V)
+
+    def largest_owner(self, V: Array) -> Array:
+        """(n, N) to (n, L): the largest value of the teachers that know a class."""
+        xp, (classes, teachers) = array_namespace(V), self.index.layers[0]
+        top = xp.take(V.T, teachers, axis=0)
+        for classes, teachers in self.index.layers[1:]:
+            top[classes, :] = xp.maximum(top[classes, :], xp.take(V.T, teachers, axis=0))
+        return top.T
 
     def by_class(self, U: Array) -> Array:
         """(n, L) to (n, K): the value of the class that each column means."""
-        return array_namespace(U).take(U, self.class_of, axis=1)
+        return array_namespace(U).take(U.T, self.class_of, axis=0).T
 
     def by_teacher(self, V: Array) -> Array:
         """(n, N) to (n, K): the value of the teacher that each column belongs to."""
-        return array_namespace(V).take(V, self.teacher_of, axis=1)
+        return array_namespace(V).take(V.T, self.teacher_of, axis=0).T
 
-    def cube(self, F: Array) -> Array:
-        """(n, K) to (n, N, L), zero where a teacher does not know a class."""
-        xp = array_namespace(F)
-        padded = xp.concat([F, xp.zeros_like(F[:, :1])], axis=1)
-        return xp.reshape(xp.take(padded, self.cell_of, axis=1), (F.shape[0], *self.M.shape))
+    @property
+    def pairs(self) -> Pairs:
+        """Sums over the classes that two teachers share."""
+        return self.index.pairs
 
-    def gram(self, w: Array) -> Array:
-        """(n, L) weights to (n, N, N): sum over the classes that two teachers share."""
-        xp = array_namespace(w)
-        N = self.M.shape[0]
-        return xp.reshape(xp.take(w @ self.pairs, self.pair_of, axis=1), (w.shape[0], N, N))
+    def scaled(self, F: Array, V: Array) -> Array:
+        """(n, K) times (n, N): every teacher's columns times its number."""
+        if F.shape[0] * F.shape[1] < LOOP * self.n_teachers:
+            return F * self.by_teacher(V)
+        out = array_namespace(F).empty_like(F)
+        for i, block in enumerate(self.slices):  # one pass over the columns, where the product above takes three
+            out[:, block] = F[:, block] * V[:, i, None]
+        return out
+
+    def group_means(self, U: Array) -> Array:
+        """(n, L) to (n, L), or (n, 1) for one group: the mean over the group of each class."""
+        xp = array_namespace(U)
+        if self.n_components == 1:
+            return xp.mean(U, axis=1, keepdims=True)
+        groups = Incidence(to_cpu(self.component_of), np.arange(self.n_classes), (self.n_components, self.n_classes), U)
+        means = groups(U) / groups(xp.ones_like(U[:1]))
+        return xp.take(means.T, self.component_of, axis=0).T
 
     def center(self, Z: Array) -> Array:
         """Remove each teacher's mean logit, per sample."""
-        return Z - self.by_teacher((Z @ self.to_teacher) / self.sizes)
+        return Z - self.by_teacher(self.sum_teachers(Z) / self.sizes)
+
+    def largest(self, Z: Array) -> Array:
+        """(n, K) to (n, N): the largest value of every teacher."""
+        if isinstance(Z, np.ndarray):
+            return np.maximum.reduceat(np.ascontiguousarray(Z), [block.start for block in self.slices], axis=1)
+        xp = array_namespace(Z)
+        return xp.stack([xp.max(Z[:, block], axis=1) for block in self.slices], axis=1)
 
     def shift(self, Z: Array) -> Array:
         """Shift each teacher's logits so that the largest is 0; nothing falls below `MIN_LOG_P`, not even -inf."""
-        xp = array_namespace(Z)
-        top = xp.stack([xp.max(Z[:, block], axis=1) for block in self.slices], axis=1)
-        top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))  # a block of -inf only says nothing: uniform
-        # Halved, so that the difference of the two largest numbers there are does not overflow.
-        half = Z / 2
-        half -= self.by_teacher(top / 2)
-        half = xp.clip(half, MIN_LOG_P / 2, None)
-        half *= 2
-        return half
+        xp, top = array_namespace(Z), self.largest(Z)
+        said = xp.isfinite(top)  # a teacher that says -inf only says that all are alike, at any temperature
+        top = xp.where(said, top, xp.zeros_like(top))
+        # Differences of the largest numbers there are would overflow; halves of them do not.
+        half = 0.5 if float(xp.max(top)) > float(xp.finfo(Z.dtype).max) * 1e-18 else 1.0
+        out = samples_last(Z * half if half < 1 else Z, copy=half == 1)
+        if out.shape[0] * out.shape[1] < LOOP * self.n_teachers:
+            out -= self.by_teacher(half * top)
+        else:
+            for i, block in enumerate(self.slices):
+                out[:, block] -= half * top[:, i, None]
+        out = at_least(out, half * MIN_LOG_P, in_place=True)
+        if not bool(xp.all(said)):
+            out = xp.where(self.by_teacher(said), out, xp.zeros_like(out))
+        return out if half == 1 else out / half
 
     def log_softmax(self, Z: Array) -> Array:
         """Normalise each teacher's block of logits, per sample, after `shift`."""
         xp, Z = array_namespace(Z), self.shift(Z)
-        return Z - self.by_teacher(xp.log(xp.exp(Z) @ self.to_teacher))
+        return Z - self.by_teacher(xp.log(self.sum_teachers(xp.exp(Z))))
 
     def column_logits(self, U: Array, temperature: float = 1.0) -> Array:
         """(n, L) to (n, K): what logits U of q, at a temperature, say about the columns, up to a shift per sample."""
@@ -176,8 +263,8 @@ class Blocks:
         log_q = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
         log_q = self.log_softmax(self.column_logits(log_q, temperature))
         # NaN of a silent teacher would spread to all in a product of matrices.
-        parts = xp.where(silent, xp.zeros_like(Z), xp.exp(log_p) * (log_p - log_q)) @ self.to_teacher
-        quiet = xp.astype(silent, Z.dtype) @ self.to_teacher > 0
+        parts = self.sum_teachers(xp.where(silent, xp.zeros_like(Z), xp.exp(log_p) * (log_p - log_q)))
+        quiet = self.sum_teachers(xp.astype(silent, Z.dtype)) > 0
         return xp.where(quiet, xp.full_like(parts, xp.nan), xp.clip(parts, 0.0, None))
 
     def level_components(self, Q: Array) -> Array:
@@ -186,7 +273,7 @@ class Blocks:
         if self.n_components == 1:
             return Q / xp.sum(Q, axis=1, keepdims=True)
         U = xp.clip(xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None)), MIN_LOG_P, None)
-        return softmax(U - U @ self.component_mean)
+        return softmax(U - self.group_means(U))
 
 
 def _group_mean(groups: Array) -> Array:
@@ -200,13 +287,3 @@ def softmax(U: Array) -> Array:
     xp = array_namespace(U)
     E = xp.exp(U - xp.max(U, axis=1, keepdims=True))
     return E / xp.sum(E, axis=1, keepdims=True)
-
-
-def over_teachers(cube: Array, V: Array) -> Array:
-    """(n, N, L) and weights (n, N) to (n, L): sums over the teachers. Far quicker than products with `to_class`."""
-    return array_namespace(cube).matmul(V[:, None, :], cube)[:, 0, :]
-
-
-def over_classes(cube: Array, U: Array) -> Array:
-    """(n, N, L) and weights (n, L) to (n, N): sums over the classes."""
-    return array_namespace(cube).matmul(cube, U[:, :, None])[:, :, 0]

@@ -17,9 +17,9 @@ step always leads downhill: no objective has to be compared, in which such a lin
 from __future__ import annotations
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks
+from sklearn_uhc.solvers.incidence import array_namespace, samples_last, take_samples
 from sklearn_uhc.solvers.mf_lf import agreement
 from sklearn_uhc.solvers.newton import Found
 
@@ -31,33 +31,27 @@ class Links:
     """The dual for weighted probabilities P (n, K), none of them zero."""
 
     def __init__(self, P: Array, blocks: Blocks) -> None:
-        xp = array_namespace(P)
-        P = P * blocks.shared
-        self.P, self.a = blocks.cube(P), (P @ blocks.to_class)[:, None, :]
-        self.known = (blocks.M > 0) & (xp.sum(blocks.M, axis=0) > 1)
+        self.P, self.blocks = samples_last(P * blocks.shared), blocks
+        self.a = blocks.by_class(blocks.sum_classes(self.P))
 
     def take(self, rows: Array) -> Links:
         """Return those of some samples."""
         part = object.__new__(Links)
-        part.P, part.a, part.known = self.P[rows], self.a[rows], self.known
+        part.P, part.a, part.blocks = take_samples(self.P, rows), take_samples(self.a, rows), self.blocks
         return part
 
     def shares(self, theta: Array) -> Array:
-        """Return r, (n, N, L), 0 where a teacher does not know a class or nobody else does."""
-        xp = array_namespace(theta)
-        spread = xp.where(self.known, theta[:, :, None], xp.asarray(-xp.inf, dtype=theta.dtype))
-        top = xp.max(spread, axis=1, keepdims=True)
-        E = xp.exp(spread - xp.where(xp.isfinite(top), top, xp.zeros_like(top)))
-        total = xp.sum(E, axis=1, keepdims=True)
-        return E / xp.where(total > 0, total, xp.ones_like(total))
+        """Return r, (n, K), 0 where nobody else knows the class."""
+        xp, blocks = array_namespace(theta), self.blocks
+        E = xp.exp(blocks.by_teacher(theta) - blocks.by_class(blocks.largest_owner(theta)))
+        return blocks.shared * E / blocks.by_class(blocks.sum_classes(E))
 
     def step(self, theta: Array) -> tuple[Array, Array, Array]:
         """Return Newton's step, its range, and the largest entry of the gradient."""
-        xp, R = array_namespace(theta), self.shares(theta)
-        back = xp.permute_dims(R, (0, 2, 1))
-        A = xp.matmul(self.P, back)
+        xp, R, pairs = array_namespace(theta), self.shares(theta), self.blocks.pairs
+        A = pairs.products(self.P, R)
         F = xp.permute_dims(A, (0, 2, 1)) - A
-        W = xp.matmul(R * self.a, back)
+        W = pairs.products(R * self.a, R)
         x = fit_differences(xp.where(W > 0, -F / xp.where(W > 0, W, xp.ones_like(W)), xp.zeros_like(F)), W)
         return x, xp.max(x, axis=1) - xp.min(x, axis=1), xp.max(xp.abs(xp.sum(F, axis=2)), axis=1)
 

@@ -2,68 +2,68 @@
 
     min over u of  sum_i || C_i (z_i - S_i u) ||^2,      C_i = I - 11'/k_i removes the mean
 
-S_i picks the classes of teacher i. The normal equations A u = B z with A = sum_i S_i' C_i S_i and
-B = [S_1' C_1, ...] are the same for all samples, so the answer is a matrix product. Weights w_i of the squared norms
-multiply the terms of both sums.
+S_i picks the classes of teacher i. With a shift c_i per teacher this is z_il = u_l + c_i with missing cells, a two-way
+analysis of variance. Eliminating the classes leaves one unknown per teacher,
+
+    (diag(w k) - M_w D^-1 M_w') c = w r - M_w D^-1 b,      u = D^-1 (b - M_w' c)
+
+with weights w_i of the squared norms, M_w = diag(w) M, D = diag(M' w), and b and r the sums of w z over the teachers
+that know a class and of z over a list. The matrix is the same for all samples. Its null space has the indicators of the
+groups of teachers that shared classes link, for c may be shifted there against u; every group gets mean logit 0.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from array_api_compat import array_namespace, device
-
 from sklearn_uhc.solvers.blocks import Array, Blocks
-
-
-def laplacian(blocks: Blocks, weight: Array | None = None) -> Array:
-    """Return A (L, L): the Laplacian of the graph in which teacher i joins its classes with weight w_i / k_i."""
-    xp, M = array_namespace(blocks.M), blocks.M
-    eye = xp.eye(M.shape[1], dtype=M.dtype, device=device(M))
-    W = M if weight is None else weight[:, None] * M
-    return xp.sum(W, axis=0)[:, None] * eye - M.T @ (W / blocks.sizes[:, None])
+from sklearn_uhc.solvers.incidence import array_namespace
+from sklearn_uhc.solvers.newton import add_diagonal
 
 
 class LogitAverage(NamedTuple):
-    """The matrices of the normal equations, once for all samples."""
+    """What all samples share."""
 
-    A: Array  #: (L, L)
-    B: Array  #: (L, K)
-    inverse: Array  #: (L, L), takes B z to the u of mean zero in every component
+    blocks: Blocks
+    w: Array  #: (1, N)
+    D: Array  #: (1, L), sum of the weights of the teachers that know a class
+    inverse: Array  #: (N, N), takes the right-hand side to c
 
     @classmethod
     def of(cls, blocks: Blocks, weight: Array | None = None) -> LogitAverage:
         """Prepare for the class lists of `blocks` and a weight (N,) per teacher."""
-        A = laplacian(blocks, weight)
-        B = (blocks.to_class - (blocks.to_teacher / blocks.sizes) @ blocks.M).T
-        B = B if weight is None else B * (blocks.to_teacher @ weight)
-        # A's null space is spanned by the indicators of the components. Adding the projector on it makes A
-        # invertible and, as B's range is orthogonal to it, picks the solution with mean zero there.
-        return cls(A, B, array_namespace(A).linalg.inv(A + blocks.component_mean))
+        xp = array_namespace(blocks.sizes)
+        if weight is None:
+            average: LogitAverage = blocks.once("mf_lf", lambda: cls.of(blocks, xp.ones_like(blocks.sizes)))
+            return average
+        w = weight[None, :]
+        D = blocks.sum_owners(w)
+        core = system(blocks, w, D)
+        # The right-hand side is orthogonal to the null space: filling that in, in the matrix's own scale, makes it
+        # invertible and changes nothing else.
+        return cls(blocks, w, D, xp.linalg.inv(core + xp.max(w * blocks.sizes) * blocks.teacher_component_mean))
 
     def solve(self, Z: Array) -> tuple[Array, Array]:
-        """Return u (n, L) for logits Z (n, K), and the largest entry of A u - B z per sample: the certificate."""
-        # Samples last: the products take as long, and the largest entry is found for many samples at once.
-        xp, Bz = array_namespace(Z), self.B @ Z.T
-        U = self.inverse @ Bz
-        error = self.A @ U
-        error -= Bz
-        return U.T, xp.maximum(xp.max(error, axis=0), -xp.min(error, axis=0))
+        """Return u (n, L) for logits Z (n, K), and the largest entry per sample of the gradient: the certificate."""
+        xp, blocks, w = array_namespace(Z), self.blocks, self.w
+        weighted = Z if bool(xp.all(w == 1)) else Z * blocks.by_teacher(w)
+        b, r = blocks.sum_classes(weighted), blocks.sum_teachers(Z)
+        c = (w * (r - blocks.sum_lists(b / self.D))) @ self.inverse
+        U = (b - blocks.sum_owners(w * c)) / self.D
+        U -= blocks.group_means(U)
+        # By class: sum_i w_i of the error, less its mean over the list of teacher i.
+        means = (blocks.sum_lists(U) - r) / blocks.sizes
+        error = self.D * U
+        error -= b
+        error -= blocks.sum_owners(w * means)
+        return U, xp.maximum(xp.max(error, axis=1), -xp.min(error, axis=1))
 
 
-def shifts_out(Z: Array, blocks: Blocks) -> Array:
-    """Return the same u for logits Z (n, K) by systems of one unknown per teacher, its shift c_i.
-
-    (diag(k) - M D^-1 M') c = r - M D^-1 b,   u = D^-1 (b - M' c),   with D the number of teachers that know a class, b
-    and r the sums of z over teachers and over classes. No certificate: a start, not an answer.
-    """
-    xp, M = array_namespace(Z), blocks.M
-    D = xp.sum(M, axis=0)
-    eye = xp.eye(M.shape[0], dtype=M.dtype, device=device(M))
-    core = blocks.sizes[:, None] * eye - (M / D) @ M.T
-    b = Z @ blocks.to_class
-    c = (Z @ blocks.to_teacher - (b / D) @ M.T) @ xp.linalg.inv(core + blocks.teacher_component_mean)
-    return (b - c @ M) / D
+def system(blocks: Blocks, w: Array, D: Array) -> Array:
+    """Return diag(w k) - M_w D^-1 M_w', (N, N)."""
+    core = -blocks.pairs.sums(1 / D) * (w[:, :, None] * w[:, None, :])
+    add_diagonal(core, w * blocks.sizes)
+    return core[0]
 
 
 def agreement(P: Array, blocks: Blocks) -> tuple[Array, Array]:
@@ -73,8 +73,8 @@ def agreement(P: Array, blocks: Blocks) -> tuple[Array, Array]:
     beyond what exp can hold.
     """
     xp = array_namespace(P)
-    u = blocks.by_class(shifts_out(xp.log(P), blocks))
-    top = xp.stack([xp.max(u[:, block], axis=1) for block in blocks.slices], axis=1)
+    u = blocks.by_class(LogitAverage.of(blocks).solve(xp.log(P))[0])
+    top = blocks.largest(u)
     E = xp.exp(u - blocks.by_teacher(top))
-    v = (P @ blocks.to_teacher) / (E @ blocks.to_teacher)
+    v = blocks.sum_teachers(P) / blocks.sum_teachers(E)
     return E * blocks.by_teacher(v), xp.log(v) - top

@@ -21,9 +21,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from array_api_compat import array_namespace
-
-from sklearn_uhc.solvers.blocks import Array, Blocks, Solution, over_classes, over_teachers
+from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, samples_last, take_samples
 from sklearn_uhc.solvers.newton import Point, add_diagonal, break_ties, minimize
 
 #: Sweeps before the first Newton step: the paper's own, then those without shift and scale.
@@ -44,41 +43,39 @@ def objective(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> Array
 def gradient(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
     """Half the derivatives by u (n, L) and v (n, N), c at its best."""
     error = blocks.center(Z - blocks.by_class(U) * blocks.by_teacher(V))
-    by_u = lam * U - (error * blocks.by_teacher(V)) @ blocks.to_class
-    by_v = lam * V - (error * blocks.by_class(U)) @ blocks.to_teacher
+    by_u = lam * U - blocks.sum_classes(error * blocks.by_teacher(V))
+    by_v = lam * V - blocks.sum_teachers(error * blocks.by_class(U))
     return by_u, by_v
 
 
-def paper_sweep(cube: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> tuple[Array, Array, Array]:
-    """One round of the paper's Algorithm 2 on centred logits (n, N, L): u, then v, then c."""
-    U = _best_u(cube, V, C, lam, blocks)
-    sums = U @ blocks.M.T
-    V = (over_classes(cube, U) - C * sums) / (lam + U**2 @ blocks.M.T)
-    V = array_namespace(V).clip(V, 0.0, None)
+def paper_sweep(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> tuple[Array, Array, Array]:
+    """One round of the paper's Algorithm 2 on centred logits: u, then v, then c."""
+    U = _best_u(Z, V, C, lam, blocks)
+    sums = blocks.sum_lists(U)
+    V = (blocks.sum_teachers(Z * blocks.by_class(U)) - C * sums) / (lam + blocks.sum_lists(U**2))
+    V = at_least(V, 0.0)
     return U, V, -V * sums / blocks.sizes
 
 
-def _best_u(cube: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> Array:
+def _best_u(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> Array:
     """Least squares for u given v and c: sum_i v_i (z_i - c_i), over lam + sum_i v_i^2."""
-    return (over_teachers(cube, V) - (C * V) @ blocks.M) / (lam + V**2 @ blocks.M)
+    above = blocks.sum_classes(blocks.scaled(Z, V)) - blocks.sum_owners(C * V)
+    return above / (lam + blocks.sum_owners(V**2))
 
 
 def best_v(Z: Array, U: Array, lam: float, blocks: Blocks) -> Array:
     """Least squares for v and c given u, v not negative, on centred Z."""
-    return _best_v((Z * blocks.by_class(U)) @ blocks.to_teacher, U, lam, blocks)
+    variance = blocks.sum_lists(U**2) - blocks.sum_lists(U) ** 2 / blocks.sizes
+    above = blocks.sum_teachers(Z * blocks.by_class(U))
+    return at_least(above / (lam + at_least(variance, 0.0)), 0.0)
 
 
-def _best_v(above: Array, U: Array, lam: float, blocks: Blocks) -> Array:
-    xp, variance = array_namespace(U), U**2 @ blocks.M.T - (U @ blocks.M.T) ** 2 / blocks.sizes
-    return xp.clip(above / (lam + xp.clip(variance, 0.0, None)), 0.0, None)
-
-
-def balanced_sweep(cube: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
-    """One round on centred logits (n, N, L): u given c, of mean zero; v and c together; then ||u|| = ||v||."""
-    xp = array_namespace(cube)
-    U = _best_u(cube, V, -V * (U @ blocks.M.T) / blocks.sizes, lam, blocks)
-    U = U - U @ blocks.component_mean
-    V = _best_v(over_classes(cube, U), U, lam, blocks)
+def balanced_sweep(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
+    """One round on centred logits: u given c, of mean zero; v and c together; then ||u|| = ||v||."""
+    xp = array_namespace(Z)
+    U = _best_u(Z, V, -V * blocks.sum_lists(U) / blocks.sizes, lam, blocks)
+    U = U - blocks.group_means(U)
+    V = best_v(Z, U, lam, blocks)
     uu, vv = xp.sum(U**2, axis=1, keepdims=True), xp.sum(V**2, axis=1, keepdims=True)
     s = xp.where((uu > 0) & (vv > 0), (uu + (uu == 0)) / (vv + (vv == 0)), xp.ones_like(uu)) ** 0.25
     return U / s, V * s
@@ -106,29 +103,29 @@ class LogitFit:
 
     def start(self) -> Array:
         """Return v after the first sweeps, from v = 1 up to the rule for ties."""
-        xp, blocks, cube = array_namespace(self.Z), self.blocks, self.blocks.cube(self.Z)
-        V = break_ties(cube[:, :, 0])
+        blocks, Z = self.blocks, self.Z
+        V = break_ties(blocks.sum_teachers(Z))
         C = 0 * V
         for _ in range(min(PAPER_SWEEPS, self.sweeps)):
-            U, V, C = paper_sweep(cube, V, C, self.lam, blocks)
+            U, V, C = paper_sweep(Z, V, C, self.lam, blocks)
         onward = 0 * V
         for k in range(self.sweeps - PAPER_SWEEPS):
-            last, (U, V) = V, balanced_sweep(cube, U, xp.clip(V + onward, 0.0, None), self.lam, blocks)
+            last, (U, V) = V, balanced_sweep(Z, U, at_least(V + onward, 0.0), self.lam, blocks)
             onward = MOMENTUM * (V - last) if k else onward  # the first one also jumps to another scale
         return V
 
     def best_u(self, V: Array) -> Array:
         """Least squares for u and c given v."""
         xp, blocks = array_namespace(V), self.blocks
-        b = (self.Z * blocks.by_teacher(V)) @ blocks.to_class
-        D = self.lam + V**2 @ blocks.M
+        b = blocks.sum_classes(blocks.scaled(self.Z, V))
+        D = self.lam + blocks.sum_owners(V**2)
         w = V / xp.sqrt(blocks.sizes)
-        y = xp.linalg.solve(self._core(w, D), (w * ((b / D) @ blocks.M.T))[:, :, None])[:, :, 0]
-        return (b + (w * y) @ blocks.M) / D
+        y = xp.linalg.solve(self._core(w, D), (w * blocks.sum_lists(b / D))[:, :, None])[:, :, 0]
+        return (b + blocks.sum_owners(w * y)) / D
 
     def _core(self, w: Array, D: Array) -> Array:
         """I - W' D^-1 W, positive definite, (n, N, N)."""
-        core = -self.blocks.gram(1 / D) * (w[:, :, None] * w[:, None, :])
+        core = -self.blocks.pairs.sums(1 / D) * (w[:, :, None] * w[:, None, :])
         add_diagonal(core, 1 + 4 * float(array_namespace(w).finfo(w.dtype).eps) + 0 * w)
         return core
 
@@ -137,8 +134,8 @@ class LogitFit:
         xp = array_namespace(V)
         U = self.best_u(V)
         u = self.blocks.by_class(U)
-        error = self.blocks.center(self.Z - u * self.blocks.by_teacher(V))
-        slope = self.lam * V - (error * u) @ self.blocks.to_teacher
+        error = self.blocks.center(self.Z - self.blocks.scaled(u, V))
+        slope = self.lam * V - self.blocks.sum_teachers(error * u)
         projected = xp.where(V > 0, slope, xp.clip(slope, None, 0.0))
         squares = [xp.sum(part**2, axis=1) for part in (error, U, V)]
         value = 0.5 * (squares[0] + self.lam * (squares[1] + squares[2]))
@@ -148,15 +145,14 @@ class LogitFit:
         """Hessian and, as the scale, its first term; a v_i that its own slope takes to 0 goes there by itself."""
         V, blocks = point.x, self.blocks
         xp = array_namespace(V)
-        U, D = point.u, self.lam + V**2 @ blocks.M
+        U, D = point.u, self.lam + blocks.sum_owners(V**2)
         centered = blocks.center(blocks.by_class(U))
-        v = blocks.by_teacher(V)
         scale = self._scale(centered)
-        Hc = blocks.cube(2 * v * centered - self.Z)
-        over_D = Hc / D[:, None, :]
+        Hc = blocks.scaled(centered, 2 * V) - self.Z
+        root = blocks.by_class(1 / xp.sqrt(D))
         w = V / xp.sqrt(blocks.sizes)
-        T = xp.permute_dims(xp.matmul(over_D, blocks.M.T), (0, 2, 1)) * w[:, :, None]
-        B = -xp.matmul(over_D, xp.permute_dims(Hc, (0, 2, 1)))
+        T = xp.permute_dims(blocks.pairs.spread(Hc * root**2), (0, 2, 1)) * w[:, :, None]
+        B = -blocks.pairs.products(Hc * root)
         B -= xp.matmul(xp.permute_dims(T, (0, 2, 1)), xp.linalg.solve(self._core(w, D), T))
         free = xp.astype(point.gradient < V * scale, V.dtype)
         B *= free[:, :, None]
@@ -169,11 +165,11 @@ class LogitFit:
 
     def _scale(self, centered: Array) -> Array:
         """Return lam + ||C_i u||^2, the second derivative by v_i given u."""
-        return self.lam + (centered**2) @ self.blocks.to_teacher
+        return self.lam + self.blocks.sum_teachers(centered**2)
 
     def move(self, V: Array, step: Array) -> Array:
         """Take the step, v not negative."""
-        return array_namespace(V).clip(V + step, 0.0, None)
+        return at_least(V + step, 0.0)
 
     def reach(self, V: Array) -> Array:
         """Return the largest v: what a step is short beside."""
@@ -181,13 +177,13 @@ class LogitFit:
 
     def keep(self, rows: Array) -> LogitFit:
         """Return the problem of some samples."""
-        return replace(self, Z=self.Z[rows], size=self.size[rows])
+        return replace(self, Z=take_samples(self.Z, rows), size=self.size[rows])
 
 
 def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
     """Minimise from v = 1 and c = mean logit, as in the paper; `u` has mean zero in every component."""
     xp = array_namespace(Z)
-    Z = blocks.center(Z)
+    Z = blocks.center(samples_last(Z))
     sweeps = min(PAPER_SWEEPS + BALANCED_SWEEPS, max_iter)
     problem = LogitFit(Z, xp.sum(Z**2, axis=1) + lam, lam, blocks, sweeps)
     found = minimize(problem, tol=tol, max_iter=max_iter - sweeps)

@@ -21,9 +21,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from array_api_compat import array_namespace
-
-from sklearn_uhc.solvers.blocks import Array, Blocks, Solution, over_classes, over_teachers
+from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, samples_last, take_samples
 from sklearn_uhc.solvers.mf_lf import agreement
 from sklearn_uhc.solvers.newton import Point, break_ties, limit_step, minimize
 
@@ -48,25 +47,25 @@ def objective(P: Array, U: Array, V: Array, blocks: Blocks) -> Array:
 
 def best_u(P: Array, V: Array, blocks: Blocks) -> Array:
     """Least squares for u given v."""
-    return _ratio((P * blocks.by_teacher(V)) @ blocks.to_class, V**2 @ blocks.M)
+    return _ratio(blocks.sum_classes(blocks.scaled(P, V)), blocks.sum_owners(V**2))
 
 
 def best_v(P: Array, U: Array, blocks: Blocks) -> Array:
     """Least squares for v given u; not negative, as nothing in it is."""
-    return _ratio((P * blocks.by_class(U)) @ blocks.to_teacher, U**2 @ blocks.M.T)
+    return _ratio(blocks.sum_teachers(P * blocks.by_class(U)), blocks.sum_lists(U**2))
 
 
 def _ratio(above: Array, below: Array) -> Array:
     """Divide; 0 / 0 is 0, as when u vanishes on a whole class list."""
     xp = array_namespace(above)
-    return above / xp.clip(below, float(xp.finfo(above.dtype).tiny), None)
+    return above / at_least(below, float(xp.finfo(above.dtype).tiny))
 
 
-def sweep(cube: Array, V: Array, blocks: Blocks) -> Array:
-    """One round of the paper's Algorithm 1 on probabilities (n, N, L): v from u from v, with u on the simplex."""
-    U = _ratio(over_teachers(cube, V), V**2 @ blocks.M)
+def sweep(P: Array, V: Array, blocks: Blocks) -> Array:
+    """One round of the paper's Algorithm 1: v from u from v, with u on the simplex."""
+    U = best_u(P, V, blocks)
     U /= array_namespace(U).sum(U, axis=1, keepdims=True)
-    return _ratio(over_classes(cube, U), U**2 @ blocks.M.T)
+    return best_v(P, U, blocks)
 
 
 @dataclass(frozen=True)
@@ -91,17 +90,16 @@ class ProbabilityFit:
     def start(self) -> Array:
         """Return log v after some sweeps of the paper's algorithm; where teachers agree, that of their agreement."""
         xp, P = array_namespace(self.P), self.P
-        cube = self.blocks.cube(P)
-        V = break_ties(cube[:, :, 0])
+        V = break_ties(self.blocks.sum_teachers(P))
         for _ in range(self.sweeps):
-            V = sweep(cube, V, self.blocks)
+            V = sweep(P, V, self.blocks)
         theta, agree = self._agreement()
-        return _fix_scale(xp.where(agree[:, None], theta, xp.log(xp.clip(V, float(xp.finfo(V.dtype).tiny), None))))
+        return _fix_scale(xp.where(agree[:, None], theta, xp.log(at_least(V, float(xp.finfo(V.dtype).tiny)))))
 
     def _agreement(self) -> tuple[Array, Array]:
         """Return log v of teachers that agree, and which samples' do."""
         xp, blocks = array_namespace(self.P), self.blocks
-        P = xp.clip(self.P, float(xp.finfo(self.P.dtype).tiny), None)
+        P = at_least(self.P, float(xp.finfo(self.P.dtype).tiny))
         answers, theta = agreement(P, blocks)
         error = self.P - answers
         return theta, xp.sum(error**2, axis=1) < AGREED * self.size
@@ -111,48 +109,49 @@ class ProbabilityFit:
         xp, blocks = array_namespace(theta), self.blocks
         V = xp.exp(theta)
         U = best_u(self.P, V, blocks)
-        Y = blocks.by_class(U)
-        Y *= blocks.by_teacher(V)
+        Y = blocks.scaled(blocks.by_class(U), V)
         error = self.P - Y
         error *= blocks.shared
-        gradient = -((Y * error) @ blocks.to_teacher)
+        gradient = -blocks.sum_teachers(Y * error)
         residual = xp.max(xp.abs(gradient) / self._scale(Y), axis=1)
         return Point(theta, U, 0.5 * xp.sum(error**2, axis=1), gradient, residual)
 
     def _scale(self, Y: Array) -> Array:
         """Return sum_l y^2 over the classes that others know too."""
-        return (Y**2 * self.blocks.shared) @ self.blocks.to_teacher + NOTHING * self.size[:, None]
+        return self.blocks.sum_teachers(Y**2 * self.blocks.shared) + NOTHING * self.size[:, None]
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
         """Hessian, and sum_l y^2 as the scale."""
         xp, blocks = array_namespace(point.x), self.blocks
         V = xp.exp(point.x)
-        y = blocks.by_class(point.u) * blocks.by_teacher(V)
+        y = blocks.scaled(blocks.by_class(point.u), V)
         g = (self.P - 2 * y) * blocks.shared
         tiny = float(xp.finfo(V.dtype).tiny)
-        B = xp.clip(V**2 @ blocks.M, tiny, None)
-        G = blocks.cube(g * blocks.by_teacher(V) * blocks.by_class(1 / xp.sqrt(B)))
+        B = at_least(blocks.sum_owners(V**2), tiny)
+        G = blocks.by_class(1 / xp.sqrt(B))
+        G *= blocks.scaled(g, V)
         scale = self._scale(y)
         # F does not see the common scale of a component: filling that null space in keeps it out of the step.
-        null = scale[:, :, None] * (scale / xp.clip(scale @ blocks.teacher_component_mean, tiny, None))[:, None, :]
+        null = scale[:, :, None] * (scale / at_least(scale @ blocks.teacher_component_mean, tiny))[:, None, :]
         null *= blocks.teacher_component_mean
-        return null - xp.matmul(G, xp.permute_dims(G, (0, 2, 1))), -((y * g) @ blocks.to_teacher), scale
+        null -= blocks.pairs.products(G)
+        return null, -blocks.sum_teachers(y * g), scale
 
     def safe(self, point: Point) -> Array:
         """Return the next v of the paper's algorithm: least squares given u."""
         xp, blocks = array_namespace(point.x), self.blocks
         u = blocks.by_class(point.u) * blocks.shared
-        above, below = (self.P * u) @ blocks.to_teacher, u**2 @ blocks.to_teacher
+        above, below = blocks.sum_teachers(self.P * u), blocks.sum_teachers(u**2)
         tiny = float(xp.finfo(u.dtype).tiny)
-        change = xp.log(xp.clip(above, tiny, None)) - xp.log(xp.clip(below, tiny, None)) - point.x
-        scale = self._scale(u * blocks.by_teacher(xp.exp(point.x)))
+        change = xp.log(at_least(above, tiny)) - xp.log(at_least(below, tiny)) - point.x
+        scale = self._scale(blocks.scaled(u, xp.exp(point.x)))
         common = ((scale * change) @ blocks.teacher_component_mean) / (scale @ blocks.teacher_component_mean)
         return point.x + xp.where(below > tiny, change - common, xp.zeros_like(change))
 
     def move(self, theta: Array, step: Array) -> Array:
         """Take the step, shortened if need be."""
         theta = theta + limit_step(step, MAX_STEP)
-        return theta - array_namespace(theta).clip(_largest(theta) - LARGEST, 0.0, None)
+        return theta - at_least(_largest(theta) - LARGEST, 0.0)
 
     def reach(self, theta: Array) -> float:
         """Return 1: a step in log v is relative."""
@@ -160,7 +159,7 @@ class ProbabilityFit:
 
     def keep(self, rows: Array) -> ProbabilityFit:
         """Return the problem of some samples."""
-        return replace(self, P=self.P[rows], size=self.size[rows])
+        return replace(self, P=take_samples(self.P, rows), size=self.size[rows])
 
 
 def _fix_scale(theta: Array) -> Array:
@@ -175,7 +174,7 @@ def _largest(theta: Array) -> Array:
 def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
     """Minimise from v = 1, as in the paper; `u` of the answer lies on the simplex."""
     xp = array_namespace(P)
-    sweeps = min(WARM_UP, max_iter)
+    P, sweeps = samples_last(P), min(WARM_UP, max_iter)
     problem = ProbabilityFit(P, xp.sum(P**2, axis=1), blocks, sweeps)
     found = minimize(problem, tol=tol, max_iter=max_iter - sweeps, damping=1e-2)
     V = xp.exp(found.x)

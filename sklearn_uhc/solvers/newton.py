@@ -23,10 +23,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Blocks
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, take_samples
 
 #: A Hessian whose smallest eigenvalue, in units in which the scale of every variable is 1, is below this one is ill
 #: conditioned: rounding moves the optimum by more than 1e-9.
@@ -144,8 +145,9 @@ def _minimize(problem: Problem, tol: float, max_iter: int, damping: float) -> Fo
     entered, found = min(n, room), _nothing_yet(n, batch.point.x)
     while batch.rows.shape[0]:
         done = (batch.age >= max_iter) | batch.solved
-        _write(found, batch.take(done), tol)
-        batch = batch.take(~done)
+        if bool(done.any()):
+            _write(found, batch.take(done), tol)
+            batch = batch.take(~done)
         free = min(room - batch.rows.shape[0], n - entered)
         if free == n - entered > 0 or 2 * free >= room:  # a few at a time are not worth the trouble
             batch = batch.join(_enter(problem, slice(entered, entered + free), damping))
@@ -209,7 +211,7 @@ def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
     trial = problem.at(problem.move(point.x, step))
     better = _is_better(problem, trial, point)
     # The next step would be about as much shorter as the gradient has become smaller.
-    shrinking = xp.clip(trial.residual / xp.clip(point.residual, eps**4, None), None, 1.0)
+    shrinking = xp.clip(trial.residual / at_least(point.residual, eps**4), None, 1.0)
     change = trial.x - point.x  # what the constraints leave of the step
     settled = better & (xp.max(xp.abs(change), axis=1) * shrinking <= 0.1 * tol * problem.reach(point.x))
     gain = -xp.sum(point.gradient * change, axis=1)
@@ -266,14 +268,14 @@ def _is_better(problem: Problem, new: Point, old: Point) -> Array:
 
 
 def _damp(xp: Any, residual: Array, most: Any, least: float) -> Array:
-    return xp.clip(xp.minimum(residual, most + xp.zeros_like(residual)), least, None)
+    return at_least(xp.minimum(residual, most + xp.zeros_like(residual)), least)
 
 
 def limit_step(step: Array, longest: float) -> Array:
     """Scale each sample's step down so that no entry exceeds `longest`."""
     xp = array_namespace(step)
     length = xp.max(xp.abs(step), axis=1, keepdims=True)
-    return step * xp.clip(longest / xp.clip(length, 1e-30, None), None, 1.0)
+    return step * xp.clip(longest / at_least(length, 1e-30), None, 1.0)
 
 
 @dataclass(frozen=True)
@@ -365,7 +367,7 @@ def solve_each(A: Array, b: Array) -> Array:
 
 def rows_of(point: Point, rows: Array) -> Point:
     """Return some of the samples."""
-    return Point(*(part[rows] for part in point))
+    return Point(*(take_samples(part, rows) for part in point))
 
 
 def _put(point: Point, rows: Array, new: Point) -> None:

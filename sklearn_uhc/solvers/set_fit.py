@@ -20,7 +20,10 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers import set_terms
 from sklearn_uhc.solvers.blocks import Array, Solution, softmax
+from sklearn_uhc.solvers.conjugate import solve_products
+from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_newton import Point, minimize
+from sklearn_uhc.solvers.set_starts import linear_start
 from sklearn_uhc.solvers.set_terms import Bend
 from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
 
@@ -30,10 +33,8 @@ MAX_STEP = 4.0
 FLOOR = 1e-11
 #: A class of a smaller share in all its sets, and of no use to them, is taken to vanish.
 SMALL_SHARE = 1e-6
-#: How far CE is solved to be MF-P's start.
-START_TOL, START_ITER = 1e-3, 20
-#: How far SD is solved, which has no such parameters.
-SD_TOL, SD_ITER = 1e-9, 1000
+#: Shares that may be those of a bad local optimum: of a class that stands in sets only, and of any other.
+LITTLE_SHARE, NO_SHARE = 1e-4, 1e-12
 
 
 class Objective(NamedTuple):
@@ -67,6 +68,11 @@ class SetFit:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    @property
+    def batch_rows(self) -> int:
+        """How many samples are best solved together."""
+        return self.blocks.batch_rows
+
     def start(self) -> Array:
         """Return the start, every group of mean 0."""
         return level(self.first, self.blocks, self.T)
@@ -80,12 +86,11 @@ class SetFit:
 
     def _may_vanish(self) -> Array:
         """(L,), classes for which q = 0 may be best: u then goes to -inf, and the objective falls exponentially."""
-        xp = array_namespace(self.X)
-        return self.objective.vanish | ~xp.any(self.blocks.alone > 0, axis=0)
+        return self.objective.vanish | ~self.blocks.has_own
 
     def _is_small(self, U: Array, at: Columns) -> Array:
         """(n, L), classes that may vanish and have next to nothing of their sets, or of all, left."""
-        shares = at.q * ((1 / at.qS) @ self.blocks.in_set)
+        shares = at.q * self.blocks.give(1 / at.qS, at.thin)
         small = self._may_vanish() & (shares < SMALL_SHARE)
         return small & (softmax(U) < SMALL_SHARE) if self.objective.vanish else small
 
@@ -109,6 +114,17 @@ class SetFit:
         G = self.objective.slope(at.phi, self.X, self.w, blocks)[1]
         return self._is_small(U, at) & (blocks.pull(G, at) > 1e-3 * blocks.pull(xp.abs(G), at))
 
+    def loses_a_class(self, U: Array) -> Array:
+        """(n,), whether a class that may vanish has next to nothing left."""
+        return array_namespace(U).any(self._is_small(U, self.blocks.columns(U, self.T)), axis=1)
+
+    def is_suspect(self, U: Array) -> Array:
+        """(n,), whether a class has lost its sets, as in bad local optima: hardly any, or nothing, if it has more."""
+        at = self.blocks.columns(U, self.T)
+        shares = at.q * self.blocks.give(1 / at.qS, at.thin)
+        lost = (~self.blocks.has_own & (shares < LITTLE_SHARE)) | (self.blocks.in_sets & (shares < NO_SHARE))
+        return array_namespace(U).any(lost | self._is_small(U, at), axis=1)
+
     def length(self, point: Point, step: Array) -> Array:
         """How far a step goes, in u; the next one would be about its square. MF-P does not see small u: there in q."""
         xp = array_namespace(step)
@@ -123,12 +139,12 @@ class SetFit:
         xp, blocks = array_namespace(point.x), self.blocks
         at, near = blocks.columns(point.x, self.T), (point.residual < self.objective.near)[:, None]
         bend = self.objective.bend(at.phi, self.X, self.w, blocks, near)
-        sets = self.T * (point.u @ blocks.to_set)
+        sets = self.T * blocks.of_sets(point.u)
         sets = xp.where(near, sets, xp.clip(sets, 0.0, None))
         scale = blocks.pull(bend.size, at)
         scale = xp.maximum(scale, 1e-13 * xp.max(scale, axis=1, keepdims=True))
         B = self._matrix(bend, sets, at)
-        diagonal = bend.h @ blocks.to_single + at.q * ((sets / at.qS) @ blocks.in_set)
+        diagonal = blocks.sum_singles(bend.h) + at.q * blocks.give(sets / at.qS, at.thin)
         diagonal = self._hasten(diagonal, B, point.gradient) + FLOOR * scale
         diagonal = xp.where(self._settled(point), scale, diagonal)  # which stay where they are
         # The gradient has no part along the common shift of a group: filling that null space in keeps it out of the
@@ -136,6 +152,41 @@ class SetFit:
         root = xp.sqrt(scale)
         B += blocks.component_mean * (root[:, :, None] * root[:, None, :])
         return B, diagonal, scale
+
+    def newton(self, point: Point, mu: Array) -> Array:
+        """Return the damped step, each variable in its own scale."""
+        if not self.blocks.is_small:
+            return self._newton_by_products(point, mu)
+        B, d, scale = self.curvature(point)
+        unit = 1 / array_namespace(B).sqrt(scale)
+        B *= unit[:, :, None]  # in place: a batch of matrices is the largest thing there is
+        B *= unit[:, None, :]
+        add_diagonal(B, d * unit**2 + mu[:, None])
+        return unit * solve_each(B, -(unit * point.gradient))
+
+    def _newton_by_products(self, point: Point, mu: Array) -> Array:
+        """Return about the damped step; the Hessian is known by what it does to a vector."""
+        xp, blocks = array_namespace(point.x), self.blocks
+        at, near = blocks.columns(point.x, self.T), (point.residual < self.objective.near)[:, None]
+        bend = self.objective.bend(at.phi, self.X, self.w, blocks, near)
+        sets = self.T * blocks.of_sets(point.u)
+        sets = xp.where(near, sets, xp.clip(sets, 0.0, None))
+        scale = blocks.pull(bend.size, at)
+        scale = xp.maximum(scale, 1e-13 * xp.max(scale, axis=1, keepdims=True))
+        diagonal = blocks.sum_singles(bend.h) + at.q * blocks.give(sets / at.qS, at.thin)
+        diagonal = xp.where(self._settled(point), scale, diagonal) + (mu[:, None] + FLOOR) * scale
+        weights, root = blocks.of_sets(bend.h) - sets, xp.sqrt(scale)
+
+        def product(x: Array) -> Array:
+            within = blocks.sum_sets(at.q * x, at.thin) / at.qS
+            back = bend.a * blocks.by_teacher(bend.c * blocks.sum_teachers(bend.a * blocks.by_source(x, within)))
+            given = blocks.give((weights * within - blocks.of_sets(back)) / at.qS, at.thin)
+            filled = root * blocks.group_means(root * x)  # the null space, as in `curvature`
+            return diagonal * x + filled - blocks.sum_singles(back) + at.q * given
+
+        share = xp.clip(xp.sqrt(point.residual), 1e-5, 0.1)
+        about = xp.maximum(diagonal, 0.1 * scale)
+        return solve_products(product, -point.gradient, about, share)
 
     def _matrix(self, bend: Bend, sets: Array, at: Columns) -> Array:
         """Sum of the rank-one terms of the sets and of the teachers."""
@@ -180,63 +231,53 @@ def solve_sets(
     tol: float,
     max_iter: int,
     size: Array | None = None,
+    logits: Array | None = None,
 ) -> Solution:
-    """Minimise from `first` (n, L); `u` of the answer are logits, of mean 0 in every group."""
-    xp = array_namespace(X)
+    """Minimise from `first` (n, L); `u` of the answer are logits, of mean 0 in every group.
+
+    With the answers' `logits` (n, K) at temperature 1, samples that may be in a bad local optimum begin again.
+    """
+    xp, T = array_namespace(X), float(temperature)
     w = xp.ones_like(blocks.sizes) if weight is None else weight
     size = xp.ones_like(X[:, 0]) if size is None else size
-    problem = SetFit(X, first, size, objective, w, float(temperature), blocks, 1e-3 * tol)
+    problem = SetFit(X, first, size, objective, w, T, blocks, 1e-3 * tol)
+    U, n_iter, residual = _minimize(problem, tol, max_iter)
+    found = Solution(U, U[:, :0], n_iter, residual, residual <= tol, residual <= tol)
+    return found if logits is None else begin_again(problem, found, logits, tol, max_iter)
+
+
+def begin_again(problem: SetFit, found: Solution, logits: Array, tol: float, max_iter: int) -> Solution:
+    """Solve samples again that are not solved or may be in a bad local optimum, from the linear start if it is lower.
+
+    `logits` (n, K) are the answers at temperature 1.
+    """
+    xp, blocks, T = array_namespace(logits), problem.blocks, problem.T
+    rows = xp.nonzero(~found.converged | problem.is_suspect(found.u))[0]
+    if not blocks.is_small or not rows.shape[0]:
+        return found
+    start = level(linear_start(logits[rows], blocks) / T, blocks, T)
+    some = replace(problem.keep(rows), first=start)
+    lower = xp.nonzero(some.at(start).value < some.at(found.u[rows]).value)[0]
+    rows, some = rows[lower], some.keep(lower)
+    if rows.shape[0]:
+        U, n_iter, residual = _minimize(some, tol, max_iter)
+        better = (some.at(U).value < some.at(found.u[rows]).value) | ~found.converged[rows]
+        found.u[rows, :] = xp.where(better[:, None], U, found.u[rows])
+        found.residual[rows] = xp.where(better, residual, found.residual[rows])
+        found.converged[rows] = found.residual[rows] <= tol
+        found.n_iter[rows] = found.n_iter[rows] + n_iter
+    return found._replace(well_conditioned=found.converged)
+
+
+def _minimize(problem: SetFit, tol: float, max_iter: int) -> tuple[Array, Array, Array]:
+    """Return u, the number of steps and the residual; classes that vanish are at the bottom."""
+    xp = array_namespace(problem.X)
     U, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
     gone = problem.vanished(U) & (residual <= tol)[:, None]
     if bool(xp.any(gone)):
         rows = xp.nonzero(xp.any(gone, axis=1))[0]
-        bottom = xp.max(U, axis=1, keepdims=True) + lowest(U) / float(temperature)
+        bottom = xp.max(U, axis=1, keepdims=True) + lowest(U) / problem.T
         rest = replace(problem, first=xp.where(gone, bottom, U)).keep(rows)
         U[rows, :], more, residual[rows] = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
         n_iter[rows] = n_iter[rows] + more
-    solved = residual <= tol
-    return Solution(U, U[:, :0], n_iter, residual, solved, solved)
-
-
-def solve_set_ce(
-    Z: Array, blocks: SetBlocks, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
-) -> Solution:
-    """CE for logits Z at temperature 1; `u` are logits at T."""
-    P, first = tempered(Z, temperature, blocks), blocks.even_start(Z, weight) / temperature
-    return solve_sets(P, first, CE, blocks, temperature=temperature, tol=tol, max_iter=max_iter, weight=weight)
-
-
-def solve_set_mf_lf(Z: Array, blocks: SetBlocks, *, tol: float, max_iter: int, weight: Array | None = None) -> Solution:
-    """MF-LF for logits Z at temperature 1; so are those of the answer, as T would be a factor only."""
-    first = blocks.even_start(Z, weight)
-    return solve_sets(Z, first, MF_LF, blocks, tol=tol, max_iter=max_iter, weight=weight)
-
-
-def solve_set_mf_p(
-    Z: Array, blocks: SetBlocks, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
-) -> Solution:
-    """MF-P for logits Z at temperature 1, from about the answer of CE; `u` are logits at T."""
-    xp, P = array_namespace(Z), tempered(Z, temperature, blocks)
-    first = blocks.even_start(Z, weight) / temperature
-    start = solve_sets(
-        P, first, CE, blocks, temperature=temperature, tol=START_TOL, max_iter=min(START_ITER, max_iter), weight=weight
-    )
-    size = xp.sum((P**2 if weight is None else P**2 * (blocks.to_teacher @ weight)), axis=1)
-    found = solve_sets(
-        P, start.u, MF_P, blocks, temperature=temperature, tol=tol, max_iter=max_iter, weight=weight, size=size
-    )
-    return found._replace(n_iter=found.n_iter + start.n_iter)
-
-
-def solve_set_sd(P: Array, whole: SetBlocks, *, temperature: float, weight: Array | None = None) -> Solution:
-    """SD for tempered probabilities P: CE where every class stands in a column of every teacher, if with P = 0."""
-    xp = array_namespace(P)
-    first = xp.log((P / whole.set_sizes) @ whole.to_class + 1e-6)
-    objective = CE._replace(vanish=True)
-    return solve_sets(P, first, objective, whole, temperature=temperature, tol=SD_TOL, max_iter=SD_ITER, weight=weight)
-
-
-def tempered(Z: Array, T: float, blocks: SetBlocks) -> Array:
-    """Return the teachers' probabilities at temperature T, of logits whose largest is 0."""
-    E = array_namespace(Z).exp(Z / T)
-    return E / blocks.by_teacher(E @ blocks.to_teacher)
+    return U, n_iter, residual

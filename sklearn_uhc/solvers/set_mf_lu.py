@@ -11,19 +11,25 @@ only if it is negative, relative to ||Z||^2 + lam.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array, Solution
+from sklearn_uhc.solvers.conjugate import solve_products
+from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_newton import Point, minimize
-from sklearn_uhc.solvers.sets import SetBlocks, lowest
+from sklearn_uhc.solvers.set_solve import Split
+from sklearn_uhc.solvers.sets import SetBlocks, level, lowest
 
 #: Residual below which the whole Hessian is used.
 NEAR = 5e-2
 #: Longest step.
 MAX_STEP = 4.0
+#: Least second derivative by v, relative to its positive part.
+LEAST_BEND = 1e-2
 
 
 class Stretched(NamedTuple):
@@ -37,20 +43,22 @@ class Stretched(NamedTuple):
 def stretch(U: Array, V: Array, T: float, blocks: SetBlocks) -> Stretched:
     """Return phi(v_i u) and what its derivatives need."""
     xp, vk = array_namespace(U), blocks.by_teacher(V)
-    vs, top = vk @ blocks.to_set, xp.max(U, axis=1, keepdims=True)
-    logits = T * vs[:, :, None] * (U - top)[:, None, :]
-    A = blocks.in_set * xp.exp(xp.clip(logits, lowest(U), None))
-    total = xp.sum(A, axis=2)
-    r = A / total[:, :, None]
-    phi = xp.take(xp.concat([U, xp.log(total) / T + vs * top], axis=1), blocks.source, axis=1)
-    b = xp.take(xp.concat([U, xp.sum(r * U[:, None, :], axis=2)], axis=1), blocks.source, axis=1)
+    vs, top = blocks.of_sets(vk), xp.max(U, axis=1, keepdims=True)
+    r = vs[:, :, None] * (T * (U - top))[:, None, :]
+    r = xp.exp(r)
+    r += math.exp(lowest(U))  # so that no set is empty
+    r *= blocks.in_set if blocks.is_small else blocks.members.table
+    total = xp.sum(r, axis=2)
+    r /= total[:, :, None]
+    phi = blocks.by_source(U, xp.log(total) / T + vs * top)
+    b = blocks.by_source(U, _within(r, U))
     return Stretched(phi * xp.where(blocks.set_sizes > 1, xp.ones_like(vk), vk), b, r)
 
 
 def best_v(Z: Array, U: Array, T: float, lam: float, blocks: SetBlocks, steps: int = 20) -> Array:
     """Return v given u, c at its best, for centred Z: damped Newton from v = 1, each teacher by itself."""
     xp = array_namespace(Z)
-    V = xp.ones_like(Z @ blocks.to_teacher)
+    V = xp.ones_like(blocks.sum_teachers(Z))
     damping, rounding = xp.zeros_like(V), 8 * float(xp.finfo(Z.dtype).eps)
     value, slope, bend = _by_v(Z, U, V, T, lam, blocks)
     for _ in range(steps):
@@ -67,16 +75,28 @@ def _by_v(Z: Array, U: Array, V: Array, T: float, lam: float, blocks: SetBlocks)
     """Objective of each teacher, (n, N), half its derivative by v and, positive, half its second derivative."""
     xp, at = array_namespace(Z), stretch(U, V, T, blocks)
     error, b = blocks.center(Z - at.phi), blocks.center(at.b)
-    linear = lam + (b**2) @ blocks.to_teacher
-    bent = (error @ blocks.to_set) * _variance(U, at, T, blocks)
-    whole = linear - bent @ (blocks.to_set.T @ blocks.to_teacher)
+    linear = lam + blocks.sum_teachers(b**2)
+    bent = blocks.of_sets(error) * _variance(U, at, T, blocks)
+    whole = linear - blocks.sum_own_sets(bent)
     bend = xp.where(whole > 0.1 * linear, whole, linear)
-    return (error**2) @ blocks.to_teacher + lam * V**2, lam * V - (error * b) @ blocks.to_teacher, bend
+    return blocks.sum_teachers(error**2) + lam * V**2, lam * V - blocks.sum_teachers(error * b), bend
 
 
 def _variance(U: Array, at: Stretched, T: float, blocks: SetBlocks) -> Array:
     """(n, S): second derivative of phi by v, T times the variance of u within the set."""
-    return T * (array_namespace(U).sum(at.r * (U**2)[:, None, :], axis=2) - (at.b @ blocks.to_set) ** 2)
+    return T * (_within(at.r, U**2) - blocks.of_sets(at.b) ** 2)
+
+
+class Bends(NamedTuple):
+    """Second derivatives: diag(du) + factors' diag(weights) factors by u, `uv` by v and u, diag(dv) by v."""
+
+    factors: Array  #: (n, S + N, L)
+    weights: Array  #: (n, S + N)
+    du: Array  #: (n, L)
+    uv: Array  #: (n, N, L)
+    dv: Array  #: (n, N)
+    scale_u: Array  #: (n, L), positive
+    scale_v: Array  #: (n, N), positive
 
 
 @dataclass(frozen=True)
@@ -96,13 +116,20 @@ class SetLogitFit:
     def __len__(self) -> int:
         return int(self.Z.shape[0])
 
+    @property
+    def batch_rows(self) -> int:
+        """How many samples are best solved together; with many classes few: every teacher has shares of its own."""
+        blocks = self.blocks
+        numbers = (len(blocks.set_columns) + 2 * blocks.n_teachers) * blocks.n_classes
+        return blocks.batch_rows if blocks.is_small else max(1, 2**23 // numbers)
+
     def start(self) -> Array:
         """Return the start."""
         return self.first
 
     def parts(self, x: Array) -> tuple[Array, Array]:
         """Return u and v."""
-        L = self.blocks.M.shape[1]
+        L = self.blocks.n_classes
         return x[:, :L], x[:, L:]
 
     def at(self, x: Array) -> Point:
@@ -110,79 +137,83 @@ class SetLogitFit:
         xp, blocks, (U, V) = array_namespace(x), self.blocks, self.parts(x)
         at = stretch(U, V, self.T, blocks)
         error = blocks.center(self.Z - at.phi)
-        we = (self.w @ blocks.to_teacher.T) * error
+        we = blocks.by_teacher(self.w[None, :]) * error
         pulled = we * blocks.by_teacher(V)
-        by_u = self.lam * U - pulled @ blocks.to_single - _weigh(pulled @ blocks.to_set, at.r)
-        by_v = self.lam * self.w * V - (we * at.b) @ blocks.to_teacher
+        by_u = self.lam * U - blocks.sum_singles(pulled) - _weigh(blocks.of_sets(pulled), at.r)
+        by_v = self.lam * self.w * V - blocks.sum_teachers(we * at.b)
         value = 0.5 * (xp.sum(we * error, axis=1) + self.lam * (xp.sum(U**2, axis=1) + V**2 @ self.w))
         projected = xp.where(V > 0, by_v, xp.clip(by_v, None, 0.0))
         residual = xp.max(xp.abs(xp.concat([by_u, projected], axis=1)), axis=1) / self.size
         return Point(x, error, value, xp.concat([by_u, by_v], axis=1), residual)
 
-    def curvature(self, point: Point) -> tuple[Array, Array, Array]:
-        """Hessian in blocks u, v; far from the optimum Gauss-Newton's."""
+    def bends(self, point: Point) -> Bends:
+        """Second derivatives; far from the optimum Gauss-Newton's."""
         xp, blocks, (U, V) = array_namespace(point.x), self.blocks, self.parts(point.x)
-        at, wk, vk = stretch(U, V, self.T, blocks), self.w @ blocks.to_teacher.T, blocks.by_teacher(V)
+        at, wk, vk = stretch(U, V, self.T, blocks), blocks.by_teacher(self.w[None, :]), blocks.by_teacher(V)
         near = xp.astype(point.residual < self.near, V.dtype)[:, None]
-        we = near * wk * point.u
-        uu, du = self._by_u(at, wk, vk, we)
-        uv = self._mixed(at, U, V, we)
-        spread = wk * at.b**2
-        vv = self.lam * self.w + spread @ blocks.to_teacher
-        vv = vv - (self.w / blocks.sizes) * (at.b @ blocks.to_teacher) ** 2
-        bent = _variance(U, at, self.T, blocks)
-        scale = xp.concat([self._scale_of_u(at, wk, vk), xp.maximum(vv, self.lam * self.w + 0 * vv)], axis=1)
-        dv = vv - ((we @ blocks.to_set) * bent) @ (blocks.to_set.T @ blocks.to_teacher)
+        we, size, b = near * wk * point.u, wk * vk**2, at.b
+        bent, sets = self.T * blocks.of_sets(we * vk), blocks.of_sets(size)
+        means = blocks.sum_teachers(b) * (self.w / blocks.sizes)
+        # By u: a diagonal, and rank-one terms of the sets and of the teachers' means.
+        own = self._columns(at, vk)
+        bent_v = bent * blocks.of_sets(vk)
+        factors = xp.concat([at.r, own], axis=1)
+        weights = xp.concat([sets + bent_v, 0 * V - self.w / blocks.sizes], axis=1)
+        du = self.lam + blocks.sum_singles(size) - _weigh(bent_v, at.r)
+        # By u and v: that of phi itself is r_k, and for sets T v (u_l - b_k) r_kl besides.
+        uv = self._columns(at, wk * vk * b - we, bent[:, :, None] * (blocks.of_sets(b)[:, :, None] - U[:, None, :]))
+        uv = uv - own * means[:, :, None]
+        vv = self.lam * self.w + blocks.sum_teachers(wk * b**2) - means * blocks.sum_teachers(b)
+        dv = vv - blocks.sum_own_sets(blocks.of_sets(we) * _variance(U, at, self.T, blocks))
+        scale_v = xp.maximum(vv, self.lam * self.w + 0 * vv)
+        return Bends(factors, weights, du, uv, dv, self._scale_of_u(at, wk, vk), scale_v)
+
+    def newton(self, point: Point, mu: Array) -> Array:
+        """Return the damped step; v is eliminated, as the second derivatives by it are a diagonal."""
+        xp, V, bends = array_namespace(point.x), self.parts(point.x)[1], self.bends(point)
+        gu, gv = self.parts(point.gradient)
         # A v_i that its own slope takes to 0 goes there by itself.
-        free = point.gradient[:, U.shape[1] :] < V * vv
-        uv = xp.where(free[:, None, :], uv, xp.zeros_like(uv))
-        none = xp.zeros_like(V[:, :, None] * V[:, None, :])
-        below = xp.concat([xp.permute_dims(uv, (0, 2, 1)), none], axis=2)
-        B = xp.concat([xp.concat([uu, uv], axis=2), below], axis=1)
-        return B, xp.concat([du, xp.where(free, dv, vv)], axis=1), scale
+        free = gv < V * bends.scale_v
+        dv = xp.where(free, bends.dv, bends.scale_v) + mu[:, None] * bends.scale_v
+        dv = xp.maximum(dv, LEAST_BEND * bends.scale_v)
+        uv = bends.uv * xp.astype(free, V.dtype)[:, :, None]
+        factors = xp.concat([bends.factors, uv], axis=1)
+        weights = xp.concat([bends.weights, -1 / dv], axis=1)
+        diagonal, target = bends.du + mu[:, None] * bends.scale_u, _weigh(gv / dv, uv) - gu
+        if self.blocks.is_small:
+            H = xp.matmul(xp.permute_dims(factors * weights[:, :, None], (0, 2, 1)), factors)
+            add_diagonal(H, diagonal)
+            step_u = solve_each(H, target)
+        else:
+            share = xp.clip(xp.sqrt(point.residual), 1e-5, 0.1)
+
+            def product(x: Array) -> Array:
+                return diagonal * x + _weigh(weights * _within(factors, x), factors)
+
+            step_u = solve_products(product, target, xp.maximum(diagonal, 0.1 * bends.scale_u), share)
+        step_v = -(gv + xp.matmul(uv, step_u[:, :, None])[:, :, 0]) / dv
+        return xp.concat([step_u, step_v], axis=1)
 
     def _scale_of_u(self, at: Stretched, wk: Array, vk: Array) -> Array:
         size = wk * vk**2
-        return self.lam + size @ self.blocks.to_single + _weigh(size @ self.blocks.to_set, at.r)
+        return self.lam + self.blocks.sum_singles(size) + _weigh(self.blocks.of_sets(size), at.r)
 
-    def _by_u(self, at: Stretched, wk: Array, vk: Array, we: Array) -> tuple[Array, Array]:
-        """Return the Hessian by u: rank-one terms of sets and teachers (n, L, L), and a diagonal (n, L)."""
-        xp, blocks = array_namespace(vk), self.blocks
-        size, bent = wk * vk**2, (self.T * we * vk**2) @ blocks.to_set
-        own = self._columns(at, vk)
-        factors = xp.concat([at.r, own], axis=1)
-        over = -(self.w / blocks.sizes) + 0 * own[:, :, 0]
-        weights = xp.concat([size @ blocks.to_set + bent, over], axis=1)
-        B = xp.matmul(xp.permute_dims(factors * weights[:, :, None], (0, 2, 1)), factors)
-        return B, self.lam + size @ blocks.to_single - _weigh(bent, at.r)
-
-    def _columns(self, at: Stretched, x: Array) -> Array:
-        """(n, K) to (n, N, L): sum over each teacher's columns of x_k r_k."""
+    def _columns(self, at: Stretched, x: Array, tilt: Array | float = 0.0) -> Array:
+        """(n, K) to (n, N, L): sum over each teacher's columns of x_k r_k, for sets of (x_k + tilt_k) r_k."""
         xp, blocks = array_namespace(x), self.blocks
-        sets = xp.matmul(blocks.to_teacher.T @ blocks.to_set, (x @ blocks.to_set)[:, :, None] * at.r)
+        sets = (blocks.of_sets(x)[:, :, None] + tilt) * at.r
         padded = xp.concat([x, xp.zeros_like(x[:, :1])], axis=1)
-        cells = xp.reshape(xp.take(padded, blocks.cell_of, axis=1), sets.shape)
-        return sets + cells * xp.where(blocks.alone > 0, xp.ones_like(blocks.alone), xp.zeros_like(blocks.alone))
-
-    def _mixed(self, at: Stretched, U: Array, V: Array, we: Array) -> Array:
-        """(n, L, N): second derivatives by u and v."""
-        xp, blocks = array_namespace(U), self.blocks
-        wk, vk = self.w @ blocks.to_teacher.T, blocks.by_teacher(V)
-        own = self._columns(at, vk)
-        means = (at.b @ blocks.to_teacher) * (self.w / blocks.sizes)
-        mixed = self._columns(at, wk * vk * at.b) - own * means[:, :, None]
-        # Of phi itself: r_k, and for sets T v (u_l - b_k) r_kl besides.
-        mixed = mixed - self._columns(at, we)
-        bent = (self.T * we * vk) @ blocks.to_set
-        tilt = bent[:, :, None] * at.r * (U[:, None, :] - (at.b @ blocks.to_set)[:, :, None])
-        return xp.permute_dims(mixed - xp.matmul(blocks.to_teacher.T @ blocks.to_set, tilt), (0, 2, 1))
+        cells = xp.reshape(xp.take(padded, blocks.alone_of, axis=1), (x.shape[0], blocks.n_teachers, blocks.n_classes))
+        for own, whose in blocks.rounds:  # a teacher's first set, its second, ...
+            cells[:, whose, :] = cells[:, whose, :] + sets[:, own, :]
+        return cells
 
     def safe(self, point: Point) -> Array:
         """Return where a short step down the gradient leads."""
         U, V = self.parts(point.x)
         xp, blocks = array_namespace(U), self.blocks
-        at, wk = stretch(U, V, self.T, blocks), self.w @ blocks.to_teacher.T
-        by_v = self.lam * self.w + (wk * at.b**2) @ blocks.to_teacher
+        at, wk = stretch(U, V, self.T, blocks), blocks.by_teacher(self.w[None, :])
+        by_v = self.lam * self.w + blocks.sum_teachers(wk * at.b**2)
         size = xp.concat([self._scale_of_u(at, wk, blocks.by_teacher(V)), by_v], axis=1)
         return self.move(point.x, -point.gradient / (2 * self.T * size))
 
@@ -199,12 +230,17 @@ class SetLogitFit:
 
 def _weigh(x: Array, r: Array) -> Array:
     """(n, S) and (n, S, L) to (n, L): sum of x_k r_k."""
-    return array_namespace(x).sum(x[:, :, None] * r, axis=1)
+    return array_namespace(x).matmul(x[:, None, :], r)[:, 0, :]
+
+
+def _within(r: Array, x: Array) -> Array:
+    """(n, S, L) and (n, L) to (n, S): the mean of x within every set."""
+    return array_namespace(x).matmul(r, x[:, :, None])[:, :, 0]
 
 
 def solve_set_mf_lu(
     Z: Array,
-    blocks: SetBlocks,
+    split: Split,
     *,
     temperature: float,
     lam: float = 0.01,
@@ -213,10 +249,10 @@ def solve_set_mf_lu(
     max_iter: int = 1000,
 ) -> Solution:
     """Minimise from the evenly split start with v = 1, for logits Z at temperature 1."""
-    xp = array_namespace(Z)
+    xp, blocks = array_namespace(Z), split.blocks
     w = xp.ones_like(blocks.sizes) if weight is None else weight
-    U = blocks.even_start(Z, weight) / temperature
-    V = xp.ones_like(U @ blocks.M.T)
+    U = level(split.even(Z), blocks, 1.0) / temperature
+    V = xp.ones_like(U[:, :1]) * xp.ones_like(blocks.sizes)
     uu, vv = xp.sum(U**2, axis=1, keepdims=True), xp.sum(w * V**2, axis=1, keepdims=True)
     s = xp.clip(uu / vv, 1e-6, None) ** 0.25  # at the optimum both have the same norm
     Z = blocks.center(Z / temperature)

@@ -8,13 +8,42 @@ here; a step that brings less than a tenth of what it promised makes the next on
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array
-from sklearn_uhc.solvers.newton import Objective, Point, add_diagonal, choose, rows_of, solve_each
+from sklearn_uhc.solvers.newton import Point, choose, rows_of
+
+
+class Objective(Protocol):
+    """An objective of some variables per sample, with its data."""
+
+    @property
+    def batch_rows(self) -> int:
+        """How many samples are best solved together."""
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+
+    def start(self) -> Array:
+        """Return where to begin, (n, N)."""
+
+    def at(self, x: Array) -> Point:
+        """Evaluate the objective, its gradient and the optimality measure."""
+
+    def newton(self, point: Point, mu: Array) -> Array:
+        """Return Newton's step, (n, N), with the damping mu (n,), relative to each variable's own scale."""
+
+    def safe(self, point: Point) -> Array:
+        """Return where a step leads that never increases the objective."""
+
+    def move(self, x: Array, step: Array) -> Array:
+        """Add a step, within the constraints."""
+
+    def keep(self, rows: Array) -> Any:
+        """Return the problem of some samples only."""
 
 
 class Batch(NamedTuple):
@@ -50,7 +79,7 @@ def minimize(problem: Objective, *, tol: float, max_iter: int, damping: float = 
 
 def _minimize(problem: Objective, tol: float, max_iter: int, damping: float) -> tuple[Array, Array, Array]:
     """Let samples into the batch as others leave it, so that it is full until the last have come."""
-    n, room = len(problem), problem.blocks.batch_rows
+    n, room = len(problem), problem.batch_rows
     batch = _enter(problem, slice(0, min(n, room)), damping)
     entered, x = min(n, room), batch.point.x
     xp, where = array_namespace(x), device(x)
@@ -86,7 +115,7 @@ def _advance(problem: Objective, batch: Batch, tol: float) -> Batch:
     """Take one step: Newton's where it does not lead uphill, else the safe one."""
     point, mu, xp = batch.point, batch.mu, array_namespace(batch.mu)
     eps = float(xp.finfo(mu.dtype).eps)
-    step = _step(problem, point, mu)
+    step = problem.newton(point, mu)
     trial = problem.at(problem.move(point.x, step))
     better = _is_better(xp, trial, point, eps)
     if not bool(xp.all(better)):
@@ -124,13 +153,3 @@ def _has_gained(xp: Any, new: Point, old: Point, eps: float) -> Array:
 
 def _damp(xp: Any, residual: Array, most: Any, eps: float) -> Array:
     return xp.clip(xp.minimum(residual, most + xp.zeros_like(residual)), 10 * eps, None)
-
-
-def _step(problem: Objective, point: Point, mu: Array) -> Array:
-    B, d, scale = problem.curvature(point)
-    xp = array_namespace(B)
-    unit = 1 / xp.sqrt(scale)
-    B *= unit[:, :, None]  # in place: a batch of matrices is the largest thing there is
-    B *= unit[:, None, :]
-    add_diagonal(B, d * unit**2 + mu[:, None])
-    return unit * solve_each(B, -(unit * point.gradient))

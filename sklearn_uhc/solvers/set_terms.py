@@ -31,8 +31,8 @@ def cross_entropy(phi: Array, P: Array, w: Array, blocks: SetBlocks) -> tuple[Ar
     """Value (n,) and derivative by phi (n, K) of CE."""
     xp = array_namespace(phi)
     E = xp.exp(phi)
-    total = E @ blocks.to_teacher
-    wk = w @ blocks.to_teacher.T
+    total = blocks.sum_teachers(E)
+    wk = blocks.by_teacher(w[None, :])
     value = xp.log(total) @ w - xp.sum(wk * P * phi, axis=1)
     return value, wk * (E / blocks.by_teacher(total) - P)
 
@@ -40,35 +40,35 @@ def cross_entropy(phi: Array, P: Array, w: Array, blocks: SetBlocks) -> tuple[Ar
 def bend_cross_entropy(phi: Array, P: Array, w: Array, blocks: SetBlocks, near: Array) -> Bend:
     """Second derivatives of CE."""
     E = array_namespace(phi).exp(phi)
-    s = E / blocks.by_teacher(E @ blocks.to_teacher)
-    h = (w @ blocks.to_teacher.T) * s
-    return Bend(h, s, w + 0 * (s @ blocks.to_teacher), h)
+    s = E / blocks.by_teacher(blocks.sum_teachers(E))
+    h = blocks.by_teacher(w[None, :]) * s
+    return Bend(h, s, w + 0 * blocks.sum_teachers(s), h)
 
 
 def logit_error(phi: Array, Z: Array, w: Array, blocks: SetBlocks) -> tuple[Array, Array]:
     """Value (n,) and derivative by phi (n, K) of MF-LF."""
     error = blocks.center(Z - phi)
-    weighted = (w @ blocks.to_teacher.T) * error
+    weighted = blocks.by_teacher(w[None, :]) * error
     return 0.5 * array_namespace(phi).sum(weighted * error, axis=1), -weighted
 
 
 def bend_logit_error(phi: Array, Z: Array, w: Array, blocks: SetBlocks, near: Array) -> Bend:
     """Second derivatives of MF-LF."""
     ones = array_namespace(phi).ones_like(phi)
-    h = (w @ blocks.to_teacher.T) * ones
-    return Bend(h, ones, (w / blocks.sizes) + 0 * (phi @ blocks.to_teacher), h)
+    h = blocks.by_teacher(w[None, :]) * ones
+    return Bend(h, ones, (w / blocks.sizes) + 0 * blocks.sum_teachers(phi), h)
 
 
 def best_scale(P: Array, E: Array, blocks: SetBlocks) -> Array:
     """(n, N): v of MF-P given exp(phi)."""
     xp = array_namespace(P)
-    below = xp.clip((E * E) @ blocks.to_teacher, float(xp.finfo(P.dtype).tiny), None)
-    return ((P * E) @ blocks.to_teacher) / below
+    below = xp.clip(blocks.sum_teachers(E * E), float(xp.finfo(P.dtype).tiny), None)
+    return blocks.sum_teachers(P * E) / below
 
 
 def probability_error(phi: Array, P: Array, w: Array, blocks: SetBlocks) -> tuple[Array, Array]:
     """Value (n,) and derivative by phi (n, K) of MF-P."""
-    E, wk = array_namespace(phi).exp(phi), w @ blocks.to_teacher.T
+    E, wk = array_namespace(phi).exp(phi), blocks.by_teacher(w[None, :])
     Y = E * blocks.by_teacher(best_scale(P, E, blocks))
     return 0.5 * array_namespace(phi).sum(wk * (P - Y) ** 2, axis=1), -wk * Y * (P - Y)
 
@@ -76,8 +76,8 @@ def probability_error(phi: Array, P: Array, w: Array, blocks: SetBlocks) -> tupl
 def bend_probability_error(phi: Array, P: Array, w: Array, blocks: SetBlocks, near: Array) -> Bend:
     """Second derivatives of MF-P; those by log v are eliminated. Elsewhere than near the optimum, Gauss-Newton's."""
     xp = array_namespace(phi)
-    E, wk = xp.exp(phi), w @ blocks.to_teacher.T
+    E, wk = xp.exp(phi), blocks.by_teacher(w[None, :])
     Y = E * blocks.by_teacher(best_scale(P, E, blocks))
     size = wk * Y * Y
     h = xp.where(near, wk * Y * (2 * Y - P), size)
-    return Bend(h, h, 1 / xp.clip(size @ blocks.to_teacher, 1e-200, None), size)
+    return Bend(h, h, 1 / xp.clip(blocks.sum_teachers(size), 1e-200, None), size)

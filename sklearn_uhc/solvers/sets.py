@@ -1,4 +1,4 @@
-"""Columns that mean sets of classes, as matrices.
+"""Columns that mean sets of classes.
 
 With q = exp(T u), u the tempered logits of q, the logit of column k at temperature T is
 
@@ -13,18 +13,25 @@ phi   (n, K)     logits of the columns
 q     (n, L)     exp(T u), largest entry 1
 qS    (n, S)     q(S_k) of the S columns that mean sets
 ====  =========  ===========================================================
+
+Few classes are solved with matrices of classes by classes, sample after sample in memory; many by sums over index
+vectors alone, samples side by side.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.solvers import set_index
 from sklearn_uhc.solvers.blocks import Array, Blocks, _group_mean
+from sklearn_uhc.solvers.incidence import like_array, samples_first, samples_last, to_cpu
+from sklearn_uhc.solvers.set_index import SetIndex, Thin
 
 #: Smallest T u relative to the largest, in double and in single precision: exp() of it is a number still.
 LOWEST = {"float64": -600.0, "float32": -80.0}
@@ -36,16 +43,13 @@ class Columns(NamedTuple):
     phi: Array  #: (n, K)
     q: Array  #: (n, L)
     qS: Array  #: (n, S)
+    thin: Thin | None = None  #: sets of nearly all classes that have next to nothing
 
 
 @dataclass(frozen=True)
 class SetBlocks(Blocks):
-    """A label space with sets: `to_class` (K, L) has a one for every member, `sizes` (N,) counts columns."""
+    """A label space with sets: `class_of` is the first member of a column, `sizes` (N,) counts columns."""
 
-    to_single: Array  #: (K, L), `to_class` of the columns that mean one class; no others
-    to_set: Array  #: (K, S), which set a column means
-    in_set: Array  #: (S, L), members
-    alone: Array  #: (N, L), teacher i has a column for class l alone
     set_sizes: Array  #: (K,), members of every column
     source: Array  #: (K,), where phi_k is found among L classes and S sets
     set_columns: Array  #: (S,), the columns that mean sets
@@ -53,36 +57,21 @@ class SetBlocks(Blocks):
 
     @classmethod
     def from_label_space(cls, space: LabelSpace) -> SetBlocks:
-        """Build the matrices."""
+        """Build the index vectors."""
         K, L, sizes = space.n_outputs, space.n_classes, space.set_sizes
-        to_class = space.membership().astype(float)
         sets = np.flatnonzero(sizes > 1)
         source, first = np.empty(K, dtype=int), space.members[space.offsets[:-1]]
         source[sizes == 1], source[sets] = first[sizes == 1], L + np.arange(len(sets))
-        to_teacher = np.eye(space.n_teachers)[space.teacher_of]
-        to_single = to_class * (sizes == 1)[:, None]
-        column = np.repeat(np.arange(K), sizes)
-        cell_of = np.full((space.n_teachers, L), K)
-        cell_of[space.teacher_of[column], space.members] = column
         return cls(
-            M=space.mask.astype(float),
-            sizes=to_teacher.sum(axis=0),
-            to_class=to_class,
-            to_teacher=to_teacher,
-            component_mean=_group_mean(space.components),
-            teacher_component_mean=np.zeros((0, 0)),
-            pairs=np.zeros((L, 0)),
-            pair_of=np.zeros(0, dtype=int),
-            shared=np.zeros((0, 0)),
             class_of=first,
             teacher_of=space.teacher_of,
-            cell_of=cell_of.ravel(),
+            sizes=np.array([float(len(labels)) for labels in space.class_lists]),
+            shared=np.zeros((0, 0)),
+            component_of=space.components,
+            teacher_component_mean=np.zeros((0, 0)),
             slices=tuple(space.blocks),
+            n_classes=L,
             n_components=space.n_components,
-            to_single=to_single,
-            to_set=np.eye(K)[:, sets],
-            in_set=to_class[sets],
-            alone=to_teacher.T @ to_single,
             set_sizes=sizes.astype(float),
             source=source,
             set_columns=sets,
@@ -90,22 +79,162 @@ class SetBlocks(Blocks):
         )
 
     def like(self, X: Array) -> SetBlocks:
-        """Return the same matrices in the library, on the device and in the precision of X."""
+        """Return the same in the library, on the device and in the precision of X."""
         return cast(SetBlocks, super().like(X))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there are so few classes that matrices of classes by classes are the quickest."""
+        return self.n_classes < set_index.FEW_CLASSES
 
     @property
     def batch_rows(self) -> int:
         """How many samples are best solved together: few, as a system of L unknowns is kept for each."""
-        return max(4, min(192, 2**21 // self.M.shape[1] ** 2))
+        if not self.is_small:
+            return max(4, 2**21 // (len(self.class_of) + self.n_classes))
+        L2 = self.n_classes**2
+        return max(4, min(2**21 // L2, max(192, min(2048, 2**19 // L2))))
+
+    @cached_property
+    def members(self) -> SetIndex:
+        """Sums over the members of sets."""
+        return SetIndex(self.space, self.sizes)
+
+    # What follows is for few classes.
+
+    @cached_property
+    def M(self) -> Array:
+        """(N, L), class l stands in a column of teacher i."""
+        return like_array(self.space.mask.astype(float), self.sizes)
+
+    @cached_property
+    def to_class(self) -> Array:
+        """(K, L), column k has class l as a member."""
+        return like_array(self.space.membership().astype(float), self.sizes)
+
+    @cached_property
+    def to_single(self) -> Array:
+        """(K, L), `to_class` of the columns that mean one class; no others."""
+        return self.to_class * array_namespace(self.sizes).astype(self.set_sizes == 1, self.sizes.dtype)[:, None]
+
+    @cached_property
+    def to_set(self) -> Array:
+        """(K, S), which set a column means."""
+        return like_array(np.eye(len(self.class_of))[:, to_cpu(self.set_columns)], self.sizes)
+
+    @cached_property
+    def in_set(self) -> Array:
+        """(S, L), members."""
+        return array_namespace(self.sizes).take(self.to_class, self.set_columns, axis=0)
+
+    @cached_property
+    def alone(self) -> Array:
+        """(N, L), teacher i has a column for class l alone."""
+        return self.to_teacher.T @ self.to_single
+
+    @cached_property
+    def cell_of(self) -> Array:
+        """(N * L,), which of the K columns is teacher i, class l; K where there is none."""
+        space, K = self.space, len(self.class_of)
+        column = np.repeat(np.arange(K), space.set_sizes)
+        cells = np.full((space.n_teachers, space.n_classes), K)
+        cells[space.teacher_of[column], space.members] = column
+        return like_array(cells.ravel(), self.sizes)
+
+    @cached_property
+    def alone_of(self) -> Array:
+        """(N * L,), `cell_of` where the column means the class alone, else K."""
+        K, L = len(self.class_of), self.n_classes
+        cells, single = np.full((self.n_teachers, L), K), np.flatnonzero(to_cpu(self.set_sizes) == 1)
+        cells[to_cpu(self.teacher_of)[single], to_cpu(self.class_of)[single]] = single
+        return like_array(cells.ravel(), self.sizes)
+
+    @cached_property
+    def component_mean(self) -> Array:
+        """(L, L), takes the mean over the connected component of each class."""
+        return like_array(_group_mean(self.space.components), self.sizes)
+
+    @cached_property
+    def rounds(self) -> list[tuple[Array, Array]]:
+        """A teacher's first sets and whose they are, then the second ones, ...: nobody stands in a round twice."""
+        whose = to_cpu(self.teacher_of)[to_cpu(self.set_columns)]
+        nth = np.arange(len(whose)) - np.searchsorted(whose, whose)
+        rounds = [np.flatnonzero(nth == k) for k in range(nth.max() + 1)]
+        return [(like_array(own, self.sizes), like_array(whose[own], self.sizes)) for own in rounds]
+
+    # What follows is for all.
+
+    def arrange(self, X: Array) -> Array:
+        """Return X (n, ...) laid out in memory as suits this label space."""
+        return samples_first(X) if self.is_small else samples_last(X)
+
+    def shift(self, Z: Array) -> Array:
+        """Shift each teacher's logits so that the largest is 0; nothing falls below `MIN_LOG_P`, not even -inf."""
+        return self.arrange(super().shift(Z))
+
+    def sum_teachers(self, F: Array) -> Array:
+        """(n, K) to (n, N): sum over the columns of a teacher."""
+        return F @ self.to_teacher if self.is_small else super().sum_teachers(F)
+
+    def by_teacher(self, V: Array) -> Array:
+        """(n, N) to (n, K): the value of the teacher that each column belongs to."""
+        return array_namespace(V).take(V, self.teacher_of, axis=1) if self.is_small else super().by_teacher(V)
+
+    def by_source(self, U: Array, sets: Array) -> Array:
+        """(n, L) and (n, S) to (n, K): the value of the class or set that each column means."""
+        xp = array_namespace(U)
+        if self.is_small:
+            return xp.take(xp.concat([U, sets], axis=1), self.source, axis=1)
+        return xp.take(xp.concat([U.T, sets.T]), self.source, axis=0).T
+
+    def of_sets(self, G: Array) -> Array:
+        """(n, K) to (n, S): the values of the columns that mean sets."""
+        xp = array_namespace(G)
+        return G @ self.to_set if self.is_small else xp.take(G.T, self.set_columns, axis=0).T
+
+    def sum_own_sets(self, y: Array) -> Array:
+        """(n, S) to (n, N): sum over the sets of a teacher."""
+        if self.is_small:
+            return y @ (self.to_set.T @ self.to_teacher)
+        return self.members.teachers(y)
+
+    def sum_singles(self, G: Array) -> Array:
+        """(n, K) to (n, L): sum over the columns that mean a class alone."""
+        return G @ self.to_single if self.is_small else self.members.single_classes(G)
+
+    def sum_sets(self, x: Array, thin: Thin | None = None) -> Array:
+        """(n, L) to (n, S): sum over the members of every set."""
+        return x @ self.in_set.T if self.is_small else self.members.sums(x, thin)
+
+    def give(self, y: Array, thin: Thin | None = None) -> Array:
+        """(n, S) to (n, L): sum over the sets that a class is in."""
+        return y @ self.in_set if self.is_small else self.members.give(y, thin)
+
+    @cached_property
+    def has_own(self) -> Array:
+        """(L,), whether a class has a column of its own somewhere."""
+        own = np.zeros(self.n_classes, dtype=bool)
+        own[to_cpu(self.class_of)[to_cpu(self.set_sizes) == 1]] = True
+        return array_namespace(self.sizes).asarray(own, device=device(self.sizes))
+
+    @cached_property
+    def in_sets(self) -> Array:
+        """(L,), whether a class is in a set."""
+        xp = array_namespace(self.sizes)
+        one = xp.ones_like(xp.astype(self.set_columns, self.sizes.dtype))[None, :]
+        return self.give(one)[0, :] > 0.5
 
     def columns(self, U: Array, T: float) -> Columns:
         """Return what u (n, L) says about the columns; phi up to a shift per sample."""
         xp = array_namespace(U)
         U = U - xp.max(U, axis=1, keepdims=True)
-        q = xp.exp(T * U)
-        qS = q @ self.in_set.T
-        qS = xp.clip(qS, float(xp.finfo(U.dtype).tiny), None)
-        return Columns(xp.take(xp.concat([U, xp.log(qS) / T], axis=1), self.source, axis=1), q, qS)
+        q, tiny, thin = xp.exp(T * U), float(xp.finfo(U.dtype).tiny), None
+        qS = self.sum_sets(q)
+        if not self.is_small:
+            thin = self.members.thin(qS, xp.sum(q, axis=1, keepdims=True))
+            qS = qS if thin is None else self.members.refine(qS, q, thin)
+        qS = xp.where(qS > tiny, qS, xp.full_like(qS, tiny))
+        return Columns(self.by_source(U, xp.log(qS) / T), q, qS, thin)
 
     def column_logits(self, U: Array, temperature: float = 1.0) -> Array:
         """(n, L) to (n, K): log q(S_k) / T up to a shift per sample, U the logits of q at temperature T."""
@@ -113,31 +242,23 @@ class SetBlocks(Blocks):
 
     def pull(self, G: Array, at: Columns) -> Array:
         """(n, K) to (n, L): R' G, each column's value given to its classes in proportion to r."""
-        return G @ self.to_single + at.q * (((G @ self.to_set) / at.qS) @ self.in_set)
+        return self.sum_singles(G) + at.q * self.give(self.of_sets(G) / at.qS, at.thin)
+
+    def push(self, x: Array, at: Columns) -> Array:
+        """(n, L) to (n, K): R x, what a change of u changes in phi."""
+        return self.by_source(x, self.sum_sets(at.q * x, at.thin) / at.qS)
 
     def shares(self, at: Columns) -> Array:
-        """(n, S, L): r of the columns that mean sets."""
+        """(n, S, L): r of the columns that mean sets; for few classes."""
         return at.q[:, None, :] * (self.in_set / at.qS[:, :, None])
 
     def spread(self, A: Array, at: Columns) -> Array:
-        """(n, K) to (n, N, L): what each teacher's columns give to each class, R' A teacher by teacher."""
+        """(n, K) to (n, N, L): what each teacher's columns give to each class, R' A teacher by teacher; for few."""
         xp, (N, L) = array_namespace(A), self.M.shape
         below = xp.take(xp.concat([xp.ones_like(at.q), at.qS], axis=1), self.source, axis=1)
         cells = xp.take(xp.concat([A / below, xp.zeros_like(A[:, :1])], axis=1), self.cell_of, axis=1)
         cells = xp.reshape(cells, (A.shape[0], N, L))
         return cells * xp.where(self.alone > 0, xp.ones_like(at.q)[:, None, :], at.q[:, None, :])
-
-    def even_start(self, Z: Array, weight: Array | None = None) -> Array:
-        """Return (n, L): MF-LF with every set linear in u where it splits evenly, in closed form.
-
-        What the teachers leave open stays even.
-        """
-        xp = array_namespace(Z)
-        R = self.to_class / self.set_sizes[:, None]
-        centered = R - (self.to_teacher / self.sizes) @ (self.to_teacher.T @ R)
-        W = centered if weight is None else centered * (self.to_teacher @ weight)[:, None]
-        inverse = xp.linalg.pinv(centered.T @ W, rtol=1e-9)
-        return ((Z - xp.log(self.set_sizes)) @ W) @ inverse
 
 
 def lowest(U: Array) -> float:
@@ -145,8 +266,8 @@ def lowest(U: Array) -> float:
     return LOWEST["float64" if float(array_namespace(U).finfo(U.dtype).eps) < 1e-10 else "float32"]
 
 
-def level(U: Array, blocks: Blocks, T: float) -> Array:
+def level(U: Array, blocks: SetBlocks, T: float) -> Array:
     """Give every group of linked classes mean 0, and let nothing fall where exp(T u) is no number."""
     xp = array_namespace(U)
-    U = U - U @ blocks.component_mean
+    U = U - (U @ blocks.component_mean if blocks.is_small else blocks.group_means(U))
     return xp.maximum(U, xp.max(U, axis=1, keepdims=True) + lowest(U) / T)

@@ -28,6 +28,7 @@ from sklearn_uhc.students.soft_data import (
     columns_like,
 )
 from sklearn_uhc.students.strategies import STRATEGIES, resolve_strategy, train
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.response import log_proba
 from sklearn_uhc.utils.rows import check_row_weights, is_dataset
@@ -74,6 +75,10 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
     validation_fraction : float, default=0.1
         Share of the rows to stop early by, for an estimator that is set to stop early and `fit` without `eval_set`:
         `early_stopping_rounds` of a booster, `early_stopping=True` of HistGradientBoostingClassifier or SGDClassifier.
+    max_rows : int, default=None
+        Rows of a Dask collection that are brought into memory at most. If it has more, estimators that learn block by
+        block learn from all of them, any other from so many, drawn by their weight (`docs/dask.md`). None: 1 GiB of
+        rows and soft labels. Of no effect on rows that are in memory.
     random_state : int, RandomState instance or None, default=None
         For the rows to stop early by and for labels and copies that are drawn; None stands for the `random_state` of
         the estimator, if that is a number. The estimator draws by its own.
@@ -146,6 +151,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         classes: Sequence[Any] | NDArray[Any] | None = None,
         copies: int | str = "auto",
         validation_fraction: float = 0.1,
+        max_rows: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -154,8 +160,10 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         self.classes = classes
         self.copies = copies
         self.validation_fraction = validation_fraction
+        self.max_rows = max_rows
         self.random_state = random_state
 
+    @lazily
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None, **fit_params: Any
     ) -> SoftLabelClassifier:
@@ -198,6 +206,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
             raise
         return self
 
+    @lazily
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every row.
 
@@ -215,6 +224,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
             return unchanged(self.estimator_, self.estimator_.predict, X)
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
+    @lazily
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return class probabilities at temperature 1.
 
@@ -239,6 +249,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         log_s = strategy.log_answers(self.estimator_, X, self.classes_, self.class_prior_)
         return softmax(self._power * log_s, axis=1)
 
+    @lazily
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the logarithm of `predict_proba`.
 
@@ -254,6 +265,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
+    @lazily
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy; soft labels count as their most probable class.
 

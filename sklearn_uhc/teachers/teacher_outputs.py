@@ -9,11 +9,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from joblib import Memory
+from joblib import Memory, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import gen_batches
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, check_memory
 
 from sklearn_uhc.answers import Answers, remembering
@@ -26,11 +25,13 @@ from sklearn_uhc.teachers.replica import without_side_effects
 from sklearn_uhc.teachers.roster import Roster, check_teachers
 from sklearn_uhc.teachers.store import AnswerStore, stack
 from sklearn_uhc.utils.fitting import all_or_nothing
+from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import add_note, warn_user
 from sklearn_uhc.utils.parameters import check_flag
 from sklearn_uhc.utils.progress import progress
 from sklearn_uhc.utils.response import check_not_nan, log_proba
 from sklearn_uhc.utils.rows import chunks, count_rows, is_dataset, row_bytes, take_columns, take_rows
+from sklearn_uhc.utils.threads import in_threads
 from sklearn_uhc.utils.unchanged import unchanged
 
 __all__ = ["TeacherOutputs"]
@@ -135,6 +136,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         self.verbose = verbose
 
     @all_or_nothing
+    @lazily
     def fit(self, X: Any, y: Any = None) -> TeacherOutputs:
         """Check the teachers and learn the floor of each from its answers on X.
 
@@ -152,6 +154,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         self._learn(check_teachers(self.teachers, self.class_lists), X)
         return self
 
+    @lazily
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit, and return the answers that were read for it. See `fit` and `transform`.
 
@@ -168,6 +171,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         """
         return remembering(self.fit_answers(X).log_p, self.label_space_)
 
+    @lazily
     def transform(self, X: Any) -> Any:
         """Return the teachers' log-probabilities.
 
@@ -282,10 +286,8 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
             own_columns(teacher, X, name)  # what is missing is said before anything is read
         kept = self.memory is not None or self.store is not None
         data = fingerprint_of_data(X) if kept else None
-        asked = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")(
-            delayed(self._read_one)(teacher, X, len(labels), name, data)
-            for teacher, labels, name in zip(teachers, lists, names, strict=True)
-        )
+        requests = [(t, X, len(labels), name, data) for t, labels, name in zip(teachers, lists, names, strict=True)]
+        asked = in_threads(lambda request: self._read_one(*request), requests, effective_n_jobs(self.n_jobs))
         return list(progress(asked, total=len(teachers), desc="Reading teachers", verbose=self.verbose))
 
     def _read_one(self, teacher: Any, X: Any, n_classes: int, name: str, data: str | None) -> NDArray[np.floating[Any]]:

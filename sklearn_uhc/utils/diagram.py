@@ -13,7 +13,7 @@ from typing import Any
 from sklearn_uhc.class_sets import name_of_entry
 
 #: More teachers than this are counted, not drawn.
-MOST_TEACHERS = 8
+MOST_TEACHERS = 4
 #: Classes that a teacher's box names before it is opened.
 MOST_CLASSES = 6
 

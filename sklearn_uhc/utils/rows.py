@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn import get_config
-from sklearn.utils import gen_batches
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 #: Weights of which the largest is between these have sums and products that no precision is lost in.
@@ -96,8 +95,8 @@ def take_columns(X: Any, names: list[str]) -> Any:
 def chunks(n: int, bytes_per_row: float, most: int | None = None) -> Iterator[slice]:
     """Slices of rows that keep `bytes_per_row` times their length within scikit-learn's `working_memory`."""
     budget = get_config()["working_memory"] * 2**20
-    rows = max(1, int(budget // max(bytes_per_row, 1)))
-    yield from gen_batches(n, min(rows, most or n, max(n, 1)))
+    step = max(1, min(int(budget // max(bytes_per_row, 1)), most or n))
+    yield from (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def some_rows(n: int, most: int | None) -> Any:

@@ -1,0 +1,214 @@
+"""What a few labels add: the merge alone, the labels alone, and both, with 30, 100 and 300 labelled rows.
+
+    python -m benchmarks.few_labels [--data FOLDER] [--seeds 100 112] [--worlds NAME ...]     measures, or goes on
+    python -m benchmarks.few_labels --ranking [...]                           which rows to label: by rank, or any
+    python -m benchmarks.few_labels --summary                                 writes docs/few_labels.json
+
+One line a trial in benchmarks/results/few-labels.jsonl. Settings were chosen on seeds below 10. All students are
+trained on the merge by cross-entropy at temperature 1; "labels alone" is the same student, trained on the labelled
+rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student_t
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.neighbors import KNeighborsClassifier
+
+from benchmarks.worlds import World, available, make_world
+from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, rank_to_label
+from sklearn_uhc.utils.rows import take_rows
+
+RESULTS = Path(__file__).parent / "results"
+TRIALS, RANKED = RESULTS / "few-labels.jsonl", RESULTS / "few-labels-ranking.jsonl"
+SUMMARY = Path(__file__).parents[1] / "docs" / "few_labels.json"
+AMOUNTS = (30, 100, 300)
+CHOSEN = [
+    "digits, mixed",
+    "Fashion-MNIST, mixed",
+    "MNIST, networks",
+    "Tiny-ImageNet, networks",
+    "texts",
+    "lists of 2 to 3",
+    "100 : 1",
+    "100 : 1, balanced test",
+]
+
+
+def students(seed: int) -> dict[str, Any]:
+    """Return the students, not fitted."""
+    return {
+        "10-NN": KNeighborsClassifier(10),
+        "logistic": LogisticRegression(max_iter=300),
+        "forest": RandomForestClassifier(20, min_samples_leaf=2, random_state=seed),
+    }
+
+
+def score(model: Any, world: World) -> dict[str, float]:
+    """Return accuracy and log-loss on the test rows; classes that the model does not know have probability 0."""
+    P = np.zeros((len(world.y_test), len(world.classes)))
+    P[:, np.searchsorted(world.classes, model.classes_)] = model.predict_proba(world.X_test)
+    P = 0.999 * P + 0.001 / P.shape[1]
+    found = world.classes[P.argmax(axis=1)]
+    loss = log_loss(world.y_test, P / P.sum(axis=1, keepdims=True), labels=world.classes)
+    return {"accuracy": float((found == world.y_test).mean()), "log_loss": float(loss)}
+
+
+def some_labels(world: World, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return y with the labels of these rows, None elsewhere."""
+    y = np.full(len(world.y), None, dtype=object)
+    y[rows] = world.y[rows]
+    return y
+
+
+def distiller(world: World, student: Any) -> HeterogeneousDistiller:
+    """Return the distiller; where the test is balanced and the transfer set is not, the user has to say so."""
+    balance = True if world.name.endswith("balanced test") else "auto"
+    return HeterogeneousDistiller(world.teachers, world.student(student), method="ce", temperature=1, balance=balance)
+
+
+def trials(world: World) -> Iterator[dict[str, Any]]:
+    """Measure all students with all amounts of labels."""
+    answers = TeacherOutputs(world.teachers).fit_answers(world.X)
+    known = np.flatnonzero(np.isin(world.y, world.classes))
+    order = np.random.default_rng([world.seed, 17]).permutation(known)
+    for name, student in students(world.seed).items():
+        clf = distiller(world, student)
+        none = score(clf.fit(world.X, log_p=answers), world)
+        for m in AMOUNTS:
+            rows, start = order[:m], time.perf_counter()
+            alone = score(world.student(student).fit(take_rows(world.X, rows), world.y[rows]), world)
+            both = score(clf.fit(world.X, some_labels(world, rows), log_p=answers), world)
+            measured = {"none": none, "alone": alone, "both": both, "seconds": round(time.perf_counter() - start, 2)}
+            yield {"world": world.name, "seed": world.seed, "student": name, "labels": m, **measured}
+
+
+def ranked(world: World) -> Iterator[dict[str, Any]]:
+    """Compare rows to label that are drawn at random with those that come first in the ranking."""
+    answers = TeacherOutputs(world.teachers).fit_answers(world.X)
+    clf = distiller(world, KNeighborsClassifier(10)).fit(world.X)
+    known = np.flatnonzero(np.isin(world.y, world.classes))
+    anyhow = np.random.default_rng([world.seed, 17]).permutation(known)
+    rank = rank_to_label(clf, world.X, random_state=world.seed)
+    for m in AMOUNTS[:2]:
+        rows = {"random": anyhow[:m], "ranked": rank[np.isin(rank, known)][:m]}
+        found = {how: score(clf.fit(world.X, some_labels(world, r), log_p=answers), world) for how, r in rows.items()}
+        yield {"world": world.name, "seed": world.seed, "labels": m, **found}
+
+
+def measure(path: Path, run: Any, worlds: list[str], seeds: range, folder: Any) -> None:
+    """Run what has not been run, and append it."""
+    records = read(path)
+    done = {(record["world"], record["seed"]) for record in records}
+    for seed in seeds:
+        for name in worlds:
+            if (name, seed) in done:
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                lines = list(run(make_world(name, seed, folder)))
+            with path.open("a") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+            print(f"{name}, seed {seed}: {len(lines)} trials", flush=True)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def interval(values: NDArray[np.float64]) -> float:
+    """Return the half-width of the 95 % interval of a mean."""
+    n = len(values)
+    return float(student_t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+
+
+def compared(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return means, and the difference to the better of both alternatives: better by the mean over the seeds.
+
+    Students of one seed share a world, so that their mean is one observation.
+    """
+    parts: dict[str, list[NDArray[np.float64]]] = {"better": [], "none": [], "alone": []}
+    seeds = sorted({r["seed"] for r in records})
+    for student in sorted({r["student"] for r in records}):
+        own = {r["seed"]: r for r in records if r["student"] == student}
+        both, none, alone = (
+            np.array([own[s][key]["accuracy"] if s in own else np.nan for s in seeds])
+            for key in ("both", "none", "alone")
+        )
+        parts["better"].append(both - (none if np.nanmean(none) > np.nanmean(alone) else alone))
+        parts["none"].append(both - none)
+        parts["alone"].append(both - alone)
+    gains = {key: 100 * np.mean(value, axis=0) for key, value in parts.items()}
+    means = {key: float(np.mean([r[key]["accuracy"] for r in records])) for key in ("none", "alone", "both")}
+    losses = {f"{key}_log_loss": float(np.mean([r[key]["log_loss"] for r in records])) for key in means}
+    found = {"gain": float(gains["better"].mean()), "interval": interval(gains["better"]), "seeds": len(seeds)}
+    return {**means, **losses, **found, "worst_student": min(100 * float(p.mean()) for p in parts["better"])}
+
+
+def summary() -> None:
+    """Write what the page shows."""
+    records, out = read(TRIALS), []
+    for name in dict.fromkeys(r["world"] for r in records):
+        for m in AMOUNTS:
+            chosen = [r for r in records if r["world"] == name and r["labels"] == m]
+            out.append({"table": "worlds", "world": name, "labels": m, **compared(chosen)})
+    for student in dict.fromkeys(r["student"] for r in records):
+        for m in AMOUNTS:
+            chosen = [r for r in records if r["student"] == student and r["labels"] == m]
+            means = {k: float(np.mean([r[k]["accuracy"] for r in chosen])) for k in ("none", "alone", "both")}
+            out.append({"table": "students", "student": student, "labels": m, **means})
+    for name in dict.fromkeys(r["world"] for r in read(RANKED)):
+        for m in AMOUNTS[:2]:
+            own = [r for r in read(RANKED) if r["world"] == name and r["labels"] == m]
+            found = {how: np.array([r[how]["accuracy"] for r in own]) for how in ("random", "ranked")}
+            gain = 100 * (found["ranked"] - found["random"])
+            means = {how: float(values.mean()) for how, values in found.items()}
+            more = {"gain": float(gain.mean()), "interval": interval(gain), "seeds": len(own)}
+            out.append({"table": "ranking", "world": name, "labels": m, **means, **more})
+    cells = [r for r in out if r["table"] == "worlds"]
+    out.append(
+        {
+            "table": "all",
+            "cells": len(cells),
+            "above": sum(r["gain"] > 0 for r in cells),
+            "surely_above": sum(r["gain"] > r["interval"] for r in cells),
+            "worst": min(r["gain"] for r in cells),
+            "widest": max(r["interval"] for r in cells),
+            "seeds": min(r["seeds"] for r in cells),
+            "trials": len(records),
+        }
+    )
+    SUMMARY.write_text(json.dumps(out, indent=1) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--seeds", type=int, nargs=2, default=(100, 112))
+    parser.add_argument("--worlds", nargs="*", default=CHOSEN)
+    parser.add_argument("--out", type=Path, help="a file of lines, instead of that in benchmarks/results")
+    parser.add_argument("--ranking", action="store_true")
+    parser.add_argument("--summary", action="store_true")
+    args = parser.parse_args()
+    if args.summary:
+        summary()
+        return
+    there = [name for name in args.worlds if name in available(args.data, say=False)]
+    run, path = (ranked, RANKED) if args.ranking else (trials, TRIALS)
+    measure(args.out or path, run, there, range(*args.seeds), args.data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""The ensemble and the distiller on Dask collections."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_uhc.balance import check_balance, decide_balance, tell_balance
+from sklearn_uhc.dask.blocks import check_collection, map_rows, per_block
+from sklearn_uhc.dask.cluster import compute
+from sklearn_uhc.dask.labels import Balance, aligned, soft_labels, sums_of, weights_of_blocks
+from sklearn_uhc.dask.outputs import merger_for_workers
+from sklearn_uhc.dask.sampling import check_columns
+from sklearn_uhc.dask.soft_blocks import SoftBlocks, parts_of
+from sklearn_uhc.dask.students import train
+from sklearn_uhc.dask.transformers import fit_on_sample, refuse_given
+from sklearn_uhc.ensemble import UnifiedEnsemble
+from sklearn_uhc.student_membership import by_student
+from sklearn_uhc.students import SoftLabelClassifier, check_student
+from sklearn_uhc.teachers.input import check_input
+
+
+def fit(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> Any:
+    """Fit the ensemble or the distiller."""
+    if isinstance(estimator, UnifiedEnsemble):
+        return fit_ensemble(estimator, X, y, **kwargs)
+    return fit_distiller(estimator, X, y, **kwargs)
+
+
+def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_weight: Any = None) -> UnifiedEnsemble:
+    """Learn floors and temperatures from a sample; class weights, if wanted, take a pass over all rows."""
+    refuse_given(y=y)
+    check_balance(ensemble.balance)
+    X = check_collection(X)
+    weights_of_blocks(sample_weight, X)
+    merger = ensemble.make_merger()
+    lengths = fit_on_sample(merger, X)
+    class_weight = None
+    if power := _power(ensemble, merger, int(lengths.sum())):
+        with soft_labels(merger, X, sample_weight) as labels:
+            class_weight = sums_of(labels).class_weights(merger.classes_, ensemble.none_label, power)
+    ensemble.class_weight_, ensemble.merger_, ensemble.classes_ = class_weight, merger, merger.classes_
+    ensemble._take_features()
+    return ensemble
+
+
+def fit_distiller(
+    distiller: Any, X: Any, y: Any = None, *, sample_weight: Any = None, log_p: Any = None, **fit_params: Any
+) -> Any:
+    """Merge block by block, balance, and train the student on all blocks, as far as it can."""
+    refuse_given(y=y, log_p=log_p, **fit_params)
+    _check_params(distiller)
+    student = distiller._make_student()
+    check_student(student.estimator, student.strategy)
+    X = check_collection(X)
+    weights_of_blocks(sample_weight, X)
+    merger = distiller.make_merger()
+    fit_on_sample(merger, X)
+    student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
+    with soft_labels(merger, X, sample_weight) as labels:
+        sums, class_weight = sums_of(labels), None
+        if power := _power(distiller, merger, int(sums.rows.sum())):
+            class_weight = sums.class_weights(merger.classes_, distiller.none_label, power)
+        balance = Balance(sums, class_weight)
+        parts = parts_of(X, labels, balance)
+        train(student, SoftBlocks(X, parts, sums.rows, balance.prior, sums.total))
+    distiller.__dict__.pop("soft_labels_", None)  # of an earlier fit
+    distiller.class_weight_, distiller.merger_, distiller.student_ = class_weight, merger, student
+    distiller.classes_ = merger.classes_
+    distiller._take_features()
+    return distiller
+
+
+def _power(estimator: Any, merger: Any, n: int) -> float:
+    """Decide as in memory; what skew there is shows in the sample."""
+    decided = decide_balance(estimator.balance, merger.label_space_, n, merger.skew_)
+    tell_balance(decided, estimator.verbose)
+    return decided.power
+
+
+def _check_params(distiller: Any) -> None:
+    """Refuse what needs all rows in memory."""
+    check_balance(distiller.balance)
+    wrong = {
+        "backprop=True": distiller.backprop,
+        'membership="student"': by_student(distiller.membership),
+        "store_soft_labels=True": distiller.store_soft_labels,
+    }
+    remedy = {"store_soft_labels=True": "give store= and read them there, or use TeacherMerger.transform"}
+    for name, is_wrong in wrong.items():
+        if is_wrong:
+            otherwise = remedy.get(name, "leave it out, or compute X first and fit in memory")
+            raise ValueError(f"{name} is not supported with a Dask collection: {otherwise}.")
+
+
+def predict_proba(estimator: Any, X: Any) -> Any:
+    """Return probabilities, lazily."""
+    names = [str(label) for label in _fitted(estimator, X).classes_]
+    return map_rows(_for_workers(estimator), "predict_proba", X, np.empty((0, len(names))), names)
+
+
+def predict_log_proba(estimator: Any, X: Any) -> Any:
+    """Return log-probabilities, lazily."""
+    names = [str(label) for label in _fitted(estimator, X).classes_]
+    return map_rows(_for_workers(estimator), "predict_log_proba", X, np.empty((0, len(names))), names)
+
+
+def predict(estimator: Any, X: Any) -> Any:
+    """Return the most probable classes, lazily; of a frame, a series named "prediction"."""
+    classes = _fitted(estimator, X).classes_
+    return map_rows(_for_workers(estimator), "predict", X, classes[:0], "prediction")
+
+
+def score(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    """Return the accuracy, in one pass."""
+    if y is None:
+        raise ValueError("score without labels is not supported with a Dask collection: score on rows in memory.")
+    X = check_collection(X)
+    columns = aligned(predict(estimator, X), X, "y"), aligned(y, X, "y"), weights_of_blocks(sample_weight, X)
+    right, total = np.sum(compute(per_block(_right, "score", *columns)), axis=0)
+    return float(right / total)
+
+
+def _right(predicted: Any, y: Any, weight: Any) -> NDArray[np.float64]:
+    weights = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
+    return np.array([weights @ (np.asarray(predicted) == np.asarray(y)), weights.sum()])
+
+
+def _fitted(estimator: Any, X: Any) -> Any:
+    """Return the estimator, if it is fitted and X has its columns."""
+    if isinstance(estimator, SoftLabelClassifier):
+        check_is_fitted(estimator, "estimator_")
+        return estimator
+    check_is_fitted(estimator, "merger_")
+    check_columns(estimator, X, check_input)
+    return estimator
+
+
+def _for_workers(estimator: Any) -> Any:
+    """Return what predicts, without teachers where a student does."""
+    light = copy.copy(estimator)
+    if isinstance(estimator, UnifiedEnsemble):
+        light.merger_ = merger_for_workers(estimator.merger_)
+        light.teachers = light.memory = light.store = None
+    elif not isinstance(estimator, SoftLabelClassifier):
+        light.teachers, light.merger_ = None, None
+        vars(light).pop("soft_labels_", None)
+    return light

@@ -1,0 +1,361 @@
+"""What labels of some rows add to a merge.
+
+Three opinions on every row are pooled: the merge itself; a classifier of the teachers' answers, trained on labelled
+rows, which finds out what an answer means about classes that the teacher does not know; and a classifier of X, trained
+on the same rows. How much each counts is decided by cross-validation on the labelled rows (`labels/pool.py`). Without
+evidence the merge alone counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_torch_array
+from numpy.typing import NDArray
+from scipy.special import gammaln, softmax
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_uhc.answers import Answers, to_numpy
+from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.labels import Labels, Pool, fit_pool
+from sklearn_uhc.labels.experts import Expert, fold_of_rows, out_of_fold, train_expert
+from sklearn_uhc.labels.pool import best_doubt, by_groups, doubted, log_loss_of
+from sklearn_uhc.labels.scaling import Scaling, fit_scaling, is_matrix
+from sklearn_uhc.students import SoftLabelClassifier
+from sklearn_uhc.students.direct import as_estimator, is_net
+from sklearn_uhc.students.temperature import sharpen
+from sklearn_uhc.utils.notes import warn_user
+from sklearn_uhc.utils.rows import chunks, some_rows, take_rows
+
+#: Answers are clipped here before a classifier reads them: beyond, they are as good as certain.
+LEAST_LOG_P = float(np.log(1e-3))
+#: Columns of answers that a classifier of them reads at most, those that differ most from row to row.
+MOST_COLUMNS = 2000
+#: Labelled rows that decide whom to trust, at most.
+MOST_ROWS = 3000
+#: Regularisation of the classifier of answers; cross-validation takes one.
+STRENGTHS = (0.001, 0.01, 0.1)
+#: Share of a labelled row's soft label that all classes have alike.
+DOUBT = 1e-3
+#: Prior sizes of a class, in rows, of which the labels' own frequencies choose one.
+SIZES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelPool:
+    """What was learnt from labels, ready to be applied to the merge of any rows.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (L,)
+        All classes.
+    place : ndarray of int
+        Where among these the classes of the merge stand.
+    groups : ndarray of int, shape (L,)
+        Groups of classes that no teacher links.
+    starts : ndarray of int, shape (N,)
+        Where each teacher's columns of answers begin.
+    n_outputs : int
+        K, the teachers' columns of answers.
+    columns : ndarray of int
+        Which of these and, K added, of the classes of the merge the classifier of answers reads.
+    of_answers : Expert
+        The classifier of answers, trained on labelled rows.
+    of_rows : RowsExpert
+        The classifier of rows, trained on labelled rows, if there is one.
+    doubts : tuple of float
+        By how much the opinions are flattened.
+    pool : Pool
+        How much each counts.
+    class_prior : ndarray of shape (L,)
+        How frequent the classes are, by the labels.
+    temperature : float
+        Of the merge.
+    """
+
+    classes: NDArray[Any]
+    place: NDArray[np.int_]
+    groups: NDArray[np.int_]
+    starts: NDArray[np.int_]
+    n_outputs: int
+    columns: NDArray[np.int_]
+    of_answers: Expert
+    of_rows: RowsExpert
+    doubts: tuple[float, ...]
+    pool: Pool
+    class_prior: NDArray[np.float64]
+    temperature: float
+
+    def apply(self, Q: Any, answers: Answers, X: Any) -> Any:
+        """Return soft labels (n, L) over all classes, at the temperature of the merge, from those of the merge."""
+        log_p, merged = to_numpy(answers.log_p), to_numpy(Q)
+        out = np.empty((len(merged), len(self.classes)), dtype=merged.dtype)
+        for rows in chunks(len(merged), 80 * (len(self.classes) + len(self.columns))):
+            part = None if self.of_rows.expert is None else take_rows(X, rows)
+            out[rows] = self._apply(merged[rows], log_p[rows, : self.n_outputs], part)
+        return array_namespace(Q).asarray(out, device=device(Q)) if is_torch_array(Q) else out
+
+    def _apply(self, merged: NDArray[Any], log_p: NDArray[Any], X: Any) -> NDArray[np.float64]:
+        Q = spread(merged, self.place, len(self.classes), self.temperature)
+        said = [Q, self.of_answers.says(features(log_p, Q, self.starts)[:, self.columns], Q)]
+        if self.of_rows.expert is not None:
+            said.append(self.of_rows.says(X, Q))
+        return temper(self.pool(opinions(said, self.doubts, self.groups)), self.temperature)
+
+
+def spread(merged: NDArray[Any], place: NDArray[np.int_], n_classes: int, temperature: float) -> NDArray[np.float64]:
+    """Return a merge at temperature 1 over all classes; those that no teacher knows get the mean logit."""
+    Q = sharpen(merged, temperature)
+    if len(place) == n_classes:
+        return Q
+    logits = np.log(np.maximum(Q, 1e-30))
+    out = np.zeros((len(Q), n_classes))
+    out[:, place] = logits - logits.mean(axis=1, keepdims=True)
+    everything: NDArray[np.float64] = softmax(out, axis=1)
+    return everything
+
+
+def temper(P: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """Return probabilities at a temperature, normalised."""
+    return sharpen(P, 1 / temperature)
+
+
+def features(log_p: NDArray[Any], Q: NDArray[np.float64], starts: NDArray[np.int_]) -> NDArray[np.float64]:
+    """Return what a classifier of answers reads, (n, K + L): logits of answers (n, K) and merge (n, L).
+
+    Those of each teacher, whose columns begin at `starts`, have mean 0; so has silence.
+    """
+    K = log_p.shape[1]
+    Z = np.maximum(log_p.astype(float), LEAST_LOG_P)
+    sizes = np.diff(starts, append=K)
+    Z -= np.repeat(np.add.reduceat(Z, starts, axis=1) / sizes, sizes, axis=1)
+    return np.hstack([np.nan_to_num(Z, nan=0.0), np.log(np.maximum(Q, np.exp(LEAST_LOG_P)))])
+
+
+def opinions(
+    said: list[NDArray[np.float64]], doubts: tuple[float, ...], groups: NDArray[np.int_]
+) -> NDArray[np.float64]:
+    """Return (J, n, L), logarithms of opinions, flattened; where groups are not linked, theirs apart."""
+    logs = (doubted(P, doubt) for P, doubt in zip(said, doubts, strict=True))
+    return np.stack([part for log_p in logs for part in by_groups(log_p, groups)])
+
+
+def learn_from_labels(
+    Q: Any,
+    answers: Answers,
+    X: Any,
+    labels: Labels,
+    *,
+    space: LabelSpace,
+    temperature: float,
+    label_model: Any,
+    row_weight: NDArray[np.float64] | None = None,
+) -> LabelPool:
+    """Learn whom to trust from labelled rows.
+
+    Parameters
+    ----------
+    Q : array of shape (n, L')
+        Soft labels of the merge; columns follow the classes of `answers`.
+    answers : Answers
+        The answers behind them.
+    X : array-like with n rows or None
+        The rows; None: there is no classifier of them.
+    labels : Labels
+        Which rows have a label, and which.
+    space : LabelSpace
+        Of the teachers; what else is among the answers comes after their columns.
+    temperature : float
+        Of the merge.
+    label_model : classifier, "auto" or None
+        The classifier of rows.
+    row_weight : ndarray of shape (n,), default=None
+        Weights of the rows.
+
+    Returns
+    -------
+    pool : LabelPool
+    """
+    weight = np.ones(len(labels)) if row_weight is None else row_weight[labels.rows]
+    rows, codes, weight = labels.rows[weight > 0], labels.codes[weight > 0], weight[weight > 0]
+    L, place = len(labels.classes), np.searchsorted(labels.classes, answers.space.classes)
+    Q_l = spread(to_numpy(Q)[rows], place, L, temperature)
+    starts = np.array([block.start for block in space.blocks])
+    everything = features(to_numpy(answers.log_p)[rows, : space.n_outputs], Q_l, starts)
+    columns = widest(everything)
+    evidence = Evidence.of(everything[:, columns], codes, Q_l, weight)
+    of_answers, said_of_answers = evidence.answers_expert()
+    of_rows = RowsExpert(None) if X is None else evidence.rows_expert(label_model, take_rows(X, rows))
+    said = [evidence.Q, said_of_answers, *([] if of_rows.said is None else [of_rows.said])]
+    groups = all_groups(answers.space, labels.classes)
+    return LabelPool(
+        classes=labels.classes,
+        place=place,
+        groups=groups,
+        starts=starts,
+        n_outputs=space.n_outputs,
+        columns=columns,
+        of_answers=of_answers,
+        of_rows=replace(of_rows, said=None),
+        doubts=(doubts := evidence.doubts(said)),
+        pool=evidence.pool(said, doubts, groups),
+        class_prior=class_prior(np.bincount(codes, weights=weight, minlength=L).astype(float)),
+        temperature=temperature,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class RowsExpert:
+    """The classifier of rows, None if there is none; how it wants them; why it could not be trained."""
+
+    expert: Expert | None
+    scaling: Scaling | None = None
+    problem: str = ""
+    said: NDArray[np.float64] | None = None  #: of labelled rows, out of fold; only until whom to trust is decided
+
+    def says(self, X: Any, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return probabilities (n, L) of rows for which the merge says Q."""
+        assert self.expert is not None
+        return self.expert.says(X if self.scaling is None else self.scaling(X), Q)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Labelled rows: their answers (m, F), classes (m,), merge (m, L), weights (m,); and which decide whom to trust."""
+
+    A: NDArray[np.float64]
+    codes: NDArray[np.int_]
+    Q: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    fold_of: NDArray[np.int_]
+    every: tuple[NDArray[np.int_], NDArray[np.float64]]  #: classes and weights of all labelled rows
+    some: Any  #: which of them decide
+
+    @classmethod
+    def of(
+        cls, A: NDArray[np.float64], codes: NDArray[np.int_], Q: NDArray[np.float64], weight: NDArray[np.float64]
+    ) -> Evidence:
+        """Return the evidence of labelled rows, or of so many of them that it does not take too long."""
+        some = some_rows(len(codes), MOST_ROWS)
+        A_s, codes_s = A[some], codes[some]
+        return cls(A_s, codes_s, Q[some], weight[some], fold_of_rows(A_s, codes_s), (codes, weight), some)
+
+    def judge(self, template: Any, X: Any) -> NDArray[np.float64]:
+        """Return (m, L), what copies of a classifier say of rows that they were not trained on."""
+        return out_of_fold(template, X, self.codes, self.Q, self.fold_of, self.weight)
+
+    def answers_expert(self) -> tuple[Expert, NDArray[np.float64]]:
+        """Return a classifier of answers, at the strength that does best on other rows, and what it says of them."""
+        tried = {C: self.judge(_logistic(C), self.A) for C in STRENGTHS}
+        losses = {C: log_loss_of(doubted(P, 0.01), self.codes, self.weight) for C, P in tried.items()}
+        best = min(STRENGTHS, key=lambda C: losses[C])
+        return train_expert(_logistic(best), self.A, self.codes, self.Q.shape[1], self.weight), tried[best]
+
+    def rows_expert(self, label_model: Any, X: Any) -> RowsExpert:
+        """Return the classifier of rows; none, and why, if it cannot be trained on so few."""
+        codes, weight = self.every
+        scaling = None
+        if isinstance(label_model, str):  # "auto"
+            label_model = LogisticRegression(C=0.1, max_iter=500) if is_matrix(X) else None
+            scaling = fit_scaling(X, weight) if is_matrix(X) else None
+        if label_model is None:
+            return RowsExpert(None)
+        template, X = as_template(label_model), X if scaling is None else scaling(X)
+        try:
+            said = self.judge(template, take_rows(X, self.some))
+            return RowsExpert(train_expert(template, X, codes, self.Q.shape[1], weight), scaling, said=said)
+        except Exception as error:
+            name, why = type(template.estimator).__name__, f"{type(error).__name__}: {str(error)[:200]}"
+            return RowsExpert(None, problem=f"{name} cannot be trained on the {len(codes)} labelled rows alone ({why})")
+
+    def doubts(self, said: list[NDArray[np.float64]]) -> tuple[float, ...]:
+        """Return by how much opinions are flattened; the merge hardly."""
+        return DOUBT, *(best_doubt(P, self.codes, self.weight) for P in said[1:])
+
+    def pool(self, said: list[NDArray[np.float64]], doubts: tuple[float, ...], groups: NDArray[np.int_]) -> Pool:
+        """Return how much each opinion counts; without evidence, the merge alone does."""
+        F = opinions(said, doubts, groups)
+        start = np.repeat(np.arange(len(said)) == 0, len(F) // len(said)).astype(float)
+        return fit_pool(F, self.codes, start, self.weight)
+
+
+def _logistic(C: float) -> SoftLabelClassifier:
+    return SoftLabelClassifier(LogisticRegression(C=C, max_iter=500))
+
+
+def check_label_model(label_model: Any) -> None:
+    """Raise unless this is None, "auto" or something that can be trained."""
+    if isinstance(label_model, str) and label_model == "auto":
+        return
+    if label_model is not None and (isinstance(label_model, (str, type)) or not hasattr(label_model, "fit")):
+        raise ValueError(f'label_model must be a classifier, None or "auto", got {label_model!r}.')
+
+
+def as_template(label_model: Any) -> SoftLabelClassifier:
+    """Return the classifier of labelled rows, not fitted; a network has an output for every class."""
+    if not isinstance(label_model, SoftLabelClassifier):
+        label_model = SoftLabelClassifier(label_model)
+    last = as_estimator(label_model.estimator)
+    while hasattr(last, "steps"):
+        last = last.steps[-1][1]
+    template: SoftLabelClassifier = clone(label_model)
+    return template.set_params(temperature=1.0, classes=[] if is_net(last) else None)
+
+
+def warn_of_labels(pool: LabelPool | None) -> None:
+    """Say that labels count without a classifier of rows, if it could not be trained; after everything else worked."""
+    if pool is not None and pool.of_rows.problem:
+        warn_user(
+            f"{pool.of_rows.problem}. The labels count without it. Give another classifier for them as label_model, or "
+            "label_model=None."
+        )
+
+
+def as_given(Q: NDArray[Any], labels: Labels | None, temperature: float) -> NDArray[Any]:
+    """Return soft labels in which every labelled row has the label that was given."""
+    if labels is None:
+        return Q
+    Q = Q.copy()
+    Q[labels.rows] = temper(labels.one_hot(DOUBT), temperature)
+    return Q
+
+
+def as_labelled(class_weight: NDArray[Any], pool: LabelPool | None, balance: bool | str) -> NDArray[Any]:
+    """Balance classes to their frequencies by the labels; if `balance` is True, or without labels, to equal ones."""
+    if pool is None or not isinstance(balance, str):
+        return class_weight
+    return class_weight * pool.class_prior * len(pool.classes)
+
+
+def widest(F: NDArray[np.float64]) -> NDArray[np.int_]:
+    """Return the columns that differ most from row to row, in their order."""
+    if F.shape[1] <= MOST_COLUMNS:
+        return np.arange(F.shape[1])
+    return np.sort(np.argsort(-F.std(axis=0), kind="stable")[:MOST_COLUMNS])
+
+
+def all_groups(space: LabelSpace, classes: NDArray[Any]) -> NDArray[np.int_]:
+    """Return (L,), groups of classes that no teacher links; a class that no teacher knows is one by itself."""
+    groups = np.full(len(classes), -1)
+    groups[np.searchsorted(classes, space.classes)] = space.components
+    new = groups < 0
+    groups[new] = groups.max() + 1 + np.arange(new.sum())
+    return groups
+
+
+def class_prior(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how frequent classes are, from labelled rows: their shares, drawn towards equal ones.
+
+    By as much as the counts themselves suggest: of Dirichlet priors with equal sizes, the one under which they are most
+    probable. Counts that differ by no more than chance give equal frequencies.
+    """
+    n, L = counts.sum(), len(counts)
+
+    def likelihood(size: float) -> float:
+        return float(gammaln(size * L) - gammaln(size * L + n) + (gammaln(size + counts) - gammaln(size)).sum())
+
+    size = max(SIZES, key=likelihood)
+    return (counts + size) / (n + size * L)

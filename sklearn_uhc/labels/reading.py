@@ -1,0 +1,183 @@
+"""What y says: which rows have a label, and which class that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from sklearn_uhc.utils.missing import is_missing
+from sklearn_uhc.utils.notes import warn_user
+
+#: What numpy makes of missing values among strings: np.where(known, names, np.nan) is an array of text.
+TEXT_OF_NOTHING = {"nan", "None", "<NA>", "NaT", ""}
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The rows of a transfer set whose classes are known.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (m,)
+        Which rows have a label.
+    codes : ndarray of int, shape (m,)
+        Their classes, as indices in `classes`.
+    classes : ndarray of shape (L,)
+        All classes, sorted: those of the teachers, and those that only y names.
+    new : ndarray of bool, shape (L,)
+        Which of them only y names.
+    n : int
+        Rows of the transfer set, labelled or not.
+    """
+
+    rows: NDArray[np.int_]
+    codes: NDArray[np.int_]
+    classes: NDArray[Any]
+    new: NDArray[np.bool_]
+    n: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def one_hot(self, doubt: float) -> NDArray[np.float64]:
+        """Return (m, L): the labels as probabilities, with a little of each row shared by all classes."""
+        L = len(self.classes)
+        return np.eye(L)[self.codes] * (1 - doubt) + doubt / L
+
+
+def is_labelled(y: Any, classes: Sequence[Any] | NDArray[Any] = ()) -> NDArray[np.bool_]:
+    """Tell which entries of y are labels: not None, NaN or pandas' NA, and not -1 unless that is a class.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels of some rows.
+    classes : sequence of labels, default=()
+        The classes there are; -1 (or the text "-1") among them is a label.
+
+    Returns
+    -------
+    labelled : ndarray of bool, shape (n,)
+    """
+    values = as_array(y)
+    labelled = ~is_missing(values) if values.dtype.kind in "OfM" else np.ones(len(values), dtype=bool)
+    for mark in {-1, "-1"} - set(np.asarray(classes).tolist()):
+        if values.dtype.kind == "O" or (values.dtype.kind == "U") == isinstance(mark, str):
+            labelled[labelled] = values[labelled] != mark
+    return labelled
+
+
+def read_labels(y: Any, X: Any, classes: NDArray[Any], *, foreign: str = "raise") -> Labels | None:
+    """Return the labels of the rows that have one, or None if no row does; say what is wrong with y.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,) or None
+        Labels of some rows, or of all; None, NaN or -1 for the others.
+    X : array-like with n rows, or None
+        The rows.
+    classes : ndarray of shape (L,)
+        The teachers' classes.
+    foreign : {"raise", "ignore"}, default="raise"
+        What to do with a y that has no class in common with the teachers.
+
+    Returns
+    -------
+    labels : Labels or None
+    """
+    if y is None:
+        return None
+    y = column_or_1d(as_array(y), warn=True)
+    if X is not None:
+        check_consistent_length(X, y)
+    known = is_labelled(y, classes)
+    if not known.any():
+        return None
+    values = known_values(y, known)
+    if values.dtype.kind in "iufb":
+        assert_all_finite(values, input_name="y")
+        check_classification_targets(values)
+    if not set(values.tolist()) & set(classes.tolist()):
+        if foreign == "ignore":
+            return None
+        raise ValueError(
+            f"No teacher knows any class of y: y has {_some(values)}, the teachers know {_some(classes)}. Use the "
+            "same names, or rename the teachers' classes with class_lists. Some tools of scikit-learn number the "
+            "classes before they call fit: leave y out there, it is not needed."
+        )
+    _refuse_ambiguous(y, known, classes)
+    return _coded(values, known, classes)
+
+
+def as_array(y: Any) -> NDArray[Any]:
+    """Return y as an array of one dimension; what has missing values of its own, as an array of objects."""
+    if hasattr(y, "to_numpy") and not isinstance(getattr(y, "dtype", None), np.dtype):
+        return np.asarray(y.to_numpy(dtype=object) if hasattr(y, "isna") else y.to_numpy())
+    array = np.asarray(y)
+    mixed = array.dtype.kind == "U" and isinstance(y, (list, tuple))  # numpy turns numbers among texts into texts
+    return np.asarray(y, dtype=object) if mixed else array
+
+
+def known_values(y: Any, known: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return the labels there are, as texts or numbers if they are all of one sort."""
+    values = as_array(y)[known]
+    if values.dtype != object:
+        return values
+    kinds = {issubclass(kind, str) for kind in set(map(type, values.tolist()))}
+    return np.asarray(values.tolist()) if len(kinds) == 1 else values
+
+
+def _coded(values: NDArray[Any], known: NDArray[np.bool_], classes: NDArray[Any]) -> Labels:
+    """Return labels as indices in all classes, those that only y names among them."""
+    new = _new_classes(set(values.tolist()) - set(classes.tolist()), classes)
+    union = np.unique(np.concatenate([classes, new])) if len(new) else classes
+    codes = np.searchsorted(union, values.astype(union.dtype))
+    return Labels(np.flatnonzero(known), codes, union, np.isin(union, new), len(known))
+
+
+def _new_classes(new: set[Any], classes: NDArray[Any]) -> NDArray[Any]:
+    """Return classes that only y names, in the type of the teachers' classes, or say what they look like."""
+    if not new:
+        return classes[:0]
+    texts = isinstance(classes.tolist()[0], str)
+    if lost := sorted(new & TEXT_OF_NOTHING):
+        raise ValueError(
+            f"y holds the text {lost[0]!r}, which is what numpy makes of a missing label among strings. Give y as an "
+            "array of objects, with None for the rows without a label: np.where(known, names, None)."
+        )
+    if odd := [label for label in new if isinstance(label, str) != texts]:
+        raise ValueError(
+            f"y holds {_some(odd)}, but the teachers' classes are {'texts' if texts else 'numbers'}, such as "
+            f"{classes.tolist()[0]!r}: use the same type."
+        )
+    warn_user(
+        f"y holds classes that no teacher knows: {_some(new)}. They are learnt from their labelled rows alone. If "
+        "they are other names of classes that a teacher knows, use the same names."
+    )
+    more = np.asarray(sorted(new))
+    whole = classes.dtype.kind in "iu" and more.dtype.kind == "f" and (more == np.round(more)).all()
+    return more.astype(classes.dtype if whole or classes.dtype == object else more.dtype)
+
+
+def _refuse_ambiguous(y: NDArray[Any], known: NDArray[np.bool_], classes: NDArray[Any]) -> None:
+    """Raise if -1 may be a class or "no label": it is a class where others are None or NaN, or y holds objects."""
+    if not known.all() or y.dtype == object:
+        return
+    for mark in (-1, "-1"):
+        if mark in classes.tolist() and mark in set(y.tolist()):
+            raise ValueError(
+                f"y holds {mark!r}, which is a class of a teacher, but also how scikit-learn marks rows without a "
+                "label. Mark those by None or NaN; if all rows have a label, say so with y.astype(object)."
+            )
+
+
+def _some(labels: Any) -> list[Any]:
+    """Return a few labels for a message, sorted if they can be."""
+    found = set(labels.tolist() if isinstance(labels, np.ndarray) else labels)
+    return sorted(found, key=lambda label: (isinstance(label, str), label))[:8]

@@ -1,0 +1,5 @@
+"""Choosing settings without labels: every teacher is held out once, and the merge of the others has to predict it."""
+
+from sklearn_uhc.search.holdout_search import TeacherHoldoutSearch
+
+__all__ = ["TeacherHoldoutSearch"]

@@ -1,0 +1,42 @@
+"""From what all candidates say without a teacher to their scores."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_uhc.search.folds import Fold
+from sklearn_uhc.search.reading import Reading
+from sklearn_uhc.search.score import held_out_scores
+from sklearn_uhc.search.trial import Trial
+
+
+class Judged(NamedTuple):
+    """Scores of all candidates against the S teachers that they can be compared with."""
+
+    scores: NDArray[np.float64]  #: (C, S), NaN where a candidate failed
+    teachers: list[int]  #: (S,)
+    weights: NDArray[np.float64]  #: (S,), of the teachers in the mean
+
+
+def judge(reading: Reading, folds: list[Fold], rows: list[Any], trials: list[list[Trial]], trust: Any) -> Judged:
+    """Score all candidates by their trials; `reading` tells where teachers are silent, `trust` weighs them."""
+    scores, teachers = [], []
+    for k, fold in enumerate(folds):
+        verdicts = [row[k].verdicts for row in trials]
+        speaking = reading.answers.speaking[rows[k][1]]
+        for j, comparison in enumerate(fold.comparisons):
+            said = [None if v is None else v[j] for v in verdicts]
+            column = held_out_scores(said, speaking[:, comparison.teacher])
+            if not np.isnan(column).all():
+                scores.append(column)
+                teachers.append(comparison.teacher)
+    if not teachers:
+        raise ValueError(
+            "No row seems to belong to the classes that a held-out teacher shares with the others, so that candidates "
+            "cannot be compared. Are these rows of the kind that the teachers were trained on? Else give more of them."
+        )
+    weights = np.ones(len(teachers)) if trust is None else np.asarray(trust, dtype=float)[teachers]
+    return Judged(np.stack(scores, axis=1), teachers, weights)

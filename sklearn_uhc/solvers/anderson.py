@@ -1,0 +1,158 @@
+"""Anderson's acceleration of a fixed-point iteration, for many small problems at once, each stopping on its own.
+
+A problem offers a step d(u) that vanishes at its solution. With dU and dF the last few changes of u and of d,
+
+    u <- u + d - (dU + dF) gamma,      gamma the least-squares solution of  dF gamma = d
+
+which is a quasi-Newton method that never forms a matrix (Walker and Ni, 2011). Samples stand last: all sums over
+variables are contiguous then. A problem that needs one matrix for all samples and no factorisation per sample is
+solved in the time of a few matrix products. There is no line search: who does not come to rest is handed back as
+unsolved.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from array_api_compat import array_namespace, device
+
+from sklearn_uhc.solvers.blocks import Array
+
+#: How many changes are remembered.
+MEMORY = 4
+#: Longest step.
+LONGEST = 4.0
+#: Added to the Gram matrix of the changes, relative.
+RIDGE = 1e-13
+#: Samples that are done are taken out when this share of the batch is left.
+CROWDED = 0.8
+
+
+class Step(NamedTuple):
+    """Where the samples of a batch stand."""
+
+    d: Array  #: (L, n), the step that the problem proposes
+    slope: Array  #: (L, n), gradient of the objective
+    residual: Array  #: (n,), optimality measure
+
+    def keep(self, rows: Array) -> Step:
+        """Return those of some samples."""
+        return Step(self.d[:, rows], self.slope[:, rows], self.residual[rows])
+
+    def choose(self, where: Array, other: Step) -> Step:
+        """Return the other's where told so."""
+        xp = array_namespace(where)
+        return Step(*(xp.where(where, new, old) for new, old in zip(other, self, strict=True)))
+
+
+class Iteration(Protocol):
+    """A fixed-point iteration of some variables per sample, with its data."""
+
+    def step(self, U: Array) -> Step:
+        """Return the step at U (L, n)."""
+
+    def keep(self, rows: Array) -> Iteration:
+        """Return the problem of some samples only."""
+
+
+class Rest(NamedTuple):
+    """Where the samples came to rest."""
+
+    U: Array  #: (L, n)
+    n_iter: Array  #: (n,)
+    residual: Array  #: (n,)
+    solved: Array  #: (n,), residual and last step within their tolerances, and the objective bends upwards there
+
+    @classmethod
+    def nothing_yet(cls, U: Array) -> Rest:
+        """Return samples that stand at U."""
+        xp, none = array_namespace(U), array_namespace(U).zeros_like(U[0, :])
+        return cls(xp.asarray(U, copy=True), xp.astype(none, xp.int64), none + xp.inf, none > 0)
+
+    def write(self, rows: Array, other: Rest) -> None:
+        """Take in where some samples came to rest after more steps."""
+        self.U[:, rows], self.residual[rows], self.solved[rows] = other.U, other.residual, other.solved
+        self.n_iter[rows] = self.n_iter[rows] + other.n_iter
+
+
+class _History:
+    """The last changes of u and d, and their products, for every sample."""
+
+    def __init__(self, U: Array) -> None:
+        xp = array_namespace(U)
+        self.dU = xp.zeros((MEMORY, *U.shape), dtype=U.dtype, device=device(U))
+        self.dF = xp.zeros_like(self.dU)
+        self.gram = xp.zeros((MEMORY, MEMORY, U.shape[1]), dtype=U.dtype, device=device(U))
+        self.count = 0
+
+    def add(self, dU: Array, dF: Array) -> None:
+        """Remember a change in the place of the oldest."""
+        xp, k = array_namespace(dU), self.count % MEMORY
+        self.dU[k, ...], self.dF[k, ...] = dU, dF
+        self.count += 1
+        products = xp.einsum("mln,ln->mn", self.dF, dF)
+        self.gram[k, ...] = products
+        self.gram[:, k, :] = products
+
+    def correction(self, d: Array) -> Array:
+        """Return (dU + dF) gamma."""
+        xp, m = array_namespace(d), min(self.count, MEMORY)
+        gamma = solve_small(self.gram[:m, :m, :], xp.einsum("mln,ln->mn", self.dF[:m, ...], d))
+        return xp.einsum("mln,mn->ln", self.dU[:m, ...], gamma) + xp.einsum("mln,mn->ln", self.dF[:m, ...], gamma)
+
+    def keep(self, rows: Array) -> None:
+        """Keep some samples."""
+        self.dU, self.dF, self.gram = self.dU[..., rows], self.dF[..., rows], self.gram[..., rows]
+
+
+def solve_small(G: Array, b: Array) -> Array:
+    """Solve G x = b for Gram matrices G (m, m, n) and b (m, n), m of a few, with a small ridge, samples last."""
+    xp, m = array_namespace(G), G.shape[0]
+    ridge = RIDGE * sum(G[j, j, :] for j in range(m)) + float(xp.finfo(G.dtype).tiny) ** 0.5
+    L: list[list[Array]] = []
+    D: list[Array] = []
+    y: list[Array] = []
+    for i in range(m):
+        row: list[Array] = []
+        for j in range(i):
+            row.append((G[i, j, :] - sum(row[k] * L[j][k] * D[k] for k in range(j))) / D[j])
+        left = G[i, i, :] - sum(row[k] ** 2 * D[k] for k in range(i))
+        D.append(left + ridge)
+        L.append(row)
+        y.append(b[i, :] - sum(row[k] * y[k] for k in range(i)))
+    x = [y[i] / D[i] for i in range(m)]
+    for i in reversed(range(m)):
+        for k in range(i + 1, m):
+            x[i] = x[i] - L[k][i] * x[k]
+    return xp.stack(x)
+
+
+def accelerate(problem: Iteration, U: Array, *, tol: float, short: float, max_iter: int) -> Rest:
+    """Iterate from U (L, n) until no residual exceeds `tol` and no step `short`, or to the end."""
+    xp, found = array_namespace(U), Rest.nothing_yet(U)
+    rows, history, now = xp.arange(U.shape[1], device=device(U)), _History(U), problem.step(U)
+    length, change, before = found.residual, now.d, now
+    for age in range(max_iter + 1):
+        solved = (now.residual <= tol) & (length <= short)
+        if bool(xp.any(solved)):  # the objective must bend upwards along the last step
+            solved = solved & (xp.sum(change * (now.slope - before.slope), axis=0) >= 0) | (now.residual == 0)
+        # Those that are done go on while they are few, but what is written down is where they came to rest.
+        new = solved & ~found.solved[rows] if age < max_iter else ~found.solved[rows]
+        if bool(xp.any(new)):
+            here = rows[new]
+            found.U[:, here], found.residual[here], found.n_iter[here] = U[:, new], now.residual[new], age
+            found.solved[here] = solved[new]
+            left = xp.nonzero(~found.solved[rows])[0]
+            if left.shape[0] == 0 or age == max_iter:
+                break
+            if left.shape[0] < CROWDED * rows.shape[0]:
+                problem, U, rows, now = problem.keep(left), U[:, left], rows[left], now.keep(left)
+                history.keep(left)
+        change = now.d - history.correction(now.d) if history.count else now.d
+        length = xp.max(xp.abs(change), axis=0)
+        if bool(xp.any(length > LONGEST)):
+            change = xp.clip(change, -LONGEST, LONGEST)
+        U, before = U + change, now
+        now = problem.step(U)
+        history.add(change, now.d - before.d)
+    return found

@@ -1,0 +1,127 @@
+"""Sums by index, as products with matrices of zeros and ones of which hardly any entry is one.
+
+All solvers hold their arrays (n, K), (n, L) and (n, N) with the samples side by side in memory ("samples last"): a sum
+over the columns of a class then adds whole rows of memory, and costs one addition per column and sample, however many
+classes there are.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import array_api_compat
+import array_api_compat.numpy
+import numpy as np
+from array_api_compat import device, is_torch_array
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+#: An array of numpy or torch.
+Array = Any
+
+#: A dense product multiplies this many numbers in the time in which a sparse one adds up one.
+DENSE = 7
+#: Products that a sparse one could have made in the time that it takes to be called.
+CALL = 50_000
+
+
+def array_namespace(X: Array) -> Any:
+    """Return the functions of an array's library; at once for numpy, as solvers ask all the time."""
+    return array_api_compat.numpy if isinstance(X, np.ndarray) else array_api_compat.array_namespace(X)
+
+
+class Incidence:
+    """A matrix of zeros and ones that takes (n, columns) to (n, rows): out[:, r] = sum of F[:, c] over the ones (r, c).
+
+    Parameters
+    ----------
+    rows, columns : ndarray of int
+        Where the ones are; a place that comes twice is a two.
+    shape : tuple of int
+        Number of rows and columns.
+    like : Array
+        Its library, device and precision count.
+    """
+
+    def __init__(self, rows: NDArray[np.int_], columns: NDArray[np.int_], shape: tuple[int, int], like: Array) -> None:
+        self.rows, self.columns, self.shape = np.asarray(rows), np.asarray(columns), shape
+        self._like = like
+        self._spare = max(0, shape[0] * shape[1] - DENSE * len(self.rows))
+
+    def __call__(self, F: Array) -> Array:
+        """(n, columns) to (n, rows), samples last."""
+        if self._spare * F.shape[0] <= CALL:
+            return (self.dense @ F.T).T
+        return (self._sparse @ F.T).T
+
+    @cached_property
+    def transposed(self) -> Incidence:
+        """The matrix that takes (n, rows) to (n, columns)."""
+        return Incidence(self.columns, self.rows, self.shape[::-1], self._like)
+
+    @cached_property
+    def dense(self) -> Array:
+        """The matrix itself, (rows, columns)."""
+        table = np.zeros(self.shape)
+        np.add.at(table, (self.rows, self.columns), 1.0)
+        return like_array(table, self._like)
+
+    @cached_property
+    def _sparse(self) -> Any:
+        like = self._like
+        if not is_torch_array(like):
+            ones = np.ones(len(self.rows), dtype=like.dtype)
+            return csr_array((ones, (self.rows, self.columns)), shape=self.shape)
+        import torch
+
+        where = torch.as_tensor(np.stack([self.rows, self.columns]), device=like.device)
+        ones_ = torch.ones(len(self.rows), dtype=like.dtype, device=like.device)
+        return torch.sparse_coo_tensor(where, ones_, self.shape, check_invariants=False).coalesce()
+
+
+def like_array(values: NDArray[Any], like: Array) -> Array:
+    """Return an array of numpy in the library, on the device and, if it holds floats, in the precision of another."""
+    xp = array_namespace(like)
+    return xp.asarray(values, dtype=like.dtype if values.dtype.kind == "f" else xp.int64, device=device(like))
+
+
+def to_cpu(index: Array) -> NDArray[Any]:
+    """Return an array of numpy; a tensor may be on any device."""
+    return np.asarray(index.cpu() if is_torch_array(index) else index)
+
+
+def at_least(X: Array, low: float, *, in_place: bool = False) -> Array:
+    """Return max(X, low), NaN where X is."""
+    if is_torch_array(X):
+        return X.clamp_min_(low) if in_place else X.clamp_min(low)
+    return np.maximum(X, low, out=X if in_place else None)
+
+
+def samples_last(X: Array, *, copy: bool = False) -> Array:
+    """Return the same numbers, samples side by side in memory; without `copy` as it is if they are."""
+    if is_torch_array(X):
+        return (X.T.clone() if copy and X.T.is_contiguous() else X.T.contiguous()).T
+    return (np.array(X.T, order="C") if copy else np.ascontiguousarray(X.T)).T
+
+
+def samples_first(X: Array) -> Array:
+    """Return the same numbers, sample after sample in memory; as it is if they are."""
+    return X.contiguous() if is_torch_array(X) else np.ascontiguousarray(X)
+
+
+def take_samples(X: Array, rows: Array) -> Array:
+    """Return some samples, by slice, mask or numbers, laid out in memory as they are."""
+    if not is_samples_last(X):
+        return X[rows]
+    if isinstance(rows, slice):
+        return samples_last(X[rows])
+    xp = array_namespace(X)
+    return xp.take(X.T, xp.nonzero(rows)[0] if rows.dtype == xp.bool else rows, axis=1).T
+
+
+def is_samples_last(X: Array) -> bool:
+    """Whether samples of (n, m) are side by side in memory."""
+    if X.ndim != 2 or X.shape[1] == 1:
+        return False
+    return X.stride(0) == 1 if is_torch_array(X) else bool(X.flags.f_contiguous and not X.flags.c_contiguous)

@@ -1,0 +1,227 @@
+"""MF-LF with columns that mean sets, by Gauss-Newton steps with one matrix for all samples.
+
+    min over u of  1/2 sum_i w_i sum_k (z_k - c_i - phi_k(u))^2,      c_i at its best
+
+With x = (u, phi of the sets), (L + S), and every set taken for a class of its own, this is the quadratic of the plain
+method, 1/2 x'Ax - b'x with b = B z, and nothing but x depends on u in other than a linear way:
+
+    gradient = g_u + R' g_sets,      g = A x - b,      R (S, L) the shares of the classes in their sets
+
+The K columns are met once, in b. A Gauss-Newton step with the shares of an even split, H0 = [I; R0]' A [I; R0], takes
+one product with the inverse of H0 for all samples, and Anderson's acceleration makes up for the shares being others.
+Samples that do not come to rest in a few steps, and those in which a class vanishes, go to `set_fit`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from array_api_compat import array_namespace, device
+
+from sklearn_uhc.solvers.anderson import LONGEST, Rest, Step, accelerate
+from sklearn_uhc.solvers.blas import one_blas_thread
+from sklearn_uhc.solvers.blocks import Array, Solution
+from sklearn_uhc.solvers.newton import add_diagonal, solve_each
+from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, begin_again, solve_sets
+from sklearn_uhc.solvers.set_starts import linear_start
+from sklearn_uhc.solvers.sets import SetBlocks, level
+
+#: Steps after which samples are left to Newton's method, and Newton's after which they are left to `set_fit`.
+FEW_STEPS, MOST_STEPS = 12, 40
+#: How far starts of other methods are solved.
+START_TOL = 1e-8
+#: An accelerated step this short is the last.
+SHORT = 1e-7
+#: Numbers that a batch may hold: what fits into the cache of a core.
+BATCH_NUMBERS = 2**19
+#: Residual below which the whole Hessian is used.
+NEAR = 1e-1
+#: Least curvature, relative, where the answers determine nothing.
+FLOOR = 1e-9
+
+
+@dataclass(frozen=True)
+class EvenSplit:
+    """A, B and the inverse of H0 for the class lists of `blocks`, once for all samples."""
+
+    A: Array  #: (L + S, L + S)
+    B: Array  #: (L + S, K)
+    inverse: Array  #: (L, L)
+    start: Array  #: (L, L + S), takes b to the solution where every set splits evenly, up to a constant,
+    offset: Array  #: (L,), which is this
+    blocks: SetBlocks
+    weight: Array | None
+
+    @classmethod
+    def of(cls, blocks: SetBlocks, weight: Array | None = None) -> EvenSplit:
+        """Prepare for a weight (N,) per teacher."""
+        xp, (S, L) = array_namespace(blocks.M), blocks.in_set.shape
+        eye = xp.eye(L + S, dtype=blocks.M.dtype, device=device(blocks.M))
+        x_of = xp.take(eye, blocks.source, axis=0)
+        centered = x_of - (blocks.to_teacher / blocks.sizes) @ (blocks.to_teacher.T @ x_of)
+        B = centered.T if weight is None else (centered * (blocks.to_teacher @ weight)[:, None]).T
+        A = B @ centered
+        even = xp.concat([eye[:L, :L], blocks.in_set / xp.sum(blocks.in_set, axis=1)[:, None]])
+        inverse = xp.linalg.pinv(even.T @ A @ even, rtol=FLOOR)
+        sizes = xp.concat([xp.zeros_like(even[0, :]), xp.log(xp.sum(blocks.in_set, axis=1))])
+        start = inverse @ even.T
+        return cls(A, B, inverse, start, start @ (A @ sizes), blocks, weight)
+
+    @property
+    def scale(self) -> Array:
+        """(L,), what the damping of every class is in proportion to: the columns that it stands in."""
+        xp, L = array_namespace(self.A), self.inverse.shape[0]
+        d = xp.linalg.diagonal(self.A)
+        return d[:L] + d[L:] @ self.blocks.in_set
+
+    @property
+    def tiny(self) -> float:
+        """A sum of q to be told from 0."""
+        return float(array_namespace(self.A).finfo(self.A.dtype).tiny)
+
+    @property
+    def batch_rows(self) -> int:
+        """How many samples are best solved together."""
+        return max(64, min(2048, BATCH_NUMBERS // (12 * self.A.shape[0])))
+
+    def solve(self, Z: Array, *, tol: float, max_iter: int) -> Solution:
+        """Minimise for logits Z (n, K) at temperature 1; `u` has mean 0 in every group."""
+        xp, b = array_namespace(Z), self.B @ Z.T
+        first = self._first(b)
+        found = Rest.nothing_yet(first)
+        self._iterate_all(found, b, tol, min(FEW_STEPS, max_iter))
+        # The slow ones together: a batch of a few costs nearly as much as one of hundreds.
+        slow = xp.nonzero(~found.solved)[0]
+        if slow.shape[0] and max_iter > FEW_STEPS:
+            self._descend(found, slow, first, b, tol, min(MOST_STEPS, max_iter - FEW_STEPS))
+        U = level(found.U.T, self.blocks, 1.0)
+        solution = Solution(U, U[:, :0], found.n_iter, found.residual, found.solved, found.solved)
+        return self._finish(Z, first.T, solution, tol, max_iter)
+
+    def starts(self, Z: Array) -> tuple[Array, ...]:
+        """Return starts of other methods, (n, L) each: where every set splits evenly, and about the optimum.
+
+        Where a few steps do not lead to it, the linear start is a third.
+        """
+        xp, b = array_namespace(Z), self.B @ Z.T
+        first = self._first(b)
+        found = Rest.nothing_yet(first)
+        self._iterate_all(found, b, START_TOL, FEW_STEPS)
+        slow = xp.nonzero(~found.solved)[0]
+        if not slow.shape[0] or not self.blocks.is_small:
+            return first.T, found.U.T
+        linear = xp.asarray(found.U.T, copy=True)
+        linear[slow, :] = linear_start(Z[slow], self.blocks)
+        return first.T, found.U.T, linear
+
+    def even(self, Z: Array) -> Array:
+        """Return where every set splits evenly, (n, L), for logits Z (n, K) at temperature 1."""
+        return self._first(self.B @ Z.T).T
+
+    def _first(self, b: Array) -> Array:
+        """Return where every set splits evenly, (L, n), largest entry 0: steps stay in the range of exp()."""
+        first = self.start @ b - self.offset[:, None]
+        return first - array_namespace(b).max(first, axis=0)
+
+    def _iterate_all(self, found: Rest, b: Array, tol: float, most: int) -> None:
+        """Solve all samples by accelerated steps of the one matrix, as many at a time as the cache holds."""
+        xp, n = array_namespace(b), b.shape[1]
+        with one_blas_thread():
+            for start in range(0, n, self.batch_rows):
+                rows = xp.arange(start, min(start + self.batch_rows, n), device=device(b))
+                split = LogitSplit(self, b[:, rows])
+                found.write(rows, accelerate(split, found.U[:, rows], tol=tol, short=max(tol, SHORT), max_iter=most))
+
+    def _descend(self, found: Rest, rows: Array, first: Array, b: Array, tol: float, most: int) -> None:
+        """Solve some samples from the start by Newton's method."""
+        found.write(rows, descend(LogitSplit(self, b[:, rows]), first[:, rows], tol=tol, max_iter=most))
+
+    def _finish(self, Z: Array, first: Array, found: Solution, tol: float, max_iter: int) -> Solution:
+        """Solve what is left by Newton's method."""
+        xp, blocks = array_namespace(Z), self.blocks
+        w = xp.ones_like(blocks.sizes) if self.weight is None else self.weight
+        problem = SetFit(Z, first, xp.ones_like(Z[:, 0]), MF_LF, w, 1.0, blocks, 1e-3 * tol)
+        rest = xp.nonzero(~found.converged | problem.loses_a_class(found.u))[0]
+        if rest.shape[0]:
+            again = solve_sets(Z[rest], first[rest], MF_LF, blocks, tol=tol, max_iter=max_iter, weight=self.weight)
+            again = again._replace(n_iter=again.n_iter + found.n_iter[rest])
+            for old, new in zip(found, again, strict=True):
+                old[rest, ...] = new
+        return begin_again(problem, found, Z, tol, max_iter)
+
+
+@dataclass(frozen=True)
+class LogitSplit:
+    """The iteration for some samples."""
+
+    split: EvenSplit
+    b: Array  #: (L + S, n)
+
+    def step(self, U: Array) -> Step:
+        """Gauss-Newton's step with even shares, the gradient, and its largest entry."""
+        xp, split, members = array_namespace(U), self.split, self.split.blocks.in_set
+        L = U.shape[0]
+        q = xp.exp(U)
+        qS = members @ q + self.split.tiny
+        g = split.A @ xp.concat([U, xp.log(qS)])
+        g -= self.b
+        slope = members.T @ (g[L:, :] / qS)
+        slope *= q
+        slope += g[:L, :]
+        return Step(-(split.inverse @ slope), slope, xp.maximum(xp.max(slope, axis=0), -xp.min(slope, axis=0)))
+
+    def value(self, U: Array) -> Array:
+        """(n,), the objective, up to a constant per sample."""
+        xp, A = array_namespace(U), self.split.A
+        x = xp.concat([U, xp.log(self.split.blocks.in_set @ xp.exp(U) + self.split.tiny)])
+        return xp.einsum("ln,ln->n", x, 0.5 * (A @ x) - self.b)
+
+    def hessian(self, U: Array, near: Array) -> Array:
+        """(n, L, L); where a sample is not near its optimum, without what may be negative."""
+        xp, A, members = array_namespace(U), self.split.A, self.split.blocks.in_set
+        L = U.shape[0]
+        q = xp.exp(U)
+        qS = members @ q + self.split.tiny
+        g = (A @ xp.concat([U, xp.log(qS)]) - self.b)[L:, :].T
+        g = xp.where(near[:, None], g, xp.clip(g, 0.0, None))
+        R = members * (q.T[:, None, :] / qS.T[:, :, None])
+        mixed = A[:L, L:] @ R
+        H = A[:L, :L] + mixed + xp.permute_dims(mixed, (0, 2, 1)) + self.split.blocks.component_mean
+        inner = A[L:, L:] @ R - g[:, :, None] * R
+        H += xp.matmul(xp.permute_dims(R, (0, 2, 1)), inner)
+        add_diagonal(H, xp.einsum("nsl,ns->nl", R, g))
+        return H
+
+    def keep(self, rows: Array) -> LogitSplit:
+        """Return the problem of some samples."""
+        return replace(self, b=self.b[:, rows])
+
+
+def descend(problem: LogitSplit, U: Array, *, tol: float, max_iter: int) -> Rest:
+    """Damped Newton steps from U (L, n), each downhill; samples that are done leave."""
+    xp, found = array_namespace(U), Rest.nothing_yet(U)
+    rows, mu = xp.arange(U.shape[1], device=device(U)), xp.full_like(U[0, :], 1e-3)
+    now, value, length = problem.step(U), problem.value(U), found.residual
+    rounding = 8 * float(xp.finfo(U.dtype).eps)
+    for age in range(max_iter + 1):
+        done = (now.residual <= tol) & (length <= tol**0.5)
+        if bool(xp.any(done)) or age == max_iter:
+            here = done | (age == max_iter)
+            found.write(rows[here], Rest(U[:, here], 0 * rows[here] + age, now.residual[here], done[here]))
+            left = xp.nonzero(~here)[0]
+            if left.shape[0] == 0:
+                break
+            problem, U, rows, now = problem.keep(left), U[:, left], rows[left], now.keep(left)
+            value, mu = value[left], mu[left]
+        H = problem.hessian(U, now.residual < NEAR)
+        add_diagonal(H, xp.minimum(mu, now.residual)[:, None] * problem.split.scale + FLOOR)
+        change = xp.clip(solve_each(H, -now.slope.T).T, -LONGEST, LONGEST)
+        trial = problem.step(U + change)
+        new = problem.value(U + change)
+        downhill = xp.sum(now.slope * change, axis=0) < 0
+        better = downhill & (new <= value + rounding * (1 + xp.abs(value)))
+        promised = -0.1 * xp.sum(now.slope * change, axis=0)
+        mu = xp.where(better & (value - new + rounding * (1 + xp.abs(value)) >= promised), mu / 10, mu * 8)
+        U, now = U + xp.where(better, change, 0 * change), now.choose(better, trial)
+        value, length = xp.where(better, new, value), xp.where(better, xp.max(xp.abs(change), axis=0), xp.inf)
+    return found

@@ -1,0 +1,82 @@
+"""CE, MF-P and SD with columns that mean sets: which start, which objective.
+
+CE and MF-P begin at the lowest of a few points, all of them reached from an even split of every set: that split itself,
+and what MF-LF, which is quick, makes of it.
+"""
+
+from __future__ import annotations
+
+from array_api_compat import array_namespace
+
+from sklearn_uhc.solvers.blocks import Array, Solution
+from sklearn_uhc.solvers.set_fit import CE, MF_P, Objective, SetFit, solve_sets
+from sklearn_uhc.solvers.set_many import ManyClasses
+from sklearn_uhc.solvers.set_mf_lf import EvenSplit
+from sklearn_uhc.solvers.set_starts import lowest_of
+from sklearn_uhc.solvers.sets import SetBlocks, level
+
+#: How far CE is solved to be MF-P's start.
+START_TOL, START_ITER = 1e-3, 20
+#: How far SD is solved, which has no such parameters.
+SD_TOL, SD_ITER = 1e-9, 1000
+
+
+#: MF-LF with sets, and the starts of other methods.
+Split = EvenSplit | ManyClasses
+
+
+def even_split(blocks: SetBlocks, weight: Array | None = None) -> Split:
+    """Prepare MF-LF for a weight (N,) per teacher, with matrices or without, whichever suits the number of classes."""
+    return EvenSplit.of(blocks, weight) if blocks.is_small else ManyClasses(blocks, weight)
+
+
+def solve_set_ce(
+    Z: Array, split: Split, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
+) -> Solution:
+    """CE for logits Z at temperature 1; `u` are logits at T."""
+    P, T = tempered(Z, temperature, split.blocks), float(temperature)
+    starts = split.starts(Z)
+    first = _best_start(P, CE, split.blocks, T, weight, *starts)
+    return solve_sets(P, first, CE, split.blocks, temperature=T, tol=tol, max_iter=max_iter, weight=weight, logits=Z)
+
+
+def solve_set_mf_p(
+    Z: Array, split: Split, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
+) -> Solution:
+    """MF-P for logits Z at temperature 1, from about the answer of CE, or that of MF-LF; `u` are logits at T."""
+    xp, blocks, T = array_namespace(Z), split.blocks, float(temperature)
+    P, starts = tempered(Z, T, blocks), split.starts(Z)
+    first = _best_start(P, CE, blocks, T, weight, *starts)
+    few = min(START_ITER, max_iter)
+    start = solve_sets(P, first, CE, blocks, temperature=T, tol=START_TOL, max_iter=few, weight=weight)
+    first = _best_start(P, MF_P, blocks, T, weight, start.u * T, *starts)
+    size = xp.sum((P**2 if weight is None else P**2 * blocks.by_teacher(weight[None, :])), axis=1)
+    found = solve_sets(
+        P, first, MF_P, blocks, temperature=T, tol=tol, max_iter=max_iter, weight=weight, size=size, logits=Z
+    )
+    return found._replace(n_iter=found.n_iter + start.n_iter)
+
+
+def _best_start(
+    P: Array, objective: Objective, blocks: SetBlocks, T: float, weight: Array | None, *starts: Array
+) -> Array:
+    """Return the start of the lowest value, each given as logits at temperature 1, at T."""
+    xp = array_namespace(P)
+    w = xp.ones_like(blocks.sizes) if weight is None else weight
+    problem = SetFit(P, starts[0], xp.ones_like(P[:, 0]), objective, w, T, blocks)
+    return lowest_of(problem, *(level(start / T, blocks, T) for start in starts))
+
+
+def solve_set_sd(P: Array, whole: SetBlocks, *, temperature: float, weight: Array | None = None) -> Solution:
+    """SD for tempered probabilities P: CE where every class stands in a column of every teacher, if with P = 0."""
+    xp = array_namespace(P)
+    even = whole.give(whole.of_sets(P / whole.set_sizes))
+    first = xp.log(whole.sum_singles(P) + even + 1e-6)
+    objective = CE._replace(vanish=True)
+    return solve_sets(P, first, objective, whole, temperature=temperature, tol=SD_TOL, max_iter=SD_ITER, weight=weight)
+
+
+def tempered(Z: Array, T: float, blocks: SetBlocks) -> Array:
+    """Return the teachers' probabilities at temperature T, of logits whose largest is 0."""
+    E = array_namespace(Z).exp(Z / T)
+    return E / blocks.by_teacher(blocks.sum_teachers(E))

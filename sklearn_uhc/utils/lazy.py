@@ -1,0 +1,38 @@
+"""Collections that are computed later, block by block: their calls go to the leaf of this package that knows them.
+
+A Dask collection is told by the package of its type, so nothing of Dask is imported unless the user did so before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Package of a lazy collection: our leaf for it. Nothing else imports a leaf.
+LEAVES = {"dask": "sklearn_uhc.dask"}
+
+
+def leaf_of(X: Any) -> Any:
+    """Return the leaf that takes X, imported now; None for everything that is in memory."""
+    for kind in type(X).__mro__:
+        name = LEAVES.get(kind.__module__.partition(".")[0])
+        if name is not None:
+            return import_module(name)
+    return None
+
+
+def lazily(method: F) -> F:
+    """Hand a method of an estimator over to the leaf, if its first argument is a lazy collection."""
+
+    @wraps(method)
+    def here_or_there(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        leaf = leaf_of(X)
+        if leaf is None:
+            return method(self, X, *args, **kwargs)
+        return leaf.run(self, method.__name__, X, *args, **kwargs)
+
+    return here_or_there  # type: ignore[return-value]

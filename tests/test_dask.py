@@ -1,0 +1,364 @@
+"""Dask collections as X, with Dask's local schedulers: lazy in, lazy out, the same answers as in memory."""
+
+import json
+
+import dask
+import dask.array as da
+import dask.bag
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_blobs
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.naive_bayes import BernoulliNB, GaussianNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from sklearn_uhc import (
+    CrossEntropyUnifier,
+    FunctionTeacher,
+    HeterogeneousDistiller,
+    SoftLabelClassifier,
+    TeacherCalibrator,
+    TeacherMerger,
+    TeacherOutputs,
+    UnifiedEnsemble,
+)
+
+NAMES = np.array(["ash", "birch", "cedar", "dune"])
+LISTS = [(0, 1, 2), (1, 2, 3), (0, 2, 3)]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X, y = make_blobs(600, n_features=4, centers=4, cluster_std=2.5, random_state=0)
+    return pd.DataFrame(X, columns=list("abcd")), NAMES[y]
+
+
+def fitted_teachers(X, y):
+    kinds = [LogisticRegression(), GaussianNB(), DecisionTreeClassifier(max_depth=4, random_state=0)]
+    known = [np.isin(y, NAMES[list(numbers)]) for numbers in LISTS]
+    return {f"site{i}": kind.fit(X[mine], y[mine]) for i, (kind, mine) in enumerate(zip(kinds, known, strict=True))}
+
+
+@pytest.fixture(scope="module", params=["frame", "array", "unknown sizes"])
+def both(request, rows):
+    """X in memory, the same as a collection, and teachers of its kind."""
+    X, y = rows
+    frame = dd.from_pandas(X, npartitions=4)
+    if request.param == "frame":
+        return X, frame, fitted_teachers(X, y)
+    values = X.to_numpy()
+    lazy = da.from_array(values, chunks=(170, 3)) if request.param == "array" else frame.to_dask_array()
+    return values, lazy, fitted_teachers(values, y)
+
+
+@pytest.fixture
+def frames(rows):
+    X, y = rows
+    return X, dd.from_pandas(X, npartitions=4), fitted_teachers(X, y)
+
+
+def assert_same(lazy, expected, atol=1e-10):
+    """Compare what a collection computes to with what it promised, and with values in memory."""
+    found = lazy.compute()
+    if isinstance(found, pd.DataFrame):
+        assert found.dtypes.equals(lazy._meta.dtypes)
+        assert list(found.columns) == list(lazy.columns)
+    else:
+        assert found.dtype == lazy.dtype
+    assert_allclose(np.asarray(found), np.asarray(expected), atol=atol)
+
+
+@pytest.mark.parametrize("method", ["sd", "ce", "mf_p", "mf_lu", "mf_lf"])
+def test_soft_labels_are_those_of_rows_in_memory(both, method):
+    X, lazy, teachers = both
+    merger = TeacherMerger(teachers, method=method).fit(lazy)
+    assert_same(merger.transform(lazy), TeacherMerger(teachers, method=method).fit_transform(X))
+
+
+def test_answers_are_those_of_rows_in_memory_with_names_and_index(both):
+    X, lazy, teachers = both
+    outputs = TeacherOutputs(teachers).fit(lazy)
+    out = outputs.transform(lazy)
+    assert_same(out, TeacherOutputs(teachers).fit_transform(X))
+    if hasattr(X, "columns"):
+        assert list(out.columns) == outputs.get_feature_names_out().tolist()
+        assert_array_equal(out.compute().index, X.index)
+
+
+def test_a_pipeline_of_steps_hands_the_class_lists_on(both):
+    X, lazy, teachers = both
+    steps = [TeacherOutputs(teachers), TeacherCalibrator(min_overlap=0), CrossEntropyUnifier()]
+    expected = make_pipeline(*steps).fit_transform(X)
+    pipeline = make_pipeline(*steps)
+    assert_same(pipeline.fit_transform(lazy), expected)
+    assert pipeline[-1].classes_.tolist() == NAMES.tolist()
+
+
+def test_the_ensemble_is_that_of_rows_in_memory(both, rows):
+    X, lazy, teachers = both
+    here, there = UnifiedEnsemble(teachers).fit(X), UnifiedEnsemble(teachers).fit(lazy)
+    assert_allclose(there.class_weight_, here.class_weight_, atol=1e-10)
+    assert_same(there.predict_proba(lazy), here.predict_proba(X))
+    assert_same(there.predict_log_proba(lazy), here.predict_log_proba(X))
+    labels = there.predict(lazy)
+    assert_array_equal(np.asarray(labels.compute()), here.predict(X))
+    y = rows[1]
+    lazy_y = dd.from_pandas(pd.Series(y), npartitions=4) if X is rows[0] else da.from_array(y, chunks=170)
+    if lazy_y.npartitions == lazy.npartitions and not np.isnan(getattr(lazy, "chunks", [[0]])[0]).any():
+        assert there.score(lazy, lazy_y) == pytest.approx(here.score(X, y))
+
+
+def test_weights_of_rows_count_as_in_memory(frames):
+    X, lazy, teachers = frames
+    weight = pd.Series(np.random.default_rng(0).random(len(X)), index=X.index)
+    here = UnifiedEnsemble(teachers).fit(X, sample_weight=weight)
+    there = UnifiedEnsemble(teachers).fit(lazy, sample_weight=dd.from_pandas(weight, npartitions=4))
+    assert_allclose(there.class_weight_, here.class_weight_, atol=1e-10)
+    with pytest.raises(TypeError, match="sample_weight must be one too"):
+        UnifiedEnsemble(teachers).fit(lazy, sample_weight=weight)
+    with pytest.raises(ValueError, match="same blocks"):
+        UnifiedEnsemble(teachers).fit(lazy, sample_weight=dd.from_pandas(weight, npartitions=2))
+
+
+def test_temperatures_come_from_the_very_rows_that_are_taken_in_memory(frames, monkeypatch):
+    X, lazy, teachers = frames
+    monkeypatch.setattr("sklearn_uhc.dask.sampling.TIMES", 3)
+    asked = []
+
+    def answer(rows):
+        asked.append(len(rows))
+        return teachers["site0"].predict_proba(rows)
+
+    all_teachers = {**teachers, "counted": FunctionTeacher(answer, teachers["site0"].classes_)}
+    calibrator = TeacherCalibrator(min_overlap=0, max_samples=41)
+    here = TeacherMerger(all_teachers, calibrate=calibrator).fit(X)
+    asked.clear()
+    there = TeacherMerger(all_teachers, calibrate=calibrator).fit(lazy)
+    assert sum(asked) == 3 * 40 + 1
+    assert (here.calibrator_.temperatures_ != 1).any()
+    assert_allclose(there.calibrator_.temperatures_, here.calibrator_.temperatures_, rtol=1e-10)
+
+
+class Counted:
+    """A teacher that counts the rows it is asked about, in this process, and may fail."""
+
+    asked = 0
+    fails_at = None
+
+    def __init__(self, model):
+        self.model, self.classes_ = model, model.classes_
+
+    def predict_proba(self, X):
+        values = np.asarray(X)
+        if self.fails_at is not None and (values[:, 0] == self.fails_at).any():
+            raise RuntimeError("no answer")
+        type(self).asked += len(values)
+        return self.model.predict_proba(X)
+
+
+@pytest.fixture
+def counted(frames):
+    Counted.asked = 0
+    yield {**frames[2], "counted": Counted(frames[2]["site0"])}
+    Counted.fails_at = None
+
+
+def test_nothing_is_asked_before_somebody_computes(frames, counted):
+    _, lazy, _ = frames
+    ensemble = UnifiedEnsemble(counted, balance=False).fit(lazy)
+    Counted.asked = 0
+    proba = ensemble.predict_proba(lazy)
+    assert Counted.asked == 0
+    proba.compute()
+    assert Counted.asked == 600
+
+
+def test_an_error_names_block_and_teacher(frames, counted):
+    X, lazy, _ = frames
+    ensemble = UnifiedEnsemble(counted, balance=False).fit(X)
+    Counted.fails_at = X["a"].iloc[320]
+    with pytest.raises(RuntimeError, match="no answer") as caught:
+        ensemble.predict_proba(lazy).compute()
+    notes = " ".join(caught.value.__notes__)
+    assert "block 2 of X" in notes
+    assert "teacher 'counted' (Counted)" in notes
+
+
+def test_a_second_run_asks_no_teacher(frames, counted, tmp_path):
+    _, lazy, _ = frames
+    first = UnifiedEnsemble(counted, store=tmp_path).fit(lazy)
+    assert Counted.asked == 1200  # the sample, and all rows
+    second = UnifiedEnsemble(counted, store=tmp_path).fit(lazy)
+    proba = second.predict_proba(lazy).compute()
+    other = UnifiedEnsemble(counted, method="ce", store=tmp_path).fit(lazy)
+    assert Counted.asked == 1200
+    assert_array_equal(second.class_weight_, first.class_weight_)
+    assert_allclose(proba, UnifiedEnsemble(counted).fit(lazy.compute()).predict_proba(lazy.compute()), atol=1e-10)
+    assert len(list(tmp_path.glob("answers-*"))) == 4
+    manifests = [json.loads(path.read_text()) for path in tmp_path.glob("soft_labels-*/manifest.json")]
+    assert {manifest["method"] for manifest in manifests} == {"LogitFactorization", "CrossEntropyUnifier"}
+    assert manifests[0]["columns"] == [*NAMES, "row weight"]
+    assert other.classes_.tolist() == NAMES.tolist()
+
+
+def test_a_run_that_failed_goes_on_at_the_blocks_that_are_missing(frames, counted, tmp_path):
+    X, lazy, _ = frames
+    merger = TeacherMerger(counted, store=tmp_path).fit(X.iloc[:100])
+    Counted.fails_at, Counted.asked = X["a"].iloc[320], 0
+    with pytest.raises(RuntimeError, match="no answer"):
+        merger.transform(lazy).compute()
+    assert 0 < Counted.asked < 600
+    Counted.fails_at = None
+    found = merger.transform(lazy).compute()
+    assert Counted.asked == 600  # what was there was not asked for again
+    assert_allclose(found, merger.transform(X), atol=1e-10)
+
+
+def test_a_damaged_file_is_not_used(frames, counted, tmp_path):
+    X, lazy, _ = frames
+    merger = TeacherMerger(counted, store=tmp_path).fit(X.iloc[:100])
+    expected = merger.transform(lazy).compute()
+    files = sorted(tmp_path.glob("answers-*/*.parquet"))
+    files[0].write_bytes(files[0].read_bytes()[:-9])
+    files[1].write_bytes(files[2].read_bytes())  # another block's, or another teacher's
+    with pytest.warns(UserWarning, match="not as it was written"):
+        assert_allclose(merger.transform(lazy).compute(), expected)
+    assert_allclose(merger.transform(lazy).compute(), expected)
+    manifest = next(tmp_path.glob("answers-*/manifest.json"))
+    manifest.write_text('{"format": 1, "columns": ["elm"]}')
+    with pytest.raises(ValueError, match="does not belong to these teachers"):
+        merger.transform(lazy)
+
+
+def test_blocks_without_rows_and_images(frames):
+    X, lazy, teachers = frames
+    merger = TeacherMerger(teachers).fit(X)
+    some = lazy[lazy["a"] > float(X["a"].quantile(0.98))]
+    assert 0 in [len(part.compute()) for part in some.to_delayed()] or len(some) == 12
+    assert_same(merger.transform(some), merger.transform(some.compute()))
+    assert_same(merger.transform(lazy[lazy["a"] > 1e9]), np.empty((0, 4)))
+    images = np.random.default_rng(0).random((50, 3, 4, 4))
+    looking = FunctionTeacher(_brightness, ["dark", "light"])
+    outputs = TeacherOutputs([looking]).fit(images)
+    assert_same(outputs.transform(da.from_array(images, chunks=(20, 1, 4, 4))), outputs.transform(images))
+
+
+def _brightness(images):
+    p = images.mean(axis=(1, 2, 3))
+    return np.column_stack([1 - p, p])
+
+
+STUDENTS = [GaussianNB(), BernoulliNB(binarize=0.5), MultinomialNB()]
+
+
+@pytest.mark.parametrize("student", STUDENTS, ids=lambda student: type(student).__name__)
+def test_naive_bayes_learns_from_all_blocks_what_it_learns_in_memory(rows, student):
+    X, y = rows[0].abs(), rows[1]
+    teachers, lazy = fitted_teachers(X, y), dd.from_pandas(rows[0].abs(), npartitions=4)
+    here = HeterogeneousDistiller(teachers, student).fit(X)
+    there = HeterogeneousDistiller(teachers, SoftLabelClassifier(student, max_rows=100)).fit(lazy)
+    for name in ("theta_", "var_", "class_prior_", "feature_log_prob_", "class_log_prior_"):
+        if hasattr(here.student_.estimator_, name):
+            learnt = getattr(there.student_.estimator_, name), getattr(here.student_.estimator_, name)
+            assert_allclose(*learnt, rtol=1e-8, atol=1e-10)
+    assert_array_equal(there.predict(lazy).compute(), there.predict(X))
+
+
+def test_a_student_gets_the_same_rows_as_in_memory_if_they_fit(both):
+    X, lazy, teachers = both
+    here = HeterogeneousDistiller(teachers, LogisticRegression()).fit(X)
+    there = HeterogeneousDistiller(teachers, LogisticRegression()).fit(lazy)
+    assert_allclose(there.class_weight_, here.class_weight_, atol=1e-10)
+    assert_same(there.predict_proba(lazy), here.predict_proba(X), atol=1e-8)
+    assert there.n_features_in_ == 4
+
+
+def test_partial_fit_goes_over_the_blocks_several_times(frames, rows):
+    X, lazy, teachers = frames
+    learner = make_pipeline(StandardScaler(), SGDClassifier(loss="log_loss", random_state=0))
+    student = SoftLabelClassifier(learner, max_rows=100, random_state=0)
+    here = HeterogeneousDistiller(teachers, student).fit(X)
+    there = HeterogeneousDistiller(teachers, student).fit(lazy)
+    last = there.student_.estimator_[-1]
+    assert last.strategy_ == "epochs"
+    assert last.estimator_.t_ > 5 * len(X)
+    assert there.score(lazy.compute(), rows[1]) > here.score(X, rows[1]) - 0.05
+
+
+def test_any_other_student_is_told_how_many_rows_it_gets(frames, monkeypatch):
+    _, lazy, teachers = frames
+    monkeypatch.setattr("sklearn_uhc.dask.students.BUDGET", 200 * (4 * 8 + 24 * 4))
+    with pytest.warns(UserWarning, match=r"600 of them .* trained on 200 rows, drawn by their weight"):
+        clf = HeterogeneousDistiller(teachers, DecisionTreeClassifier(random_state=0)).fit(lazy)
+    assert clf.student_.estimator_.tree_.n_node_samples[0] == pytest.approx(200, abs=4)
+    clf = HeterogeneousDistiller(teachers, SoftLabelClassifier(DecisionTreeClassifier(), max_rows=50)).fit(lazy)
+    assert clf.student_.estimator_.tree_.n_node_samples[0] <= 50
+
+
+def test_rows_are_drawn_by_their_weight_and_the_loss_stays_the_same():
+    from sklearn_uhc.dask.soft_blocks import Part, draw
+
+    rng = np.random.default_rng(0)
+    weight = np.minimum(rng.exponential(size=4000), 9.0)
+    part = Part(np.arange(4000)[:, None], np.eye(2)[rng.integers(2, size=4000)], weight)
+    drawn = [draw(part, number, 0.1, 0) for number in range(50)]
+    assert np.mean([len(each.Q) for each in drawn]) == pytest.approx(0.1 * weight.sum(), rel=0.01)
+    assert np.mean([each.weight @ each.Q for each in drawn], axis=0) == pytest.approx(weight @ part.Q, rel=0.02)
+    assert np.ptp(drawn[0].weight) == pytest.approx(0.0, abs=1e-9)  # none was so heavy that it had to be there
+
+
+def test_soft_labels_of_ones_own_train_a_student(frames):
+    X, lazy, teachers = frames
+    Q = TeacherMerger(teachers).fit(X).transform(lazy)
+    here = SoftLabelClassifier(LogisticRegression(), classes=NAMES).fit(X, Q.compute())
+    there = SoftLabelClassifier(LogisticRegression()).fit(lazy, Q)
+    assert there.classes_.tolist() == NAMES.tolist()
+    assert_same(there.predict_proba(lazy), here.predict_proba(X), atol=1e-8)
+    with pytest.raises(TypeError, match="soft labels y must be one too"):
+        SoftLabelClassifier(LogisticRegression()).fit(lazy, rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"backprop": True}, "backprop=True is not supported"),
+        ({"membership": "student"}, 'membership="student" is not supported'),
+        ({"store_soft_labels": True}, "give store= and read them there"),
+        ({"memory": "folder"}, "give store, a folder that all workers see"),
+        ({"balance": "yes"}, "balance must be"),
+    ],
+)
+def test_what_needs_all_rows_in_memory_is_refused(frames, change, message):
+    _, lazy, teachers = frames
+    clf = HeterogeneousDistiller(teachers, GaussianNB(), **change)
+    with pytest.raises(ValueError, match=message):
+        clf.fit(lazy)
+    assert not hasattr(clf, "merger_")
+
+
+def test_mistakes_are_told_before_anything_is_computed(frames, rows):
+    X, lazy, teachers = frames
+    merger = TeacherMerger(teachers).fit(X)
+    with pytest.raises(ValueError, match="feature names should match"):
+        merger.transform(lazy[["a", "b"]])
+    with pytest.raises(ValueError, match="y is not supported with a Dask collection"):
+        UnifiedEnsemble(teachers).fit(lazy, rows[1])
+    with pytest.raises(ValueError, match="asks for a table in memory"):
+        merger.set_output(transform="pandas").transform(lazy)
+    with pytest.raises(TypeError, match=r"bag\.to_dataframe"):
+        TeacherMerger(teachers).fit(dask.bag.from_sequence([1, 2]))
+    with pytest.raises(ValueError, match="no rows"):
+        TeacherMerger(teachers).fit(lazy[lazy["a"] > 1e9])
+    with pytest.raises(ValueError, match="score without labels"):
+        UnifiedEnsemble(teachers).fit(X).score(lazy)

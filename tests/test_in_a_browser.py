@@ -1,0 +1,87 @@
+"""The report and the diagram as a real browser shows them: two widths, by day and by night."""
+
+import json
+import re
+import shutil
+import subprocess
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+
+from sklearn_uhc import HeterogeneousDistiller, teacher_report
+from tests.helpers import linear_teachers
+
+pytest.importorskip("matplotlib")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, Debian's for one")
+
+#: Looks at the page from inside and leaves what it found in the title.
+PROBE = """<script>
+const light = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(v => v / 255).map(
+  v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
+const paper = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
+  if (!/, 0\\)$/.test(c)) return c; } return "rgb(255, 255, 255)"; };
+const contrast = e => { const a = light(getComputedStyle(e).color), b = light(paper(e));
+  return (Math.max(a, b) + .05) / (Math.min(a, b) + .05); };
+const texts = [...document.querySelectorAll("h1, h2, h3, p, td, th, li, footer, summary")];
+document.title = JSON.stringify({
+  width: innerWidth, page: document.documentElement.scrollWidth,
+  images: Math.max(0, ...[...document.images].map(i => i.getBoundingClientRect().right)),
+  contrast: Math.min(21, ...texts.map(contrast)), night: matchMedia("(prefers-color-scheme: dark)").matches,
+  labels: [...document.querySelectorAll(".sk-parallel-item, th:last-child")].map(
+    e => Math.round(e.getBoundingClientRect().right)),
+});
+</script>"""
+
+
+def seen(path, width, night):
+    """Return what the probe found in a page that is `width` pixels wide."""
+    theme = f"--blink-settings=preferredColorScheme={0 if night else 1}"
+    size = f"--window-size={width},900"
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", theme, size, "--dump-dom"]
+    done = subprocess.run([CHROMIUM, *flags, path.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    return json.loads(re.search(r"<title>(\{.*?\})</title>", done.stdout).group(1))
+
+
+def many_teachers(n=15):
+    rng = np.random.default_rng(0)
+    lists = [[f"class {k}" for k in sorted(rng.choice(10, size=5, replace=False))] for _ in range(n)]
+    return dict(zip((f"hospital {i} of the region" for i in range(n)), linear_teachers(lists), strict=True))
+
+
+@pytest.fixture(scope="module")
+def X():
+    return np.random.default_rng(0).normal(size=(60, 4))
+
+
+@pytest.fixture(scope="module")
+def report_page(X, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    html = teacher_report(many_teachers(), X).to_html()
+    path.write_text(html.replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("night", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 500])  # Chromium makes no narrower window
+def test_the_report_fits_and_can_be_read(report_page, width, night):
+    found = seen(report_page, width, night)
+    assert (found["width"], found["night"]) == (width, night)
+    assert found["page"] <= width
+    assert found["images"] <= width
+    assert found["contrast"] >= 4.5  # WCAG 2, level AA
+    if width == 1280:
+        assert max(found["labels"]) <= width  # no column of a table is cut off
+
+
+def test_the_diagram_shows_all_its_boxes(X, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # random teachers contradict each other
+        clf = HeterogeneousDistiller(many_teachers(), KNeighborsClassifier(3)).fit(X)
+    path = tmp_path / "diagram.html"
+    path.write_text(f"<!DOCTYPE html><title></title><body>{clf._repr_html_()}{PROBE}</body>", encoding="utf-8")
+    found = seen(path, 1280, night=False)
+    assert len(found["labels"]) >= 5
+    assert max(found["labels"]) <= 1280
