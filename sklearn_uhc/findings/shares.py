@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.answers import Answers, to_numpy
+from sklearn_uhc.calibration import overlap
 from sklearn_uhc.findings.result import Finding
 from sklearn_uhc.label_space import spelled
 from sklearn_uhc.utils.rows import some_rows
@@ -20,9 +21,11 @@ from sklearn_uhc.utils.rows import some_rows
 Floats = NDArray[np.float64]
 
 #: The commonest class has this many times the rows of the rarest in the merge, and in what teachers claim.
-MERGED_RATIO, CLAIMED_RATIO = 12.0, 4.5
+MERGED_RATIO, CLAIMED_RATIO = 18.0, 4.5
 #: The merged classes are worth no more than this share of as many even ones, by the entropy of their shares.
 MOST_EVEN = 0.66
+#: Comparisons per teacher that the class lists must allow: with short lists, merges are uneven by themselves.
+LEAST_OVERLAP = 0.75
 #: The rarest may have been missed by chance: this many standard errors of its number are added.
 ERRORS = 2.0
 #: Rows of which claims are added up.
@@ -47,7 +50,7 @@ def find_uneven(
     """
     heard, classes = answers.heard, answers.space.classes
     known = np.flatnonzero([label != none_label for label in classes.tolist()])
-    if not heard.any() or len(known) < 2:
+    if not heard.any() or len(known) < 2 or not (answers.space.is_shared or overlap(answers.space) >= LEAST_OVERLAP):
         return []
     counts = np.bincount(Q[heard][:, known].argmax(axis=1), minlength=len(known))
     if ratio(counts) < MERGED_RATIO or evenness(counts) > MOST_EVEN or ratio(claims(answers)[known]) < CLAIMED_RATIO:
