@@ -323,6 +323,7 @@ def can_be_noise(space: LabelSpace) -> NDArray[np.bool_]:
     In a ring of lists of two, each teacher is compared with a chain of answers about rows that few of them know: good
     teachers were taken for noise in every other ring.
     """
-    shared = space.mask.astype(int) @ space.mask.T.astype(int)
+    mask = space.mask.astype(np.float32)  # a product of integers would take a hundred times as long
+    shared = mask @ mask.T
     np.fill_diagonal(shared, 0)
     return (shared.max(axis=1) > 1) & (overlap(space) >= LEAST_OVERLAP)
