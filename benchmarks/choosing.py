@@ -1,6 +1,6 @@
 """Choosing settings without labels: teachers held out, against the default, agreement and a few labelled rows.
 
-    python -m benchmarks.choosing run --data FOLDER [--out FILE]     36 trials and the README's model, resumable
+    python -m benchmarks.choosing run --data FOLDER [--out FILE]     36 trials and the README's model; goes on later
     python -m benchmarks.choosing summary [--out FILE]               docs/search.json
 
 A trial is a world of `benchmarks.worlds` with 500 transfer rows. All 24 settings of method, temperature,
@@ -30,7 +30,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.membership_merge import mean_and_interval, read
-from benchmarks.worlds import available, make_world
+from benchmarks.worlds import World, available, make_world
 from sklearn_uhc import HeterogeneousDistiller, TeacherHoldoutSearch, TeacherOutputs, teacher_agreement
 from sklearn_uhc.utils.rows import take_rows
 
@@ -43,7 +43,7 @@ MIXED = ["digits, mixed", "MNIST, mixed", "Fashion-MNIST, mixed", "table", "list
 NETWORKS = ["digits, networks", "MNIST, networks", "Fashion-MNIST, networks", "100 : 1, networks"]
 NETWORKS += ["Tiny-ImageNet, networks"]
 SEEDS = (0, 1, 2)
-README_SEEDS = tuple(range(10))
+README_SEEDS = tuple(range(20))
 N_ROWS = 500
 N_LABELS = (30, 100)
 DRAWS = 10  #: of labelled rows
@@ -55,20 +55,38 @@ STUDENTS: dict[str, Any] = {
 METHODS, TEMPERATURES, BALANCE = ("ce", "mf_lf"), (1, 3), (True, False)
 SETTINGS = list(product(METHODS, TEMPERATURES, BALANCE, STUDENTS))
 FACTORS = ("method", "temperature", "balance", "student")
-DEFAULTS = {"the paper's settings (MF-LF, T = 3, balanced)": ("mf_lf", 3, True), "CE, T = 1, balanced": ("ce", 1, True)}
+FIXED = {
+    "MF-LF, T = 1, balanced": ("mf_lf", 1, True),
+    "MF-LF, T = 1, not balanced": ("mf_lf", 1, False),
+    "CE, T = 1, balanced": ("ce", 1, True),
+    "MF-LF, T = 3, balanced (the paper's)": ("mf_lf", 3, True),
+}
+STUDENT_ALONE = "held out, over students alone"  #: with the first of the fixed settings
+UNEVEN = ["100 : 1", "100 : 1, networks"]
+
+
+def split(world: World) -> tuple[Any, Any, Any, Array]:
+    """Return what teachers see: transfer rows, rows to label and test rows; and the classes of those to label."""
+    n = min(N_ROWS, len(world.y) - max(N_LABELS))
+    pool = np.arange(n, len(world.y))
+    return take_rows(world.X, np.arange(n)), take_rows(world.X, pool), world.X_test, world.y[pool]
+
+
+def encoded(world: World, *parts: Any) -> list[Any]:
+    """Return what students see: all parts through what they need before, fitted once on the first."""
+    if world.encoder is None:
+        return list(parts)
+    encoder = clone(world.encoder).fit(parts[0])
+    return [encoder.transform(part) for part in parts]
 
 
 def run_trial(name: str, seed: int, folder: Path) -> dict[str, Any]:
     """Measure all settings in one world, and what every way to choose says of them."""
     world = make_world(name, seed, folder)
-    n = min(N_ROWS, len(world.y) - max(N_LABELS))
-    rows, pool = np.arange(n), np.arange(n, len(world.y))
-    X, X_pool, X_test = take_rows(world.X, rows), take_rows(world.X, pool), world.X_test
+    X, X_pool, X_test, y_pool = split(world)
     outputs = TeacherOutputs(world.teachers)
     log_p, log_p_test = outputs.fit_transform(X), outputs.transform(X_test)
-    if world.encoder is not None:  # once for all students
-        encoder = clone(world.encoder).fit(X)
-        X, X_pool, X_test = encoder.transform(X), encoder.transform(X_pool), encoder.transform(X_test)
+    X, X_pool, X_test = encoded(world, X, X_pool, X_test)
     lists = outputs.class_lists_
     clf = HeterogeneousDistiller(None, STUDENTS["k-NN"], class_lists=lists)
     candidates = [dict(zip(FACTORS, (m, T, b, STUDENTS[s]), strict=True)) for m, T, b, s in SETTINGS]
@@ -82,9 +100,9 @@ def run_trial(name: str, seed: int, folder: Path) -> dict[str, Any]:
         found["accuracy"].append(float((fitted.classes_[P.argmax(axis=1)] == world.y_test).mean()))
         found["log_loss"].append(float(log_loss(world.y_test, np.maximum(P, 1e-6), labels=fitted.classes_)))
         found["agreement"].append(teacher_agreement(log_p_test, P, lists))
-        right.append(fitted.predict(X_pool) == world.y[pool])
+        right.append(fitted.predict(X_pool) == y_pool)
     found["held out"] = search.cv_results_["mean_test_score"].tolist()
-    record = {"part": "trial", "world": name, "seed": seed, "rows": n, "teachers": len(lists)}
+    record = {"part": "trial", "world": name, "seed": seed, "rows": len(log_p), "teachers": len(lists)}
     return record | found | {f"{k} labels": draws(np.array(right), k, seed) for k in N_LABELS}
 
 
@@ -107,18 +125,11 @@ def run_readme(seed: int) -> dict[str, Any]:
     teachers = [RandomForestClassifier(random_state=0).fit(X[rows], y[rows]) for rows in own]
     transfer, test, y_test = X_rest[:500], X_rest[500:], y_rest[500:]
     clf = HeterogeneousDistiller(teachers, KNeighborsClassifier())
-    small = {"temperature": [1, 3], "student__n_neighbors": [5, 15]}
-    wide = {"temperature": [1, 3], "student": [KNeighborsClassifier(), LogisticRegression(max_iter=1000), forest()]}
+    grid = {"student__n_neighbors": [1, 3, 5, 10, 20]}
     record = {"part": "README", "seed": seed, "as it is": float(clone(clf).fit(transfer).score(test, y_test))}
-    for name, grid in (("neighbours", small), ("students", wide)):
-        record[f"held out, {name}"] = TeacherHoldoutSearch(clf, grid).fit(transfer).score(test, y_test)
-        record[f"agreement, {name}"] = float(GridSearchCV(clf, grid, cv=3).fit(transfer).score(test, y_test))
+    record["held out"] = TeacherHoldoutSearch(clf, grid).fit(transfer).score(test, y_test)
+    record["agreement"] = float(GridSearchCV(clf, grid, cv=3).fit(transfer).score(test, y_test))
     return record
-
-
-def forest() -> Any:
-    """Return the README's forest."""
-    return RandomForestClassifier(random_state=0)
 
 
 def run(folder: Path | None, out: Path) -> None:
@@ -144,21 +155,20 @@ def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     trials = [r for r in records if r["part"] == "trial"]
     lines: list[dict[str, Any]] = []
     every, scores = [*MIXED, *NETWORKS], ("held out", "agreement")
-    for kind, worlds in (("all", every), ("mixed", MIXED), ("networks", NETWORKS)):
+    even = [world for world in every if world not in UNEVEN]
+    kinds = {"all": every, "mixed": MIXED, "networks": NETWORKS, "even classes": even, "100 : 1": UNEVEN}
+    for kind, worlds in kinds.items():
         own = [r for r in trials if r["world"] in worlds]
         lines.append({"part": "counts", "kind": kind, "trials": len(own), "worlds": len({r["world"] for r in own})})
-        lines += [
-            {"part": "correlation", "kind": kind, "way": way} | _rho(own, way) for way in ("held out", "agreement")
-        ]
+        lines += [{"part": "correlation", "kind": kind, "way": way} | _rho(own, way) for way in scores]
         lines += [{"part": "regret", "kind": kind, "way": way} | _regret(own, way) for way in ways_to_choose()]
-    lines += [
-        {"part": "world", "world": w} | _world([r for r in trials if r["world"] == w]) for w in [*MIXED, *NETWORKS]
-    ]
-    lines += [
-        {"part": "factor", "factor": factor, "way": way} | _pairs(trials, way, k)
-        for k, factor in enumerate(FACTORS)
-        for way in scores
-    ]
+    lines += [{"part": "world", "world": w} | _world([r for r in trials if r["world"] == w]) for w in every]
+    for k, factor in enumerate(FACTORS):
+        own = [r for r in trials if r["world"] in even]
+        lines += [{"part": "factor", "factor": factor, "way": way} | _pairs(own, way, k) for way in scores]
+    uneven = [r for r in trials if r["world"] in UNEVEN]
+    balance = FACTORS.index("balance")
+    lines += [{"part": "uneven", "factor": "balance", "way": way} | _pairs(uneven, way, balance) for way in scores]
     readme = [r for r in records if r["part"] == "README"]
     for way in [key for key in readme[0] if key not in ("part", "seed")] if readme else []:
         gain = mean_and_interval([r[way] - r["as it is"] for r in readme]) if way != "as it is" else None
@@ -168,7 +178,7 @@ def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def ways_to_choose() -> list[str]:
     """Return all ways, the best first."""
-    return ["held out", "agreement", *DEFAULTS, *(f"{k} labels" for k in N_LABELS), "at random"]
+    return ["held out", STUDENT_ALONE, "agreement", *FIXED, *(f"{k} labels" for k in N_LABELS), "at random"]
 
 
 def _rho(trials: list[dict[str, Any]], way: str) -> dict[str, Any]:
@@ -176,33 +186,33 @@ def _rho(trials: list[dict[str, Any]], way: str) -> dict[str, Any]:
     return mean_and_interval(values) | {"least": min(values), "positive": sum(v > 0 for v in values)}
 
 
-def _chosen(record: dict[str, Any], way: str, student: str | None) -> list[int]:
-    """Return the settings that a way chooses: among all, or among those with one student."""
-    among = np.array([k for k, s in enumerate(SETTINGS) if student in (None, s[3])])
-    if way in DEFAULTS:  # the student is the user's choice: all are alike
-        return [k for k in among if SETTINGS[k][:3] == DEFAULTS[way]]
+def _reached(record: dict[str, Any], way: str, student: str | None) -> list[float]:
+    """Return the accuracies that a way reaches: among all settings, or among those with one student."""
+    accuracy, among = record["accuracy"], [k for k, s in enumerate(SETTINGS) if student in (None, s[3])]
+    if way in FIXED:  # the student is the user's choice: all are alike
+        return [accuracy[k] for k in among if SETTINGS[k][:3] == FIXED[way]]
     if way == "at random":
-        return among.tolist()
+        return [accuracy[k] for k in among]
     if way.endswith("labels"):
-        return record[way] if student is None else []
-    return [int(among[np.argmax(np.array(record[way])[among])])]
+        return [accuracy[k] for k in record[way]] if student is None else []
+    if way == STUDENT_ALONE:
+        among = [k for k in among if SETTINGS[k][:3] == next(iter(FIXED.values()))] if student is None else []
+        way = "held out"
+    return [accuracy[max(among, key=lambda k: record[way][k])]] if among else []
 
 
 def _regret(trials: list[dict[str, Any]], way: str) -> dict[str, Any]:
     """Return how much accuracy is lost against the best of all settings, and of those with the same student."""
     overall, within = [], []
     for record in trials:
-        accuracy = np.array(record["accuracy"])
-        overall.append(float(accuracy.max() - accuracy[_chosen(record, way, None)].mean()))
-        parts = []
-        for student in STUDENTS:
-            chosen = _chosen(record, way, student)
-            if chosen:
-                best = max(accuracy[k] for k, s in enumerate(SETTINGS) if s[3] == student)
-                parts.append(float(best - accuracy[chosen].mean()))
-        within += [float(np.mean(parts))] if parts else []
-    line: dict[str, Any] = {"overall": points(overall)}
-    return line | ({"within": points(within)} if within else {})
+        overall.append(max(record["accuracy"]) - float(np.mean(_reached(record, way, None))))
+        parts = [(student, reached) for student in STUDENTS if (reached := _reached(record, way, student))]
+        if parts:
+            best = {s[3]: 0.0 for s in SETTINGS}
+            for value, (_, _, _, student) in zip(record["accuracy"], SETTINGS, strict=True):
+                best[student] = max(best[student], value)
+            within.append(float(np.mean([best[student] - np.mean(reached) for student, reached in parts])))
+    return {"overall": points(overall)} | ({"within": points(within)} if within else {})
 
 
 def points(losses: list[float]) -> dict[str, Any]:
@@ -216,9 +226,8 @@ def _world(trials: list[dict[str, Any]]) -> dict[str, Any]:
     line: dict[str, Any] = {"trials": len(trials)}
     for key, way in (("held_out", "held out"), ("agreement", "agreement")):
         line[f"rho_{key}"] = float(np.mean([spearmanr(r[way], r["accuracy"])[0] for r in trials])) if trials else None
-    for key, way in (("held_out", "held out"), ("agreement", "agreement"), ("labels", "100 labels")):
-        line[f"regret_{key}"] = _regret(trials, way)["overall"]["mean"] if len(trials) > 1 else None
-    for key, way in zip(("paper", "ce"), DEFAULTS, strict=True):
+    ways = {"held_out": "held out", "agreement": "agreement", "labels": "100 labels", "fixed": next(iter(FIXED))}
+    for key, way in ways.items():
         line[f"regret_{key}"] = _regret(trials, way)["overall"]["mean"] if len(trials) > 1 else None
     return line
 

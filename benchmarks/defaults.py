@@ -1,7 +1,6 @@
 """Which settings serve users who choose none: method, temperature, balance, calibration, floor, membership.
 
-    python -m benchmarks.defaults run [--data FOLDER] [--stages methods temperatures ...]
-    python -m benchmarks.defaults summary
+    python -m benchmarks.defaults [--data FOLDER] [--stages methods temperatures ...]
 
 A staged design over the worlds of `benchmarks.worlds`. Each stage varies one or two factors around the best of the
 stages before:
@@ -14,8 +13,8 @@ stages before:
 - students: most of these with three other students;
 - membership: the best setting with membership by the student, or by the owners.
 
-A world's teachers are asked once per seed. `run` appends one line of JSON per student trained and leaves out what is
-there, so that a stopped run goes on. `summary` writes `docs/defaults.json` from the lines of the stage `report`.
+A world's teachers are asked once per seed. One line of JSON per student trained is appended, and what is there is left
+out, so that a stopped run goes on. `benchmarks.defaults_summary` writes `docs/defaults.json` from them.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from sklearn.neural_network import MLPClassifier
 from benchmarks.worlds import World, available, make_world
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherMerger, TeacherOutputs, fit_membership
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.balance import balanced_targets, class_weights, decide_balance, evenness
+from sklearn_uhc.balance import balanced_targets, class_weights, decide_balance, measure_skew
 from sklearn_uhc.soft_labels import resolve_method
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 
@@ -51,7 +50,7 @@ Array = NDArray[Any]
 Record = dict[str, Any]
 RESULTS, SUMMARY = Path("benchmarks/results/defaults.jsonl"), Path("docs/defaults.json")
 #: Settings are chosen on the first seeds, and reported on the others.
-CHOOSING, REPORTING = range(2), range(101, 106)
+CHOOSING, REPORTING = range(2), range(100, 105)
 STUDENTS: dict[str, Any] = {
     "10-NN": KNeighborsClassifier(10),
     "logistic": LogisticRegression(max_iter=300),
@@ -73,15 +72,15 @@ class Setting:
 
     method: str
     temperature: float
-    balance: bool
+    balance: bool | float  #: a number: class weights to this power
     calibrate: bool | str = "auto"
     floor: float | str = "auto"
     membership: str | None = None
 
 
 OLD, CE_1, CE_2 = Setting("mf_lf", 3, True), Setting("ce", 1, True), Setting("ce", 2, True)
-#: What came out best on the choosing seeds, and the same without balance: `balance="auto"` takes one of the two.
-BEST, PLAIN = Setting("mf_lf", 1, True), Setting("mf_lf", 1, False)
+#: What came out best on the choosing seeds, and the same balanced half way, as `balance="auto"` may do, or not at all.
+BEST, HALF, PLAIN = Setting("mf_lf", 1, True), Setting("mf_lf", 1, 0.5), Setting("mf_lf", 1, False)
 
 
 class Case:
@@ -124,12 +123,14 @@ class Case:
         s = setting
         Q = self.labels(s.floor, s.calibrate, s.method, s.temperature)
         model = SoftLabelClassifier(student, classes=self.world.classes, temperature=s.temperature)
-        targets, weights = balanced_targets(Q, class_weights(Q)) if s.balance else (Q, None)
+        power = float(s.balance)
+        targets, weights = balanced_targets(Q, class_weights(Q) ** power) if power else (Q, None)
         known = np.isin(self.world.y, self.world.classes)
         right = self.world.classes[targets.argmax(axis=1)] == self.world.y
         answers = self.adjusted(s.floor, s.calibrate)
-        auto = decide_balance("auto", answers, answers.space, Q, s.temperature).balanced
-        about = {"labels": float(right[known].mean()), "evenness": evenness(Q, s.temperature), "auto": auto}
+        skew = measure_skew(answers, answers.space, Q, s.temperature)
+        auto = decide_balance("auto", answers.space, len(Q), skew).power
+        about = {"labels": float(right[known].mean()), "evenness": skew.evenness, "auto": auto}
         return model.fit(self.world.X, targets, sample_weight=weights), about
 
     def _distil(self, setting: Setting, student: Any) -> Any:
@@ -214,7 +215,7 @@ def plan(stage: str, records: list[Record]) -> list[tuple[Setting | None, tuple[
         return [(replace(BEST, membership=m), pair) for m in ("student", "owners")]
     if stage == "students":
         return [(s, tuple(name for name in STUDENTS if name not in FIRST)) for s in (None, BEST, PLAIN, CE_1, OLD)]
-    return [(s, FIRST) for s in (None, BEST, PLAIN, CE_1, OLD, CE_2)]
+    return [(s, FIRST) for s in (None, BEST, HALF, PLAIN, CE_1, OLD, CE_2)]
 
 
 def run_stage(stage: str, records: list[Record], out: Path, folder: Path | None) -> None:
@@ -222,12 +223,14 @@ def run_stage(stage: str, records: list[Record], out: Path, folder: Path | None)
     done = {key_of(r) for r in records}
     nothing = dict.fromkeys(asdict(OLD))
     wanted = plan(stage, records)
+    skewed = {(r["world"], r["seed"]) for r in records if r.get("auto", 1) != 1}
     for seed in REPORTING if stage == "report" else CHOOSING:
         for name in available(folder, say=False):
             heads = [
                 ({"world": name, "seed": seed, "student": student, **(asdict(s) if s else nothing)}, s)
                 for s, students in wanted
                 for student in students
+                if s != HALF or (name, seed) in skewed
             ]
             left = [(head, s) for head, s in heads if key_of(head) not in done]
             if left:
@@ -254,7 +257,6 @@ STAGES = ("methods", "temperatures", "steps", "report", "students", "membership"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["run", "summary"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -262,8 +264,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     available(args.data)
     records = read(args.out)
-    for stage in args.stages if args.command == "run" else ():
-        print(stage, [s for s, _ in plan(stage, records)][:30], flush=True)
+    for stage in args.stages:
+        print(stage, flush=True)
         run_stage(stage, records, args.out, args.data)
 
 

@@ -1,11 +1,12 @@
 """What a few labels add: the merge alone, the labels alone, and both, with 30, 100 and 300 labelled rows.
 
-    python -m benchmarks.few_labels [--data FOLDER] [--seeds 100 112] [--worlds NAME ...]     measures, and goes on later
-    python -m benchmarks.few_labels --summary                                              writes docs/few_labels.json
+    python -m benchmarks.few_labels [--data FOLDER] [--seeds 100 112] [--worlds NAME ...]     measures, or goes on
+    python -m benchmarks.few_labels --ranking [...]                           which rows to label: by rank, or any
+    python -m benchmarks.few_labels --summary                                 writes docs/few_labels.json
 
-One line a trial in benchmarks/results/few-labels.jsonl. Settings were chosen on seeds below 10. All students are trained
-on the merge by cross-entropy at temperature 1; "labels alone" is the same student, trained on the labelled rows.
-`--ranking` compares which rows to label: at random, or by `rank_to_label`.
+One line a trial in benchmarks/results/few-labels.jsonl. Settings were chosen on seeds below 10. All students are
+trained on the merge by cross-entropy at temperature 1; "labels alone" is the same student, trained on the labelled
+rows.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sklearn.metrics import log_loss
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.worlds import World, available, make_world
-from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs
+from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, rank_to_label
 from sklearn_uhc.utils.rows import take_rows
 
 RESULTS = Path(__file__).parent / "results"
@@ -73,7 +74,9 @@ def some_labels(world: World, rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def distiller(world: World, student: Any) -> HeterogeneousDistiller:
-    return HeterogeneousDistiller(world.teachers, world.student(student), method="ce", temperature=1)
+    """Return the distiller; where the test is balanced and the transfer set is not, the user has to say so."""
+    balance = True if world.name.endswith("balanced test") else "auto"
+    return HeterogeneousDistiller(world.teachers, world.student(student), method="ce", temperature=1, balance=balance)
 
 
 def trials(world: World) -> Iterator[dict[str, Any]]:
@@ -90,6 +93,19 @@ def trials(world: World) -> Iterator[dict[str, Any]]:
             both = score(clf.fit(world.X, some_labels(world, rows), log_p=answers), world)
             measured = {"none": none, "alone": alone, "both": both, "seconds": round(time.perf_counter() - start, 2)}
             yield {"world": world.name, "seed": world.seed, "student": name, "labels": m, **measured}
+
+
+def ranked(world: World) -> Iterator[dict[str, Any]]:
+    """Compare rows to label that are drawn at random with those that come first in the ranking."""
+    answers = TeacherOutputs(world.teachers).fit_answers(world.X)
+    clf = distiller(world, KNeighborsClassifier(10)).fit(world.X)
+    known = np.flatnonzero(np.isin(world.y, world.classes))
+    anyhow = np.random.default_rng([world.seed, 17]).permutation(known)
+    rank = rank_to_label(clf, world.X, random_state=world.seed)
+    for m in AMOUNTS[:2]:
+        rows = {"random": anyhow[:m], "ranked": rank[np.isin(rank, known)][:m]}
+        found = {how: score(clf.fit(world.X, some_labels(world, r), log_p=answers), world) for how, r in rows.items()}
+        yield {"world": world.name, "seed": world.seed, "labels": m, **found}
 
 
 def measure(path: Path, run: Any, worlds: list[str], seeds: range, folder: Any) -> None:
@@ -153,6 +169,14 @@ def summary() -> None:
             chosen = [r for r in records if r["student"] == student and r["labels"] == m]
             means = {k: float(np.mean([r[k]["accuracy"] for r in chosen])) for k in ("none", "alone", "both")}
             out.append({"table": "students", "student": student, "labels": m, **means})
+    for name in dict.fromkeys(r["world"] for r in read(RANKED)):
+        for m in AMOUNTS[:2]:
+            own = [r for r in read(RANKED) if r["world"] == name and r["labels"] == m]
+            found = {how: np.array([r[how]["accuracy"] for r in own]) for how in ("random", "ranked")}
+            gain = 100 * (found["ranked"] - found["random"])
+            means = {how: float(values.mean()) for how, values in found.items()}
+            more = {"gain": float(gain.mean()), "interval": interval(gain), "seeds": len(own)}
+            out.append({"table": "ranking", "world": name, "labels": m, **means, **more})
     cells = [r for r in out if r["table"] == "worlds"]
     out.append(
         {
@@ -174,14 +198,16 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--seeds", type=int, nargs=2, default=(100, 112))
     parser.add_argument("--worlds", nargs="*", default=CHOSEN)
-    parser.add_argument("--out", type=Path, default=TRIALS)
+    parser.add_argument("--out", type=Path, help="a file of lines, instead of that in benchmarks/results")
+    parser.add_argument("--ranking", action="store_true")
     parser.add_argument("--summary", action="store_true")
     args = parser.parse_args()
-    if not args.summary:
-        there = [name for name in args.worlds if name in available(args.data, say=False)]
-        measure(args.out, trials, there, range(*args.seeds), args.data)
-    else:
+    if args.summary:
         summary()
+        return
+    there = [name for name in args.worlds if name in available(args.data, say=False)]
+    run, path = (ranked, RANKED) if args.ranking else (trials, TRIALS)
+    measure(args.out or path, run, there, range(*args.seeds), args.data)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def label_accuracy(teachers: list[Any], X: NDArray[Any], y: NDArray[Any]) -> dic
     for floor in FLOORS:
         outputs = TeacherOutputs(teachers, floor=floor).fit(X)
         for name, method in METHODS.items():
-            merged = method(outputs.class_lists_)
+            merged = method(outputs.class_lists_, temperature=3)
             Q = merged.fit_transform(outputs.transform(X))
             out[floor, name] = float((merged.classes_[Q.argmax(axis=1)] == y).mean())
     return out

@@ -1,20 +1,22 @@
 """What a merge gains if teachers may say "not mine".
 
-    python -m benchmarks.membership_merge run --data FOLDER [--out benchmarks/results/membership-merge.jsonl]
+    python -m benchmarks.membership_merge run --data FOLDER [--trials 10]
     python -m benchmarks.membership_merge summary
 
-`run` appends trial after trial and leaves out what is there already; `summary` writes `docs/membership.json`.
+`run` appends trial after trial and leaves out what is there already; `summary` writes `docs/membership.json`, from this
+and from the two scripts named below.
 
 - digits (scikit-learn's), MNIST and Fashion-MNIST (`mnist.npz`, `fashion_mnist.npz` in the folder, 30 principal
-  components of the transfer set): six teachers of different kinds that know 3 to 5 classes each.
+  components of the transfer set): six teachers that know 3 to 5 classes each, of different kinds; for digits, six
+  networks as well.
 - Tiny-ImageNet features (`tinyimagenet_lite0_pca256.npz`): the paper's random classes, 20 to 50 among 10 to 20
-  teachers, logistic regressions here; the transfer set has rows of all 200 classes, most of them known to nobody.
-- "none": digits 7 to 9 in the transfer set and the test, while teachers know digits among 0 to 6 only.
+  teachers, logistic regressions here; the transfer set has rows of all 200 classes, most of them known to nobody. The
+  paper's own setting, with networks, is `benchmarks.membership_paper`.
 
-Students are trained on soft labels of the transfer set: plain, with `fit_membership` of every owner (its own rows
-against the transfer set), and with an out-of-fold student in the owners' place. "Supervised" students get the transfer
-set's true labels; on Tiny-ImageNet, where it has none, the teachers' own rows with theirs. The weight is chosen on
-digits of other seeds than those reported.
+Students are trained on soft labels of the transfer set: plain, with `fit_membership` of every owner (its own rows with
+their classes against the transfer set), and with an out-of-fold student in the owners' place. "Supervised" students get
+the transfer set's true labels; on Tiny-ImageNet, where it has none, the teachers' own rows with theirs. The weight is
+chosen on digits of other seeds than those reported. "None of these" is `benchmarks.membership_none`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,16 +37,15 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.paper.protocol import MANY_CLASSES, draw_trial
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherMerger, fit_membership
-from sklearn_uhc.students.temperature import sharpen
 
 Array = NDArray[Any]
 
@@ -51,13 +53,21 @@ RESULTS = Path("benchmarks/results/membership-merge.jsonl")
 SUMMARY = Path("docs/membership.json")
 GAMMAS = (0.1, 0.3, 1.0, 3.0)
 #: Weights are chosen on the first seeds, and results reported on the others.
-CHOOSING, REPORTING, NONE_SEEDS = range(5), range(100, 112), range(200, 210)
-TRIALS = {"digits": 12, "MNIST": 10, "Fashion-MNIST": 10, "Tiny-ImageNet features": 10}
+CHOOSING, REPORTING = range(5), range(100, 110)
+#: The records of the paper's setting, by way.
+PAPER = {"plain": "CE-BS", "supervised": "SPV"}
+PAPER_FILES = Path("benchmarks/results/features-random.jsonl"), Path("benchmarks/results/membership-paper.jsonl")
+NONE_FILE = Path("benchmarks/results/membership-none.jsonl")
+#: Tiny-ImageNet features as they were while scorers were compared with labels at temperature 1.
+BEFORE_FILE = Path("benchmarks/results/membership-before.jsonl")
 STUDENTS = {
     "k-NN": KNeighborsClassifier(),
     "logistic": LogisticRegression(max_iter=300),
     "forest": RandomForestClassifier(60, random_state=0, n_jobs=1),
+    "network": MLPClassifier((64,), max_iter=60, random_state=0),
 }
+#: Students in whose place others judge memberships, five more trainings each; and those on Tiny-ImageNet.
+FAST = ("k-NN", "logistic")
 KINDS: list[Callable[[], Any]] = [
     lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),
     lambda: RandomForestClassifier(60, random_state=0),
@@ -66,6 +76,7 @@ KINDS: list[Callable[[], Any]] = [
     lambda: GaussianNB(var_smoothing=1e-2),
     lambda: make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300)),
 ]
+NETWORKS: list[Callable[[], Any]] = [lambda k=k: MLPClassifier((64,), max_iter=60, random_state=k) for k in range(6)]
 
 
 class Trial(NamedTuple):
@@ -78,28 +89,32 @@ class Trial(NamedTuple):
     y_test: Array
     labelled: tuple[Array, Array]  #: what a supervised student is trained on
     y_transfer: Array | None = None
+    own: tuple[Array, Array] | None = None  #: rows and classes that the teachers' own rows were taken from
 
 
-def mixed(X: Array, y: Array, sizes: tuple[int, int, int], seed: int, known: int = 10) -> Trial:
-    """Return six teachers of different kinds that know 3 to 5 of the first `known` classes each."""
+def mixed(
+    X: Array, y: Array, sizes: tuple[int, int, int], seed: int, known: int = 10, kinds: Sequence[Any] = KINDS
+) -> Trial:
+    """Return six teachers that know 3 to 5 of the first `known` classes each."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(X))[: sum(sizes)]
     train, transfer, test = np.split(order, np.cumsum(sizes)[:-1])
     while True:
-        lists = [rng.choice(known, rng.integers(3, 6), replace=False) for _ in KINDS]
+        lists = [rng.choice(known, rng.integers(3, 6), replace=False) for _ in kinds]
         space = LabelSpace(lists)
         if space.is_connected and space.n_classes == known:
             break
     own = [train[np.isin(y[train], labels)] for labels in lists]
-    teachers = [kind().fit(X[rows], y[rows]) for kind, rows in zip(KINDS, own, strict=True)]
-    scorers = [fit_membership(X[rows], X[transfer]) for rows in own]
-    return Trial(teachers, scorers, X[transfer], X[test], y[test], (X[transfer], y[transfer]), y[transfer])
+    teachers = [kind().fit(X[rows], y[rows]) for kind, rows in zip(kinds, own, strict=True)]
+    scorers = [fit_membership(X[rows], X[transfer], y_own=y[rows]) for rows in own]
+    labelled, pool = (X[transfer], y[transfer]), (X[train], y[train])
+    return Trial(teachers, scorers, X[transfer], X[test], y[test], labelled, y[transfer], pool)
 
 
-def digits(seed: int, folder: Path | None = None, known: int = 10) -> Trial:
+def digits(seed: int, folder: Path | None = None, known: int = 10, kinds: Sequence[Any] = KINDS) -> Trial:
     """Return a trial with scikit-learn's digits."""
     X, y = load_digits(return_X_y=True)
-    return mixed(X / 16, y, (600, 600, 597), seed, known)
+    return mixed(X / 16, y, (600, 600, 597), seed, known, kinds)
 
 
 def images(file: str, seed: int, folder: Path) -> Trial:
@@ -124,7 +139,7 @@ def features(seed: int, folder: Path) -> Trial:
     teachers = [
         LogisticRegression(C=0.1, max_iter=200).fit(own, y[rows]) for own, rows in zip(rows_of, draw.rows, strict=True)
     ]
-    scorers = [fit_membership(own, transfer) for own in rows_of]
+    scorers = [fit_membership(own, transfer, y_own=y[rows]) for own, rows in zip(rows_of, draw.rows, strict=True)]
     known = np.isin(y_test, draw.classes)
     labelled = np.concatenate(rows_of), y[np.concatenate(draw.rows)]
     return Trial(teachers, scorers, transfer, test[known].astype(float) / scale, y_test[known], labelled)
@@ -132,6 +147,7 @@ def features(seed: int, folder: Path) -> Trial:
 
 DATA: dict[str, Callable[[int, Path], Trial]] = {
     "digits": digits,
+    "digits, networks": lambda seed, folder: digits(seed, folder, kinds=NETWORKS),
     "MNIST": lambda seed, folder: images("mnist.npz", seed, folder),
     "Fashion-MNIST": lambda seed, folder: images("fashion_mnist.npz", seed, folder),
     "Tiny-ImageNet features": features,
@@ -167,7 +183,7 @@ def supervised(trial: Trial, students: dict[str, Any]) -> dict[str, float]:
 def choose(seed: int) -> list[dict[str, Any]]:
     """Try weights."""
     trial = digits(seed)
-    few = {name: STUDENTS[name] for name in ("k-NN", "logistic")}
+    few = {name: STUDENTS[name] for name in FAST}
     return [
         {"part": "choosing", "seed": seed, "weight": weight}
         | accuracies(trial, few, membership=trial.scorers, membership_weight=weight)
@@ -177,10 +193,10 @@ def choose(seed: int) -> list[dict[str, Any]]:
 
 def compare(name: str, seed: int, folder: Path) -> list[dict[str, Any]]:
     """Compare plain, with membership and supervised."""
-    start = time.perf_counter()
+    start = time.process_time()
     trial = DATA[name](seed, folder)
     tiny = name.startswith("Tiny")
-    students = {key: STUDENTS[key] for key in (("k-NN", "logistic") if tiny else STUDENTS)}
+    students = {key: STUDENTS[key] for key in (FAST if tiny else STUDENTS)}
     ways: dict[str, dict[str, float]] = {
         "plain": accuracies(trial, students, membership=None),
         "membership": accuracies(trial, students, membership=trial.scorers),
@@ -188,54 +204,24 @@ def compare(name: str, seed: int, folder: Path) -> list[dict[str, Any]]:
     if tiny:
         ways["membership, none of these"] = accuracies(trial, students, membership=trial.scorers, none_label=-1)
     ways["supervised"] = supervised(trial, students)
-    seconds = time.perf_counter() - start
+    few = {key: STUDENTS[key] for key in FAST}
+    ways["student"] = accuracies(trial._replace(y_transfer=None), few, membership="student")
+    seconds = time.process_time() - start
     return [
         {"part": "comparing", "data": name, "seed": seed, "way": way, "seconds": seconds} | found
         for way, found in ways.items()
     ]
 
 
-def by_student(name: str, seed: int, folder: Path) -> list[dict[str, Any]]:
-    """Let an out-of-fold student say what belongs to whom."""
-    trial = DATA[name](seed, folder)
-    students = {key: STUDENTS[key] for key in (("k-NN", "logistic") if name.startswith("Tiny") else STUDENTS)}
-    found = accuracies(trial._replace(y_transfer=None), students, membership="student")
-    return [{"part": "comparing", "data": name, "seed": seed, "way": "student"} | found]
-
-
-def none_of_these(seed: int) -> list[dict[str, Any]]:
-    """Measure how well digits 7 to 9 are told from what teachers know."""
-    trial = digits(seed, known=7)
-    foreign = trial.y_test > 6
-    params = {"membership": trial.scorers, "none_label": -1}
-    merger = TeacherMerger(trial.teachers, **params).fit(trial.transfer)
-    merged = sharpen(merger.transform(trial.test), merger.method_.temperature)[:, 0]
-    found = {"merge": roc_auc_score(foreign, merged)}
-    for name, student in STUDENTS.items():
-        clf = HeterogeneousDistiller(trial.teachers, student, **params).fit(trial.transfer)
-        found[name] = roc_auc_score(foreign, clf.predict_proba(trial.test)[:, 0])
-    plain = HeterogeneousDistiller(trial.teachers, STUDENTS["k-NN"], membership=None).fit(trial.transfer)
-    found["confidence of a plain k-NN student"] = roc_auc_score(foreign, -plain.predict_proba(trial.test).max(axis=1))
-    return [{"part": "none", "seed": seed} | {key: float(value) for key, value in found.items()}]
-
-
-def run(folder: Path, out: Path) -> None:
-    """Run what is not there yet."""
-    records = read(out)
-    done = {("student" if r.get("way") == "student" else r["part"], r.get("data"), r["seed"]) for r in records}
+def run(folder: Path, out: Path, trials: int) -> None:
+    """Run what is not there yet, the data sets in turn, slow Tiny-ImageNet last."""
+    warnings.simplefilter("ignore")
+    done = {(r["part"], r.get("data"), r["seed"]) for r in read(out)}
+    fast = [(name, seed) for seed in REPORTING[:trials] for name in DATA if not name.startswith("Tiny")]
+    slow = [("Tiny-ImageNet features", seed) for seed in REPORTING] if trials == len(REPORTING) else []
     jobs: list[tuple[tuple[str, str | None, int], Callable[[], list[dict[str, Any]]]]] = []
-    jobs += [(("choosing", None, seed), lambda seed=seed: choose(seed)) for seed in CHOOSING]
-    jobs += [(("none", None, seed), lambda seed=seed: none_of_these(seed)) for seed in NONE_SEEDS]
-    for name, trials in TRIALS.items():
-        jobs += [
-            (("comparing", name, seed), lambda name=name, seed=seed: compare(name, seed, folder))
-            for seed in REPORTING[:trials]
-        ]
-    for name, trials in TRIALS.items():
-        jobs += [
-            (("student", name, seed), lambda name=name, seed=seed: by_student(name, seed, folder))
-            for seed in REPORTING[:trials]
-        ]
+    jobs += [(("choosing", None, seed), lambda seed=seed: choose(seed)) for seed in CHOOSING[:trials]]
+    jobs += [(("comparing", *job), lambda job=job: compare(*job, folder)) for job in fast + slow]
     for key, job in jobs:
         if key not in done:
             with out.open("a") as file:
@@ -250,33 +236,65 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def mean_and_interval(values: list[float]) -> dict[str, Any]:
     """Return the mean and half the width of its 95 % interval, by Student's t."""
-    spread = float(np.std(values, ddof=1)) / len(values) ** 0.5
-    half = float(student_t.ppf(0.975, len(values) - 1)) * spread
-    mean = float(np.mean(values))
-    return {"mean": mean, "half": half, "text": f"{mean:.3f} ± {half:.3f}".replace("0.", "."), "trials": len(values)}
+    n, mean = len(values), float(np.mean(values))
+    if n < 2:
+        return {"mean": mean, "half": None, "text": f"{mean:.3f}".replace("0.", "."), "trials": n}
+    half = float(student_t.ppf(0.975, n - 1)) * float(np.std(values, ddof=1)) / n**0.5
+    return {"mean": mean, "half": half, "text": f"{mean:.3f} ± {half:.3f}".replace("0.", "."), "trials": n}
 
 
-def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return means with intervals, and of gains over plain trial by trial."""
-    columns = ["soft labels", *STUDENTS]
+def summarise(root: Path) -> list[dict[str, Any]]:
+    """Return means with intervals, and of gains over plain trial by trial, from the files of results."""
+    columns, records = ["soft labels", *STUDENTS], read(root / RESULTS) + paper_records(root)
     lines: list[dict[str, Any]] = []
     for weight in (0.0, *GAMMAS):
         own = [r for r in records if r["part"] == "choosing" and r["weight"] == weight]
         lines.append({"part": "choosing", "weight": weight} | _line(own, columns))
-    for name in TRIALS:
+    for name in [*DATA, "the paper's"]:
         of_data = [r for r in records if r["part"] == "comparing" and r["data"] == name]
-        plain = {r["seed"]: r for r in of_data if r["way"] == "plain"}
         for way in dict.fromkeys(r["way"] for r in of_data):
             own = [r for r in of_data if r["way"] == way]
-            gains = [{c: r[c] - plain[r["seed"]][c] for c in columns if c in r and c in plain[r["seed"]]} for r in own]
             lines.append({"part": "comparing", "data": name, "way": way, "trials": len(own)} | _line(own, columns))
-            if way.startswith("membership") or way == "student":
-                lines.append({"part": "gain", "data": name, "way": way, "trials": len(own)} | _line(gains, columns))
+            if way != "plain":
+                lines.append({"part": "gain", "data": name} | _gain(of_data, way, columns))
     _add_shares(lines)
-    none = [r for r in records if r["part"] == "none"]
-    keys = [key for key in none[0] if key not in ("part", "seed")]
-    lines += [{"part": "none", "from": key} | mean_and_interval([r[key] for r in none]) for key in keys]
-    return lines
+    before = read(root / BEFORE_FILE)
+    ways = [way for way in dict.fromkeys(r["way"] for r in before) if way != "plain"]
+    lines += [{"part": "before"} | _gain(before, way, columns) for way in ways]
+    return lines + [_none_line(*each) for each in _by_none(read(root / NONE_FILE))]
+
+
+def _gain(records: list[dict[str, Any]], way: str, columns: list[str]) -> dict[str, Any]:
+    """Return what a way gains over plain, trial by trial."""
+    plain = {r["seed"]: r for r in records if r["way"] == "plain"}
+    own = [r for r in records if r["way"] == way]
+    gains = [{c: r[c] - plain[r["seed"]][c] for c in columns if c in r and c in plain[r["seed"]]} for r in own]
+    return {"way": way, "trials": len(own)} | _line(gains, columns)
+
+
+def paper_records(root: Path) -> list[dict[str, Any]]:
+    """Return the records of the paper's setting, of trials that have all three ways."""
+    first, second = (read(root / path) for path in PAPER_FILES)
+    found = {(r["way"], r["seed"]): r["network"] for r in second if "network" in r}
+    names = {method: way for way, method in PAPER.items()}
+    for r in first:
+        if r["method"] in names:
+            found.setdefault((names[r["method"]], r["trial"]), r["accuracy"])
+    seeds = sorted(seed for way, seed in found if way == "membership")
+    ways = ("plain", "membership", "supervised")
+    head = {"part": "comparing", "data": "the paper's"}
+    return [head | {"way": way, "seed": seed, "network": found[way, seed]} for seed in seeds for way in ways]
+
+
+def _by_none(records: list[dict[str, Any]]) -> list[tuple[str, str, list[float]]]:
+    settings = dict.fromkeys(r["setting"] for r in records)
+    of = {setting: [r for r in records if r["setting"] == setting] for setting in settings}
+    keys = {setting: [key for key in of[setting][0] if key not in ("setting", "seed")] for setting in settings}
+    return [(setting, key, [r[key] for r in of[setting]]) for setting in settings for key in keys[setting]]
+
+
+def _none_line(setting: str, key: str, values: list[float]) -> dict[str, Any]:
+    return {"part": "none", "setting": setting, "from": key} | mean_and_interval(values)
 
 
 def _key(column: str) -> str:
@@ -308,14 +326,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["run", "summary"])
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--trials", type=int, default=len(REPORTING))
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
     if args.what == "run":
         if args.data is None:
             parser.error("run needs --data")
-        run(args.data, args.out)
+        run(args.data, args.out, args.trials)
     else:
-        SUMMARY.write_text(json.dumps(summarise(read(args.out)), indent=1) + "\n")
+        SUMMARY.write_text(json.dumps(summarise(Path()), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import platform
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,10 @@ SIZES: dict[str, tuple[int, int, int, int, int, int]] = {
 #: 0.9 after the merge at T = 1, and an excess kurtosis of the logits of 5.5; so do these draws, nearly.
 SPREAD, NOISE, TAIL = 1.2, 1.0, 0.65
 METHODS: dict[str, Callable[[Any], Any]] = {
-    "MF-LF": LogitFactorization,
-    "CE": CrossEntropyUnifier,
-    "MF-P": ProbabilityFactorization,
-    "MF-LU": lambda lists: LogitFactorization(lists, scale="free"),
+    "MF-LF": partial(LogitFactorization, temperature=3.0),
+    "CE": partial(CrossEntropyUnifier, temperature=3.0),
+    "MF-P": partial(ProbabilityFactorization, temperature=3.0),
+    "MF-LU": partial(LogitFactorization, scale="free", temperature=3.0),
 }
 #: Residual at which MF-P and MF-LU are compared.
 SAME = 1e-6

@@ -38,6 +38,8 @@ from sklearn_uhc.soft_labels import METHODS
 
 Floats = NDArray[np.floating[Any]]
 NAMES = ["mf_lf", "ce", "mf_p", "mf_lu", "sd"]
+#: The paper's temperature.
+T = 3.0
 FLOORS = [0.1, 0.03, 0.01, 1e-3, 1e-6]
 #: Name: data, mixture, number of teachers, shortest and longest class list, share of the images that teachers get.
 SETTINGS: dict[str, tuple[Any, ...]] = {
@@ -72,7 +74,7 @@ def calibration_error(proba: Floats, correct: NDArray[np.bool_], bins: int = 15)
 
 
 def merge(log_p: Floats, lists: Any, method: str, weight: Any = None, abstain: bool = False) -> Floats:
-    made = METHODS[method]().set_params(class_lists=lists, teacher_weight=weight, abstain=abstain)
+    made = METHODS[method]().set_params(class_lists=lists, teacher_weight=weight, abstain=abstain, temperature=T)
     Q: Floats = made.fit_transform(log_p)
     return Q
 
@@ -83,7 +85,7 @@ def label_accuracy(log_p: Floats, lists: Any, method: str, y: Any, **more: Any) 
 
 def measure(trial: Trial, method: str, calibrate: bool | str, neighbors: Any) -> list[float]:
     """Return what `MEASURES` names."""
-    params: dict[str, Any] = {"method": method, "calibrate": calibrate}
+    params: dict[str, Any] = {"method": method, "calibrate": calibrate, "temperature": T}
     distiller = HeterogeneousDistiller(trial.teachers, neighbors, store_soft_labels=True, **params)
     distiller.fit(trial.X_unlabelled)
     labels = distiller.classes_[distiller.soft_labels_.argmax(axis=1)]
@@ -160,7 +162,7 @@ def silent(seed: int, kind: str, copies: int = 10) -> dict[str, Any]:
     for method in NAMES:
         result: dict[str, list[float]] = {}
         for name, answers, abstain in (("complete", log_p, False), ("silent", quiet, True)):
-            params: dict[str, Any] = {"method": method, "class_lists": lists, "abstain": abstain}
+            params: dict[str, Any] = {"method": method, "class_lists": lists, "abstain": abstain, "temperature": T}
             student = HeterogeneousDistiller(None, KNeighborsClassifier(10), **params)
             score = student.fit(trial.X_unlabelled, log_p=answers).score(trial.X_test, trial.y_test)
             many, times = np.tile(answers, (copies, 1)), []
@@ -207,9 +209,8 @@ def networks(seed: int, folder: Path) -> dict[str, Any]:
     for method in ("mf_lf", "ce"):
         out[method] = {}
         for name, log_p in (("plain", answers_test), ("auto", tempered.transform(answers_test))):
-            student = HeterogeneousDistiller(
-                None, LogisticRegression(C=0.1), method=method, class_lists=lists, calibrate=name == "auto" and "auto"
-            )
+            params = {"method": method, "class_lists": lists, "calibrate": name == "auto" and "auto", "temperature": T}
+            student = HeterogeneousDistiller(None, LogisticRegression(C=0.1), **params)
             score = float(student.fit(X_u, log_p=answers).score(X_test, y_test))
             out[method][name] = [label_accuracy(log_p, lists, method, y_test), score]
     return out

@@ -5,6 +5,7 @@ from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.distiller import HeterogeneousDistiller
 from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.export import ExportReport, export_booster, export_onnx
+from sklearn_uhc.findings import Finding, FindingWarning
 from sklearn_uhc.harmonize import harmonize
 from sklearn_uhc.label_space import OTHER, LabelSpace
 from sklearn_uhc.labels import LabelledKFold, labelled_scorer
@@ -18,6 +19,7 @@ from sklearn_uhc.plots import (
     SoftLabelDisplay,
     TeacherAgreementDisplay,
 )
+from sklearn_uhc.ranking import rank_to_label
 from sklearn_uhc.report import TeacherReport, teacher_report
 from sklearn_uhc.search import TeacherHoldoutSearch
 from sklearn_uhc.soft_labels import (
@@ -41,6 +43,8 @@ __all__ = [
     "CrossEntropyUnifier",
     "DistillationCurveDisplay",
     "ExportReport",
+    "Finding",
+    "FindingWarning",
     "FunctionTeacher",
     "HeterogeneousDistiller",
     "LabelSpace",
@@ -72,6 +76,7 @@ __all__ = [
     "load_teacher",
     "pack_teacher",
     "pairwise_agreement",
+    "rank_to_label",
     "read_answers",
     "suggest_harmonization",
     "teacher_agreement",

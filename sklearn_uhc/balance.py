@@ -20,7 +20,9 @@ from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["balanced_targets", "class_weights"]
 
-#: "auto" takes a transfer set for imbalanced if its merged labels are less even than this, ...
+#: Class weights of a skewed transfer set are raised to this power by "auto".
+SKEWED_POWER = 0.5
+#: It takes a transfer set for skewed if its merged labels are less even than this, ...
 UNEVEN = 0.85
 #: ... at least this share of the classes is rare, which is to say that one of its teachers names it for less than this
 #: part of n / L rows, ...
@@ -38,38 +40,57 @@ def check_balance(balance: Any) -> None:
 
 
 class Decision(NamedTuple):
-    """Whether to balance, and why."""
+    """How much to balance, and why."""
 
-    balanced: bool
+    power: float  #: that the class weights are raised to; 0: no balance
     why: str
 
 
-def decide_balance(
-    balance: bool | str, answers: Answers, space: LabelSpace, Q: NDArray[Any], temperature: float, weights: Any = None
-) -> Decision:
-    """Decide whether to balance soft labels Q of these answers; `space` is the teachers', without memberships.
+class Skew(NamedTuple):
+    """Signs that the transfer set itself shows some classes rarely."""
 
-    "auto" balances unless all teachers share one class list (the paper's two tables), there are fewer rows than
-    classes, which say nothing about how often a class is meant, or the transfer set itself is imbalanced.
+    evenness: float  #: of the merged labels
+    rare: NDArray[np.bool_]  #: (L,), see `rare_classes`
+    n: int  #: rows that count
+
+
+def measure_skew(
+    answers: Answers, space: LabelSpace, Q: Any, temperature: float, sample_weight: NDArray[Any] | None = None
+) -> Skew:
+    """Measure answers and their merged labels Q; `space` is the teachers', without memberships."""
+    n = len(answers) if sample_weight is None else int(np.count_nonzero(sample_weight))
+    even = evenness(to_numpy(Q), temperature, sample_weight)
+    return Skew(even, rare_classes(answers, space, sample_weight), n)
+
+
+def decide_balance(balance: bool | str, space: LabelSpace, n: int, skew: Skew, labelled: bool = False) -> Decision:
+    """Decide how much to balance soft labels of n rows.
+
+    "auto" balances unless all teachers share one class list (the paper's two tables), or there are fewer rows than
+    classes, which say nothing about how often a class is meant. Where the transfer set itself seems skewed, it goes
+    half the way: full balance would predict rare classes as often as the others, none would leave the merge's own bias
+    as it is. Labels of some rows tell how frequent classes are, and balance follows them.
     """
     if not isinstance(balance, str):
-        return Decision(bool(balance), f"balance={bool(balance)}")
+        return Decision(float(balance), f"balance={bool(balance)}")
     if space.is_shared:
-        return Decision(False, "all teachers know the same classes")
-    if len(Q) < space.n_classes:
-        return Decision(False, f"{len(Q)} rows are fewer than {space.n_classes} classes")
-    n_counted = len(Q) if weights is None else np.count_nonzero(weights)
-    even, rare = evenness(Q, temperature, weights), rare_classes(answers, space, weights)
-    if even < UNEVEN and rare.mean() >= RARE_CLASSES and n_counted >= ROWS_PER_CLASS * space.n_classes:
-        names = shorten(space.classes[rare].tolist())
-        return Decision(False, f"some classes are rare in these rows, {names}, and so they should be in predictions")
-    return Decision(True, f"nothing shows that classes are rare (evenness {even:.2f})")
+        return Decision(0.0, "all teachers know the same classes")
+    if n < space.n_classes:
+        return Decision(0.0, f"{n} rows are fewer than {space.n_classes} classes")
+    if labelled:
+        return Decision(1.0, "to the frequencies of the labels")
+    enough = skew.n >= ROWS_PER_CLASS * space.n_classes
+    if enough and skew.evenness < UNEVEN and skew.rare.mean() >= RARE_CLASSES:
+        names = shorten(space.classes[skew.rare].tolist())
+        return Decision(SKEWED_POWER, f"some seem to be rare in these rows, {names}")
+    return Decision(1.0, f"nothing shows that some are rare in these rows (evenness {skew.evenness:.2f})")
 
 
 def tell_balance(decided: Decision, verbose: int) -> None:
     """Print what was decided, and why."""
     if verbose:
-        print(f"{'Balancing' if decided.balanced else 'Not balancing'} the classes: {decided.why}")
+        how = {0.0: "Not balancing", 1.0: "Balancing"}.get(decided.power, "Balancing half way")
+        print(f"{how} the classes: {decided.why}")
 
 
 def rare_classes(answers: Answers, space: LabelSpace, sample_weight: NDArray[Any] | None = None) -> NDArray[np.bool_]:

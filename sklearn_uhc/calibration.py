@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.answers import Answers, AnswerTransformer, rows_by_speakers, to_numpy
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.solvers.leave_one_out import Part, Settled, best_temperatures, initial_log_temperature, settle
+from sklearn_uhc.solvers.leave_one_out import (
+    Part,
+    Settled,
+    best_temperatures,
+    initial_log_temperature,
+    settle,
+    weighted_median,
+)
+from sklearn_uhc.solvers.leave_one_out_sets import SetComparison, set_temperatures
 from sklearn_uhc.utils.parameters import MAX_WEIGHT_RATIO, check_flag, check_positive, check_weights
 from sklearn_uhc.utils.rows import chunks, some_rows
 
@@ -24,6 +32,8 @@ NOISE_WEIGHT = 1e-3
 LEAST_OVERLAP = 0.5
 #: Sets of teachers that answer together that `fit` looks at, the most frequent ones: each needs merges of its own.
 MAX_PATTERNS = 40
+#: The same for teachers whose columns mean sets.
+MAX_SET_PATTERNS = 5
 #: Answers that `fit` looks at: rows times columns.
 MAX_ANSWERS = 20_000_000
 
@@ -40,6 +50,10 @@ class TeacherCalibrator(AnswerTransformer):
     of the mass that the merge gives to the classes of teacher i. What all teachers have in common cannot be told
     without labels: the median of log tau is taken out. What is left is shrunk by its standard error and `tolerance`,
     down to nothing where the temperatures differ by no more than these: teachers of one kind are left as they are.
+
+    Columns that mean one class come first. Who has fewer than two of them is then compared with their merge, summed
+    over its sets, or, if that does not determine two of its sets, with the merge of all columns of the others. Where
+    sets cut across each other, the unions that both tell apart are compared. No temperature found before changes.
 
     Parameters
     ----------
@@ -127,12 +141,11 @@ class TeacherCalibrator(AnswerTransformer):
         """Learn the temperatures. See `AnswerTransformer.learn`."""
         some = answers.take(some_rows(len(answers), self._most_rows(answers.space)))
         singles, whose = some.of_single_classes()
-        if singles is None:
-            self._take_over(answers, whose)
-            return
-        self._learn(singles.saying(to_numpy(singles.log_p)))
+        usual = None if singles is None else self._learn(singles.saying(to_numpy(singles.log_p)))
         if len(whose) < answers.space.n_teachers:
             self._take_over(answers, whose)
+        if answers.space.has_sets:
+            self._learn_sets(some.saying(to_numpy(some.log_p)), usual)
 
     def apply(self, answers: Answers) -> Any:
         """Return the log-probabilities at the temperatures learnt. See `AnswerTransformer.apply`."""
@@ -165,6 +178,34 @@ class TeacherCalibrator(AnswerTransformer):
         if self.teacher_weight is not None:
             check_weights(self.teacher_weight)
 
+    def _learn_sets(self, answers: Answers, usual: float | None) -> None:
+        """Fit teachers that are left to the merge of the others, summed over their sets.
+
+        `usual` is the median of log tau before it was taken out; None: nobody has got a temperature yet.
+        """
+        space, weight, tolerance = answers.space, self.weights_ / self.weights_.max(), float(self.tolerance)
+        left = np.flatnonzero(~np.isfinite(self.standard_errors_))
+        if not len(left) or overlap(space) < float(self.min_overlap):
+            return
+        parts = rows_by_speakers(answers.speaking, MAX_SET_PATTERNS)
+        found = [
+            SetComparison.of(i, answers.log_p[rows], space, speaking)
+            for speaking, rows in parts
+            for i in left.tolist()
+            if speaking[i]
+        ]
+        compared = [each for each in found if each is not None]
+        before = np.log(self.temperatures_)
+        settled, error = set_temperatures(compared, before, weight, usual, tolerance, int(self.n_rounds))
+        for i in {each.teacher for each in compared}:
+            self.temperatures_[i], self.standard_errors_[i] = np.exp(settled.log_tau[i]), error[i]
+            self.weights_[i] *= NOISE_WEIGHT if settled.noise[i] else 1.0
+            self.comparable_[i] = np.isfinite(error[i])
+            if np.isfinite(error[i]):
+                self.uncalibrated_.pop(i, None)
+            else:
+                self.uncalibrated_[i] = "too few rows, or answers too much alike, to tell"
+
     def _take_over(self, answers: Answers, whose: NDArray[np.int_]) -> None:
         """Leave teachers as they are whose columns mean sets; the others, `whose`, have been compared."""
         N, given = answers.space.n_teachers, _relative(answers) * _unit(answers)
@@ -175,7 +216,7 @@ class TeacherCalibrator(AnswerTransformer):
                 values[whose] = getattr(self, name)
             setattr(self, name, values)
         learnt = {int(whose[i]): why for i, why in self.uncalibrated_.items()} if len(whose) else {}
-        sets = "fewer than two columns mean a single class"
+        sets = "the other teachers do not determine the odds of its sets"
         others = {i: sets for i in range(N) if i not in whose}
         self.uncalibrated_ = dict(sorted({**learnt, **others}.items()))
 
@@ -195,8 +236,11 @@ class TeacherCalibrator(AnswerTransformer):
                 if part.comparisons:
                     yield part
 
-    def _learn(self, answers: Answers) -> None:
-        """Alternate between merging all teachers but one and fitting that one to the merge."""
+    def _learn(self, answers: Answers) -> float | None:
+        """Alternate between merging all teachers but one and fitting that one to the merge.
+
+        Return the median of log tau, which is taken out; None if there is nothing to learn from.
+        """
         space, trust = answers.space, _relative(answers)
         N, enough = space.n_teachers, overlap(space) >= float(self.min_overlap)
         parts = list(self._parts(answers, trust)) if enough else []
@@ -220,6 +264,8 @@ class TeacherCalibrator(AnswerTransformer):
         answered = np.asarray(answers.speaking.any(axis=0))
         together = np.asarray(np.any([part.weight > 0 for part in parts], axis=0)) if parts else answered
         self.uncalibrated_ = self._reasons(enough, compared, answered, together, settled.doubtful)
+        known = np.isfinite(error) & ~settled.noise & ~settled.doubtful
+        return weighted_median(found[known], trust[known]) if known.any() else None
 
     def _reasons(
         self,
@@ -267,7 +313,7 @@ def overlap(space: LabelSpace) -> float:
     A teacher with k classes gives k - 1 odds, and the merge has one unknown per class, less one for each group that is
     linked. The rest is what can disagree.
     """
-    spare = space.n_outputs - space.n_teachers - (space.n_classes - space.n_components)
+    spare = space.n_outputs - space.n_teachers - space.rank
     return spare / space.n_teachers if space.n_teachers > 1 else 0.0
 
 
@@ -277,6 +323,7 @@ def can_be_noise(space: LabelSpace) -> NDArray[np.bool_]:
     In a ring of lists of two, each teacher is compared with a chain of answers about rows that few of them know: good
     teachers were taken for noise in every other ring.
     """
-    shared = space.mask.astype(int) @ space.mask.T.astype(int)
+    mask = space.mask.astype(np.float32)  # a product of integers would take a hundred times as long
+    shared = mask @ mask.T
     np.fill_diagonal(shared, 0)
     return (shared.max(axis=1) > 1) & (overlap(space) >= LEAST_OVERLAP)

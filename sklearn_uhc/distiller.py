@@ -22,7 +22,7 @@ from sklearn_uhc.balance import (
     heard_weights,
     tell_balance,
 )
-from sklearn_uhc.few_labels import LabelPool, as_given, as_labelled
+from sklearn_uhc.few_labels import LabelPool, as_given, as_labelled, warn_of_labels
 from sklearn_uhc.labels import read_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.merger import TeacherMerger
@@ -70,8 +70,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         How the teachers' answers are merged. "mf_lv" is another name of "mf_lu".
     balance : bool or "auto", default="auto"
         Whether classes that the soft labels rarely show get more weight. "auto" balances unless all teachers know the
-        same classes, there are fewer rows than classes, or the rows themselves show some classes rarely; `verbose=1`
-        tells. See `docs/choosing.md`.
+        same classes or there are fewer rows than classes, and goes half the way if the rows themselves seem to show
+        some classes rarely; `verbose=1` tells. See `docs/choosing.md`.
     temperature : float, default=None
         Divides the teachers' logits, which smooths the soft labels. None: the method's own, 1 by default (the paper's
         is 3), and with `backprop` 3.
@@ -261,10 +261,10 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         merger : TeacherMerger
         """
         merger = super().make_merger()
-        if isinstance(self.label_model, str) and self.label_model == "auto":
-            merger.set_params(label_model=self._make_student())
         if self.backprop and self.temperature is None and isinstance(self.method, str):
             merger.set_params(temperature=BACKPROP_TEMPERATURE)
+        if isinstance(self.label_model, str) and self.label_model == "auto":
+            merger.set_params(label_model=self._make_student())
         return merger.set_params(membership=None) if by_student(self.membership) else merger
 
     @lazily
@@ -309,36 +309,33 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         Q, pool = merger.fit_merge(answers, X, sample_weight=sample_weight), merger.label_pool_
         student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
         heard = heard_weights(answers, sample_weight, merger.labels_)
-        Q, targets, weights, class_weight = self._targets(merger, answers, Q, pool, heard)
+        Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
         if by_student(self.membership):
             self._tell("on parts of the rows, for their membership")
             S = out_of_fold(student, X, targets, weights)[:, np.isin(merger.classes_, answers.space.classes)]
             answers = judge_by_student(answers, S, self.membership_weight, self.store)
             Q = clone(merger.method_).fit_transform_answers(answers)
             Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
-            Q, targets, weights, class_weight = self._targets(merger, answers, Q, pool, heard)
+            Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
+        merger.look_at_shares(Q, answers, balanced=class_weight is not None)
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
         student.fit(X, targets, sample_weight=weights, **routed)
+        warn_of_labels(pool)
         return {"class_weight_": class_weight, **({"soft_labels_": Q} if self.store_soft_labels else {})}
 
     def _targets(
-        self,
-        merger: TeacherMerger,
-        answers: Answers,
-        Q: NDArray[Any],
-        pool: LabelPool | None,
-        weights: NDArray[Any] | None,
+        self, merger: TeacherMerger, Q: NDArray[Any], pool: LabelPool | None, weights: NDArray[Any] | None
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[np.float64] | None]:
         """Return soft labels, the student's targets made of them, weights of the rows, and the classes' behind them."""
         T = merger.method_.temperature
         Q = as_given(Q, merger.labels_, T)
         weights = known_weights(Q, merger.classes_, self.none_label, T, weights)
-        decided = decide_balance(self.balance, answers, merger.label_space_, Q, T, weights)
+        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.skew_, pool is not None)
         tell_balance(decided, self.verbose)
-        if not decided.balanced:
+        if not decided.power:
             return Q, Q, weights, None
-        class_weight = as_labelled(class_weights(Q, weights), pool, self.balance)
+        class_weight = as_labelled(class_weights(Q, weights) ** decided.power, pool, self.balance)
         class_weight = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
         return Q, *balanced_targets(Q, class_weight, weights), class_weight
 

@@ -21,7 +21,7 @@ from sklearn_uhc.balance import (
     heard_weights,
     tell_balance,
 )
-from sklearn_uhc.few_labels import as_labelled
+from sklearn_uhc.few_labels import as_labelled, warn_of_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.not_mine import known_weights, leave_none_unbalanced
 from sklearn_uhc.soft_labels import SoftLabelMethod
@@ -50,7 +50,8 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     balance : bool or "auto", default="auto"
         Whether merged probabilities, still at the temperature of the merge, are divided by their mean over the data
         given to `fit`: what a student would learn from balanced soft labels. "auto" does so unless all teachers know
-        the same classes, there are fewer rows than classes, or the rows themselves show some classes rarely.
+        the same classes or there are fewer rows than classes, and goes half the way if the rows themselves seem to show
+        some classes rarely; `verbose=1` tells.
     temperature : float, default=None
         Divides the teachers' logits before the merge; the merged probabilities are brought back to temperature 1.
         None: the method's own, 1 by default (the paper's is 3).
@@ -183,16 +184,18 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         answers = merger.fit_answers(X, y, log_p=log_p)
         Q = merger.fit_merge(answers, X, sample_weight=sample_weight)
         weights = heard_weights(answers, sample_weight)
-        T = merger.method_.temperature
-        weights = known_weights(Q, merger.classes_, self.none_label, T, weights)
-        decided = decide_balance(self.balance, answers, merger.label_space_, Q, T, weights)
+        weights = known_weights(Q, merger.classes_, self.none_label, merger.method_.temperature, weights)
+        labelled = merger.label_pool_ is not None
+        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.skew_, labelled)
         tell_balance(decided, self.verbose)
         self.class_weight_ = None
-        if decided.balanced:
-            class_weight = as_labelled(class_weights(Q, weights), merger.label_pool_, self.balance)
+        if decided.power:
+            class_weight = as_labelled(class_weights(Q, weights) ** decided.power, merger.label_pool_, self.balance)
             self.class_weight_ = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
+        merger.look_at_shares(Q, answers, balanced=self.class_weight_ is not None)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
+        warn_of_labels(merger.label_pool_)
         return self
 
     @lazily

@@ -8,25 +8,22 @@ evidence the merge alone counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from scipy.special import gammaln, softmax
 from sklearn.base import clone
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from sklearn_uhc.answers import Answers, to_numpy
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.labels import Labels, Pool, fit_pool
 from sklearn_uhc.labels.experts import Expert, fold_of_rows, out_of_fold, train_expert
 from sklearn_uhc.labels.pool import best_doubt, by_groups, doubted, log_loss_of
+from sklearn_uhc.labels.scaling import Scaling, fit_scaling, is_matrix
 from sklearn_uhc.students import SoftLabelClassifier
 from sklearn_uhc.students.direct import as_estimator, is_net
 from sklearn_uhc.students.temperature import sharpen
@@ -67,8 +64,8 @@ class LabelPool:
         Which of these and, K added, of the classes of the merge the classifier of answers reads.
     of_answers : Expert
         The classifier of answers, trained on labelled rows.
-    of_rows : Expert or None
-        The classifier of rows, trained on labelled rows.
+    of_rows : RowsExpert
+        The classifier of rows, trained on labelled rows, if there is one.
     doubts : tuple of float
         By how much the opinions are flattened.
     pool : Pool
@@ -86,7 +83,7 @@ class LabelPool:
     n_outputs: int
     columns: NDArray[np.int_]
     of_answers: Expert
-    of_rows: Expert | None
+    of_rows: RowsExpert
     doubts: tuple[float, ...]
     pool: Pool
     class_prior: NDArray[np.float64]
@@ -97,14 +94,14 @@ class LabelPool:
         log_p, merged = to_numpy(answers.log_p), to_numpy(Q)
         out = np.empty((len(merged), len(self.classes)), dtype=merged.dtype)
         for rows in chunks(len(merged), 80 * (len(self.classes) + len(self.columns))):
-            part = None if self.of_rows is None else take_rows(X, rows)
+            part = None if self.of_rows.expert is None else take_rows(X, rows)
             out[rows] = self._apply(merged[rows], log_p[rows, : self.n_outputs], part)
         return array_namespace(Q).asarray(out, device=device(Q)) if is_torch_array(Q) else out
 
     def _apply(self, merged: NDArray[Any], log_p: NDArray[Any], X: Any) -> NDArray[np.float64]:
         Q = spread(merged, self.place, len(self.classes), self.temperature)
         said = [Q, self.of_answers.says(features(log_p, Q, self.starts)[:, self.columns], Q)]
-        if self.of_rows is not None:
+        if self.of_rows.expert is not None:
             said.append(self.of_rows.says(X, Q))
         return temper(self.pool(opinions(said, self.doubts, self.groups)), self.temperature)
 
@@ -186,59 +183,103 @@ def learn_from_labels(
     rows, codes, weight = labels.rows[weight > 0], labels.codes[weight > 0], weight[weight > 0]
     L, place = len(labels.classes), np.searchsorted(labels.classes, answers.space.classes)
     Q_l = spread(to_numpy(Q)[rows], place, L, temperature)
-    starts, K = np.array([block.start for block in space.blocks]), space.n_outputs
-    log_p = to_numpy(answers.log_p)[rows, :K]
-    everything, X_l = features(log_p, Q_l, starts), None if X is None else take_rows(X, rows)
+    starts = np.array([block.start for block in space.blocks])
+    everything = features(to_numpy(answers.log_p)[rows, : space.n_outputs], Q_l, starts)
     columns = widest(everything)
-    A = everything[:, columns]
-    some = some_rows(len(rows), MOST_ROWS)
-    evidence = Evidence(codes[some], Q_l[some], weight[some], fold_of_rows(A[some], codes[some]))
-    of_answers, said_of_answers = evidence.answers_expert(A[some])
-    template = resolve_label_model(label_model, X_l)
-    said_of_rows = None if template is None else evidence.try_rows(template, take_rows(X_l, some))
-    of_rows = None if said_of_rows is None else train_expert(template, X_l, codes, L, weight)
-    said = [evidence.Q, *(P for P in (said_of_answers, said_of_rows) if P is not None)]
-    doubts = (DOUBT, *(best_doubt(P, evidence.codes, evidence.weight) for P in said[1:]))
+    evidence = Evidence.of(everything[:, columns], codes, Q_l, weight)
+    of_answers, said_of_answers = evidence.answers_expert()
+    of_rows = RowsExpert(None) if X is None else evidence.rows_expert(label_model, take_rows(X, rows))
+    said = [evidence.Q, said_of_answers, *([] if of_rows.said is None else [of_rows.said])]
     groups = all_groups(answers.space, labels.classes)
-    F = opinions(said, doubts, groups)
-    start = np.repeat(np.arange(len(said)) == 0, len(F) // len(said)).astype(float)
-    pool = fit_pool(F, evidence.codes, start, evidence.weight)
-    prior = class_prior(np.bincount(codes, weights=weight, minlength=L).astype(float))
-    experts = of_answers, of_rows
-    return LabelPool(labels.classes, place, groups, starts, K, columns, *experts, doubts, pool, prior, temperature)
+    return LabelPool(
+        classes=labels.classes,
+        place=place,
+        groups=groups,
+        starts=starts,
+        n_outputs=space.n_outputs,
+        columns=columns,
+        of_answers=of_answers,
+        of_rows=replace(of_rows, said=None),
+        doubts=(doubts := evidence.doubts(said)),
+        pool=evidence.pool(said, doubts, groups),
+        class_prior=class_prior(np.bincount(codes, weights=weight, minlength=L).astype(float)),
+        temperature=temperature,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class RowsExpert:
+    """The classifier of rows, None if there is none; how it wants them; why it could not be trained."""
+
+    expert: Expert | None
+    scaling: Scaling | None = None
+    problem: str = ""
+    said: NDArray[np.float64] | None = None  #: of labelled rows, out of fold; only until whom to trust is decided
+
+    def says(self, X: Any, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return probabilities (n, L) of rows for which the merge says Q."""
+        assert self.expert is not None
+        return self.expert.says(X if self.scaling is None else self.scaling(X), Q)
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Labelled rows that decide whom to trust: their classes (m,), merge (m, L), weights (m,) and folds (m,)."""
+    """Labelled rows: their answers (m, F), classes (m,), merge (m, L), weights (m,); and which decide whom to trust."""
 
+    A: NDArray[np.float64]
     codes: NDArray[np.int_]
     Q: NDArray[np.float64]
     weight: NDArray[np.float64]
     fold_of: NDArray[np.int_]
+    every: tuple[NDArray[np.int_], NDArray[np.float64]]  #: classes and weights of all labelled rows
+    some: Any  #: which of them decide
+
+    @classmethod
+    def of(
+        cls, A: NDArray[np.float64], codes: NDArray[np.int_], Q: NDArray[np.float64], weight: NDArray[np.float64]
+    ) -> Evidence:
+        """Return the evidence of labelled rows, or of so many of them that it does not take too long."""
+        some = some_rows(len(codes), MOST_ROWS)
+        A_s, codes_s = A[some], codes[some]
+        return cls(A_s, codes_s, Q[some], weight[some], fold_of_rows(A_s, codes_s), (codes, weight), some)
 
     def judge(self, template: Any, X: Any) -> NDArray[np.float64]:
         """Return (m, L), what copies of a classifier say of rows that they were not trained on."""
         return out_of_fold(template, X, self.codes, self.Q, self.fold_of, self.weight)
 
-    def answers_expert(self, A: NDArray[np.float64]) -> tuple[Expert, NDArray[np.float64]]:
+    def answers_expert(self) -> tuple[Expert, NDArray[np.float64]]:
         """Return a classifier of answers, at the strength that does best on other rows, and what it says of them."""
-        tried = {C: self.judge(_logistic(C), A) for C in STRENGTHS}
+        tried = {C: self.judge(_logistic(C), self.A) for C in STRENGTHS}
         losses = {C: log_loss_of(doubted(P, 0.01), self.codes, self.weight) for C, P in tried.items()}
         best = min(STRENGTHS, key=lambda C: losses[C])
-        return train_expert(_logistic(best), A, self.codes, self.Q.shape[1], self.weight), tried[best]
+        return train_expert(_logistic(best), self.A, self.codes, self.Q.shape[1], self.weight), tried[best]
 
-    def try_rows(self, template: Any, X: Any) -> NDArray[np.float64] | None:
-        """Return what classifiers of rows say of others; None, with a warning, if they cannot be trained on so few."""
+    def rows_expert(self, label_model: Any, X: Any) -> RowsExpert:
+        """Return the classifier of rows; none, and why, if it cannot be trained on so few."""
+        codes, weight = self.every
+        scaling = None
+        if isinstance(label_model, str):  # "auto"
+            label_model = LogisticRegression(C=0.1, max_iter=500) if is_matrix(X) else None
+            scaling = fit_scaling(X, weight) if is_matrix(X) else None
+        if label_model is None:
+            return RowsExpert(None)
+        template, X = as_template(label_model), X if scaling is None else scaling(X)
         try:
-            return self.judge(template, X)
+            said = self.judge(template, take_rows(X, self.some))
+            return RowsExpert(train_expert(template, X, codes, self.Q.shape[1], weight), scaling, said=said)
         except Exception as error:
-            warn_user(
-                f"{type(template.estimator).__name__} cannot be trained on the {len(self.codes)} labelled rows alone "
-                f"({type(error).__name__}: {str(error)[:200]}). They count without it; label_model= takes another "
-                "classifier for them, or None."
-            )
-            return None
+            name, why = type(template.estimator).__name__, f"{type(error).__name__}: {str(error)[:200]}"
+            return RowsExpert(None, problem=f"{name} cannot be trained on the {len(codes)} labelled rows alone ({why})")
+
+    def doubts(self, said: list[NDArray[np.float64]]) -> tuple[float, ...]:
+        """Return by how much opinions are flattened; the merge hardly."""
+        return DOUBT, *(best_doubt(P, self.codes, self.weight) for P in said[1:])
+
+    def pool(self, said: list[NDArray[np.float64]], doubts: tuple[float, ...], groups: NDArray[np.int_]) -> Pool:
+        """Return how much each opinion counts; without evidence, the merge alone does."""
+        F = opinions(said, doubts, groups)
+        start = np.repeat(np.arange(len(said)) == 0, len(F) // len(said)).astype(float)
+        return fit_pool(F, self.codes, start, self.weight)
 
 
 def _logistic(C: float) -> SoftLabelClassifier:
@@ -253,29 +294,24 @@ def check_label_model(label_model: Any) -> None:
         raise ValueError(f'label_model must be a classifier, None or "auto", got {label_model!r}.')
 
 
-def resolve_label_model(label_model: Any, X: Any) -> SoftLabelClassifier | None:
-    """Return the classifier of labelled rows, not fitted; "auto": logistic regression on a matrix of numbers."""
-    if isinstance(label_model, str):
-        label_model = _for_numbers(X)
-    if label_model is None or X is None:
-        return None
+def as_template(label_model: Any) -> SoftLabelClassifier:
+    """Return the classifier of labelled rows, not fitted; a network has an output for every class."""
     if not isinstance(label_model, SoftLabelClassifier):
         label_model = SoftLabelClassifier(label_model)
     last = as_estimator(label_model.estimator)
     while hasattr(last, "steps"):
         last = last.steps[-1][1]
-    return clone(label_model).set_params(temperature=1.0, classes=[] if is_net(last) else None)
+    template: SoftLabelClassifier = clone(label_model)
+    return template.set_params(temperature=1.0, classes=[] if is_net(last) else None)
 
 
-def _for_numbers(X: Any) -> Any:
-    """Return logistic regression on scaled features if X is a matrix of numbers, else None."""
-    if issparse(X):
-        return make_pipeline(MaxAbsScaler(), LogisticRegression(C=10, max_iter=500))
-    table = X.to_numpy() if hasattr(X, "to_numpy") else X
-    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype.kind not in "biuf":
-        return None
-    impute = SimpleImputer(keep_empty_features=True)
-    return make_pipeline(impute, StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
+def warn_of_labels(pool: LabelPool | None) -> None:
+    """Say that labels count without a classifier of rows, if it could not be trained; after everything else worked."""
+    if pool is not None and pool.of_rows.problem:
+        warn_user(
+            f"{pool.of_rows.problem}. The labels count without it. Give another classifier for them as label_model, or "
+            "label_model=None."
+        )
 
 
 def as_given(Q: NDArray[Any], labels: Labels | None, temperature: float) -> NDArray[Any]:

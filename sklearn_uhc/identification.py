@@ -53,6 +53,12 @@ class Identification:
         return max(found, key=lambda one: one[0])
 
     @property
+    def left_open(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A q in general position, and the directions (L, L - rank) of log q that answers leave open there."""
+        _, null, q = self._generic
+        return q, null
+
+    @property
     def _has_sets(self) -> bool:
         return bool((self.membership.sum(axis=1) > 1).any())
 

@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
 from sklearn_uhc.utils.parameters import check_positive
@@ -33,7 +33,7 @@ LEAST_ROWS = 10
 LOG_MIN = float(np.log(1e-6))
 
 
-def fit_membership(X_own: Any, X_public: Any, estimator: Any = None) -> MembershipScorer:
+def fit_membership(X_own: Any, X_public: Any, estimator: Any = None, *, y_own: Any = None) -> MembershipScorer:
     """Learn to tell how likely a row belongs to the classes that a classifier was trained on.
 
     For the owner of a classifier, who has its training rows. A classifier answers with confidence about classes that it
@@ -48,8 +48,11 @@ def fit_membership(X_own: Any, X_public: Any, estimator: Any = None) -> Membersh
         Unlabelled rows of all sorts of classes, own ones among them: such as the transfer set.
     estimator : classifier with predict_proba, predict_log_proba or decision_function, default=None
         Tells own rows from public ones, and is cloned. Give a Pipeline for texts, images or columns that are no
-        numbers. None: logistic regression on 200 kernel features for arrays and frames of numbers, on the features
-        themselves for sparse matrices.
+        numbers. None: logistic regression, on the features for sparse matrices, on the features and 200 kernel features
+        for arrays and frames of numbers.
+    y_own : array-like of shape (n_own,), default=None
+        Classes of the own rows. With them each class is told from the public rows, and from the others, which is easier
+        than to tell all of them at once: where classes overlap, give them.
 
     Returns
     -------
@@ -64,18 +67,20 @@ def fit_membership(X_own: Any, X_public: Any, estimator: Any = None) -> Membersh
     >>> X, y = load_digits(return_X_y=True)
     >>> order = np.random.default_rng(0).permutation(len(X))
     >>> train, public, new = np.split(order, [600, 1200])
-    >>> scorer = fit_membership(X[train][y[train] < 5], X[public])
+    >>> own = train[y[train] < 5]
+    >>> scorer = fit_membership(X[own], X[public], y_own=y[own])
     >>> d = scorer.predict_membership(X[new])
     >>> bool(d[y[new] < 5].mean() > 0.7), bool(d[y[new] >= 5].mean() < 0.2)
     (True, True)
     """
-    return MembershipScorer(estimator).fit(X_own, X_public)
+    return MembershipScorer(estimator).fit(X_own, X_public, y_own)
 
 
 class MembershipScorer(Versioned, BaseEstimator):
     r"""The chance that a row belongs to the classes of a classifier, from own rows and public ones.
 
-    A classifier that tells own rows (p) from public ones gives the ratio of their densities,
+    A classifier that tells own rows (p, in total, if it tells their classes apart) from public ones gives the ratio of
+    their densities,
 
     .. math:: r(x) = \frac{p(x)}{1 - p(x)} \cdot \frac{n_{public}}{n_{own}}
 
@@ -98,7 +103,7 @@ class MembershipScorer(Versioned, BaseEstimator):
     Attributes
     ----------
     estimator_ : classifier
-        Tells own rows (1) from public ones (0), fitted on all.
+        Tells own rows (1, or 1, 2, ... by class) from public ones (0), fitted on all.
     log_scale_ : float
         Logarithm of the median of p / (1 - p) over held-out own rows.
     auroc_ : float
@@ -125,7 +130,7 @@ class MembershipScorer(Versioned, BaseEstimator):
         self.cv = cv
         self.random_state = random_state
 
-    def fit(self, X_own: Any, X_public: Any) -> MembershipScorer:
+    def fit(self, X_own: Any, X_public: Any, y_own: Any = None) -> MembershipScorer:
         """Learn from own rows and public ones.
 
         Parameters
@@ -134,6 +139,8 @@ class MembershipScorer(Versioned, BaseEstimator):
             Rows of the own classes.
         X_public : array-like with n_public rows
             Unlabelled rows of all sorts of classes.
+        y_own : array-like of shape (n_own,), default=None
+            Classes of the own rows. None: all are taken for one class.
 
         Returns
         -------
@@ -143,18 +150,18 @@ class MembershipScorer(Versioned, BaseEstimator):
         self._check_parameters()
         X, own = _stack(X_own, X_public)
         self._check_sizes(own)
-        n = len(own)
-        rng = check_random_state(self.random_state)
-        X, own = _with_background(X, own, int(self.background * (own == 0).sum()), rng)
+        codes = _codes(own, y_own)
+        n, rng = len(own), check_random_state(self.random_state)
+        X, codes = _with_background(X, codes, int(self.background * (own == 0).sum()), rng)
         estimator = _default(X, rng.randint(2**31), self.cv) if self.estimator is None else self.estimator
         _check_estimator(estimator)
-        scores = _held_out(estimator, X, own, StratifiedKFold(self.cv, shuffle=True, random_state=rng))
-        fitted = clone(estimator).fit(X, own)
+        scores = _held_out(estimator, X, codes, StratifiedKFold(self.cv, shuffle=True, random_state=rng))[:n]
+        fitted = clone(estimator).fit(X, codes)
         _check_feature_names(self, X, reset=True)
         if getattr(X, "ndim", 1) == 2:
             _check_n_features(self, X, reset=True)
         self.estimator_, self.log_scale_ = fitted, float(np.median(scores[own == 1]))
-        self.auroc_ = _auroc(scores[:n][own[:n] == 1], scores[:n][own[:n] == 0])
+        self.auroc_ = _auroc(scores[own == 1], scores[own == 0])
         return self
 
     def predict_membership(self, X: Any) -> NDArray[np.float64]:
@@ -228,7 +235,23 @@ def _default(X: Any, random_state: Any, cv: int) -> Any:
         )
     landmarks = min(N_COMPONENTS, shape[0] * (cv - 1) // cv)
     kernel = Nystroem(n_components=landmarks, random_state=random_state)
-    return make_pipeline(StandardScaler(), kernel, LogisticRegression(C=10.0, max_iter=1000))
+    # Rows of norm 1 on average are like those of the kernel; half of that was as good for digits as the kernel alone.
+    both = FeatureUnion(
+        [("linear", "passthrough"), ("kernel", kernel)], transformer_weights={"linear": 0.5 * max(shape[1], 1) ** -0.5}
+    )
+    return make_pipeline(StandardScaler(), both, LogisticRegression(C=3.0, max_iter=1000, tol=1e-3))
+
+
+def _codes(own: NDArray[np.int_], y_own: Any) -> NDArray[np.int_]:
+    """Return 0 for public rows and 1, or 1, 2, ... by class, for own ones."""
+    if y_own is None:
+        return own
+    y = column_or_1d(y_own)
+    if len(y) != own.sum():
+        raise ValueError(f"y_own has {len(y)} classes for {own.sum()} rows of X_own.")
+    codes = own.copy()
+    codes[own == 1] = np.unique(y, return_inverse=True)[1] + 1
+    return codes
 
 
 def _check_estimator(estimator: Any) -> None:
@@ -238,11 +261,11 @@ def _check_estimator(estimator: Any) -> None:
         raise TypeError(f"estimator cannot say how likely a row is own: {estimator!r} has no predict_proba.")
 
 
-def _held_out(estimator: Any, X: Any, own: NDArray[np.int_], folds: StratifiedKFold) -> NDArray[np.float64]:
+def _held_out(estimator: Any, X: Any, codes: NDArray[np.int_], folds: StratifiedKFold) -> NDArray[np.float64]:
     """Return log-odds of being own, from classifiers that have not seen the row."""
-    scores = np.empty(len(own))
-    for train, test in folds.split(np.zeros(len(own)), own):
-        fitted = clone(estimator).fit(take_rows(X, train), own[train])
+    scores = np.empty(len(codes))
+    for train, test in folds.split(np.zeros(len(codes)), np.minimum(codes, 1)):
+        fitted = clone(estimator).fit(take_rows(X, train), codes[train])
         scores[test] = _log_odds(fitted, take_rows(X, test))
     return scores
 
@@ -250,7 +273,8 @@ def _held_out(estimator: Any, X: Any, own: NDArray[np.int_], folds: StratifiedKF
 def _log_odds(fitted: Any, X: Any) -> NDArray[np.float64]:
     """Return log p / (1 - p), where neither is below 1e-6: a forest may say 0."""
     log_p = log_proba(fitted, X, "the estimator of membership").astype(float)
-    return np.asarray(np.diff(np.maximum(log_p, LOG_MIN), axis=1)[:, 0])
+    own, public = np.logaddexp.reduce(log_p[:, 1:], axis=1), log_p[:, 0]  # public rows are 0, the first of classes_
+    return np.asarray(np.maximum(own, LOG_MIN) - np.maximum(public, LOG_MIN))
 
 
 def _auroc(own: NDArray[np.float64], public: NDArray[np.float64]) -> float:
@@ -260,15 +284,17 @@ def _auroc(own: NDArray[np.float64], public: NDArray[np.float64]) -> float:
     return float((below + upto).mean() / (2 * len(public)))
 
 
-def _with_background(X: Any, own: NDArray[np.int_], n: int, rng: np.random.RandomState) -> tuple[Any, NDArray[np.int_]]:
+def _with_background(
+    X: Any, codes: NDArray[np.int_], n: int, rng: np.random.RandomState
+) -> tuple[Any, NDArray[np.int_]]:
     """Add n rows that take each feature from a row drawn for it, if the features are numbers."""
     if n == 0 or issparse(X) or getattr(X, "ndim", len(getattr(X, "shape", ()))) != 2:
-        return X, own
+        return X, codes
     values = np.asarray(X)
     if values.dtype.kind not in "iuf":
-        return X, own
+        return X, codes
     shuffled = np.take_along_axis(values, rng.randint(len(values), size=(n, values.shape[1])), axis=0)
-    labels = np.concatenate([own, np.zeros(n, dtype=own.dtype)])
+    labels = np.concatenate([codes, np.zeros(n, dtype=codes.dtype)])
     names = column_names(X)
     if names is None:
         return np.concatenate([values, shuffled]), labels

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.answers import Answers, answers_given
-from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels
+from sklearn_uhc.answers import Answers, answers_given, to_numpy
+from sklearn_uhc.balance import measure_skew
+from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
+from sklearn_uhc.findings import Finding, find, find_uneven, warn_of
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.labels import Labels, read_labels
 from sklearn_uhc.not_mine import Memberships, make_memberships, universe_of, with_none
@@ -106,10 +108,14 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         The scorers that take part; None if there are none.
     method_ : soft-label transformer
         The fitted method.
+    skew_ : Skew
+        Signs that the rows show some classes rarely, for `balance="auto"` of the classifiers.
     labels_ : Labels or None
         The rows that had a label in `fit`, and which; None if none had.
     label_pool_ : LabelPool or None
         What was learnt from labels; None if there were none.
+    findings_ : list of Finding
+        What is odd about teachers and rows; each was warned of (`FindingWarning`).
     n_features_in_ : int
         Number of features, if X is two-dimensional.
 
@@ -206,7 +212,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : ndarray of shape (n, L)
         """
         answers = self.fit_answers(X, y, log_p=log_p, foreign="ignore")
-        return self.fit_merge(answers, X)
+        Q = self.fit_merge(answers, X)
+        warn_of_labels(self.label_pool_)
+        return Q
 
     @lazily
     def transform(self, X: Any) -> Any:
@@ -264,6 +272,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             answers = answers_given(log_p, space, abstain=bool(outputs.abstain), n=n, trust=trust)
         if not answers.heard.any():
             raise ValueError("No teacher answers for any row: there is nothing to learn from.")
+        read = answers
         for step in steps:
             answers = step.fit_transform_answers(answers)
         self.roster_, self.label_space_ = roster, space
@@ -271,6 +280,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self.teacher_outputs_ = outputs if log_p is None else None
         self.method_, self.steps_ = method, steps
         self.teacher_weight_, self.memberships_ = answers.trust, memberships
+        self.findings_: list[Finding] = find(read, self.calibrator_)
+        warn_of(self.findings_)
         return answers if memberships is None else memberships.join(answers, X)
 
     def fit_merge(self, answers: Answers, X: Any = None, *, sample_weight: NDArray[Any] | None = None) -> Any:
@@ -290,6 +301,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : array of shape (n, L)
         """
         Q = self.method_.fit_transform_answers(answers)
+        self.skew_ = measure_skew(answers, self.label_space_, Q, self.method_.temperature, sample_weight)
         Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
         return Q
 
@@ -309,7 +321,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         """
         Q = self.method_.transform_answers(answers)
         pool: LabelPool | None = getattr(self, "label_pool_", None)
-        return Q if pool is None else pool.apply(Q, answers, X)
+        return Q if pool is None else pool.apply(Q, answers, None if X is None else check_input(self, X, reset=False))
 
     def learn_labels(
         self, Q: Any, answers: Answers, X: Any = None, *, sample_weight: NDArray[Any] | None = None
@@ -336,6 +348,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         labels: Labels | None = self.labels_
         if labels is None or (sample_weight is not None and not sample_weight[labels.rows].any()):
             return Q, None
+        X = None if X is None else check_input(self, X, reset=False)
         of_merge = {"space": self.label_space_, "temperature": self.method_.temperature}
         pool = learn_from_labels(
             Q, answers, X, labels, label_model=self.label_model, row_weight=sample_weight, **of_merge
@@ -384,6 +397,23 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         if X is None:
             raise ValueError("This merge has memberships, which are read from X: pass the rows beside the answers.")
         return memberships.join(answers, check_input(self, X, reset=False))
+
+    def look_at_shares(self, Q: Any, answers: Answers, *, balanced: bool) -> None:
+        """Add to `findings_`, and warn, if the merged classes are very uneven.
+
+        Parameters
+        ----------
+        Q : array of shape (n, L)
+            Soft labels.
+        answers : Answers
+            What they were made from.
+        balanced : bool
+            Whether the classes are balanced afterwards.
+        """
+        if not self.findings_:  # where teachers contradict each other, uneven classes are but a symptom
+            of_teachers = np.isin(self.classes_, answers.space.classes)  # labels may have added some
+            self.findings_ = find_uneven(to_numpy(Q)[:, of_teachers], answers, self.none_label, balanced)
+            warn_of(self.findings_)
 
     @property
     def calibrator_(self) -> Any:

@@ -76,7 +76,9 @@ class Memberships:
         silent = answers.silent
         if silent is not None:
             silent = np.hstack([silent, np.repeat(~answers.heard[:, None], D.shape[1], axis=1)])
-        return Answers(self._beside(answers.log_p, more), self.space, silent, self._trust(answers))
+        # Sets of teachers are right at every temperature only if all columns are tempered alike.
+        untempered = None if answers.space.has_sets else np.arange(self.space.n_teachers) >= answers.space.n_teachers
+        return Answers(self._beside(answers.log_p, more), self.space, silent, self._trust(answers), untempered)
 
     def read(self, X: Any) -> NDArray[np.float64]:
         """Ask all scorers, and return (n, M)."""

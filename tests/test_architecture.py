@@ -30,6 +30,7 @@ RINGS = [
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels", "membership"],
     [
         "steps",
+        "findings",
         "few_labels",
         "not_mine",
         "student_membership",
@@ -37,6 +38,7 @@ RINGS = [
         "merged_classifier",
         "distiller",
         "ensemble",
+        "ranking",
         "report",
         "plots",
         "export",

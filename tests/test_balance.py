@@ -3,7 +3,15 @@ import pytest
 
 from sklearn_uhc import LabelSpace
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.balance import balanced_targets, class_weights, decide_balance, evenness, rare_classes
+from sklearn_uhc.balance import (
+    Skew,
+    balanced_targets,
+    class_weights,
+    decide_balance,
+    evenness,
+    measure_skew,
+    rare_classes,
+)
 
 
 @pytest.fixture
@@ -70,26 +78,27 @@ def test_a_class_is_rare_if_one_of_its_teachers_hardly_names_it():
     assert rare_classes(silent, silent.space).tolist() == [False, False, False]  # one row of six
 
 
-@pytest.mark.parametrize(("n", "balanced"), [(60, False), (30, True)])
-def test_auto_leaves_rare_classes_rare_if_there_are_rows_to_tell(n, balanced):
+@pytest.mark.parametrize(("n", "power"), [(60, 0.5), (30, 1.0)])
+def test_auto_goes_half_the_way_if_there_are_rows_to_tell(n, power):
     lists = [["a", "b"], ["b", "c"]]
     answers = answers_for([["a"] * (n - 2) + ["b"] * 2, ["b"] * n], lists)
     Q = np.repeat([[0.98, 0.01, 0.01], [0.01, 0.98, 0.01]], [n - 2, 2], axis=0)
-    decided = decide_balance("auto", answers, answers.space, Q, 1.0)
-    assert decided.balanced is balanced
-    assert ("['b', 'c']" in decided.why) is not balanced
-    assert decide_balance(True, answers, answers.space, Q, 1.0).balanced
+    skew = measure_skew(answers, answers.space, Q, 1.0)
+    decided = decide_balance("auto", answers.space, n, skew)
+    assert decided.power == power
+    assert ("['b', 'c']" in decided.why) is (power < 1)
+    assert decide_balance(True, answers.space, n, skew).power == 1
+    assert decide_balance("auto", answers.space, n, skew, labelled=True).power == 1
 
 
 def test_auto_balances_what_only_the_merge_makes_uneven():
     lists = [["a", "b"], ["b", "c"]]
     answers = answers_for([["a", "b"] * 30, ["b", "c"] * 30], lists)
     Q = np.repeat([[0.98, 0.01, 0.01]], 60, axis=0)
-    assert decide_balance("auto", answers, answers.space, Q, 1.0).balanced
+    assert decide_balance("auto", answers.space, 60, measure_skew(answers, answers.space, Q, 1.0)).power == 1
 
 
 def test_auto_does_not_balance_shared_lists_or_few_rows():
-    shared = answers_for([["a", "b"] * 30, ["b", "a"] * 30], [["a", "b"], ["a", "b"]])
-    assert "same classes" in decide_balance("auto", shared, shared.space, np.full((60, 2), 0.5), 1.0).why
-    few = answers_for([["a", "b"], ["b", "c"]], [["a", "b"], ["b", "c"]])
-    assert "fewer" in decide_balance("auto", few, few.space, np.full((2, 3), 1 / 3), 1.0).why
+    even = Skew(1.0, np.zeros(3, dtype=bool), 60)
+    assert "same classes" in decide_balance("auto", LabelSpace([["a", "b"], ["b", "a"]]), 60, even).why
+    assert "fewer" in decide_balance("auto", LabelSpace([["a", "b"], ["b", "c"]]), 2, even).why

@@ -97,8 +97,8 @@ def test_one_unknown_per_teacher_gives_the_merge_of_one_per_class(lists):
     blocks, weight = Blocks.from_label_space(space), np.exp(3 * rng.normal(size=len(lists)))
     Z = rng.normal(size=(7, space.n_outputs))
     r = (blocks.center(Z) * weight[blocks.teacher_of] @ blocks.to_class).T
-    fast = ListMeans.of(blocks.M, weight, share_classes(blocks.M)).solve(r)
+    fast = ListMeans.of(blocks, weight, share_classes(blocks)).solve(r)
     np.testing.assert_allclose(fast, LogitAverage.of(blocks, weight).solve(Z)[0].T, atol=1e-10)
     weight[0] = 0.0  # left out, with the classes that it alone knows
-    without = ListMeans.of(blocks.M, weight, share_classes(blocks.M))
+    without = ListMeans.of(blocks, weight, share_classes(blocks))
     assert (np.isneginf(without.solve(r)).all(axis=1) == ~space.mask[1:].any(axis=0)).all()

@@ -181,14 +181,16 @@ def test_sample_weight_reaches_balance_and_student(iris, teachers):
     np.testing.assert_allclose(weighted.predict_proba(X), half.predict_proba(X), atol=1e-3)
 
 
-def test_classes_that_the_rows_rarely_show_stay_rare(iris, teachers, capsys):
-    """Of 75 irises, none is a virginica; so do the rows of weight above 0."""
+def test_classes_that_the_rows_rarely_show_are_balanced_half_way(iris, teachers, capsys):
+    """The first 75 irises have no virginica among them."""
     X, _ = iris
     weight = np.r_[np.ones(75), np.zeros(75)]
     for clf in (HeterogeneousDistiller(teachers, LogisticRegression()), UnifiedEnsemble(teachers)):
-        assert clf.fit(X).class_weight_ is not None
-        assert clf.set_params(verbose=1).fit(X, sample_weight=weight).class_weight_ is None
-        assert "Not balancing the classes: some classes are rare in these rows, [2]" in capsys.readouterr().out
+        full = clone(clf).set_params(balance=True)
+        np.testing.assert_allclose(clf.fit(X).class_weight_, full.fit(X).class_weight_)
+        clf.set_params(verbose=1).fit(X, sample_weight=weight)
+        np.testing.assert_allclose(clf.class_weight_, full.fit(X, sample_weight=weight).class_weight_ ** 0.5)
+        assert "Balancing half way the classes: some seem to be rare in these rows, [2]" in capsys.readouterr().out
 
 
 def test_weights_count_in_the_score_without_labels(iris, teachers):

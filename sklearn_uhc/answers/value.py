@@ -45,6 +45,9 @@ class Answers:
         Where a teacher says nothing about a row (NaN in its whole block); None if everybody answers every row.
     trust : ndarray of shape (N,) or None
         Weight of every teacher; None if all count alike.
+    untempered : ndarray of bool of shape (N,) or None
+        Whose answers a merge compares with its tempered soft labels as they are, while it tempers those of the others;
+        None if it tempers all.
 
     Examples
     --------
@@ -61,6 +64,7 @@ class Answers:
     space: LabelSpace
     silent: NDArray[np.bool_] | None = None
     trust: NDArray[np.float64] | None = None
+    untempered: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(
@@ -137,7 +141,8 @@ class Answers:
         xp, where = array_namespace(self.log_p), device(self.log_p)
         here, columns = (xp.asarray(index, device=where) for index in (rows, pattern.columns))
         trust = None if self.trust is None else self.trust[pattern.teachers]
-        return Answers(xp.take(self.log_p[here], columns, axis=1), pattern.space, None, trust)
+        untempered = None if self.untempered is None else self.untempered[pattern.teachers]
+        return Answers(xp.take(self.log_p[here], columns, axis=1), pattern.space, None, trust, untempered)
 
 
 class AnswerArray(np.ndarray):

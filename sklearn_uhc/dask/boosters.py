@@ -10,6 +10,7 @@ The fitted model is an ordinary classifier, as in memory, and has the start in i
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import dask
@@ -139,7 +140,9 @@ def fit_lightgbm(estimator: Any, data: SoftBlocks, held: Any) -> Any:
     own = {"objective": LightGBMObjective(start), "metric": "None", "feature_pre_filter": False}
     model = lightgbm.DaskLGBMClassifier(client=client_in_use(), **{**given, **own})
     init_score = columns.Q[:, 0] if columns.L == 2 else columns.Q
-    model.fit(data.X, columns.labels, sample_weight=columns.weight, init_score=init_score)
+    with warnings.catch_warnings():  # it says so of every estimator of scikit-learn's kind
+        warnings.filterwarnings("ignore", message="Parameter n_jobs will be ignored")
+        model.fit(data.X, columns.labels, sample_weight=columns.weight, init_score=init_score)
     fitted = model.to_local()
     fitted.set_params(objective=given["objective"], metric=given.get("metric", ""))
     fitted.set_params(feature_pre_filter=given.get("feature_pre_filter", True))

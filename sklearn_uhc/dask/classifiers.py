@@ -38,11 +38,11 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
     X = check_collection(X)
     weights_of_blocks(sample_weight, X)
     merger = ensemble.make_merger()
-    some, _ = fit_on_sample(merger, X)
+    lengths = fit_on_sample(merger, X)
     class_weight = None
-    if balances(ensemble, merger, some):
+    if power := _power(ensemble, merger, int(lengths.sum())):
         with soft_labels(merger, X, sample_weight) as labels:
-            class_weight = sums_of(labels).class_weights(merger.classes_, ensemble.none_label)
+            class_weight = sums_of(labels).class_weights(merger.classes_, ensemble.none_label, power)
     ensemble.class_weight_, ensemble.merger_, ensemble.classes_ = class_weight, merger, merger.classes_
     ensemble._take_features()
     return ensemble
@@ -59,12 +59,12 @@ def fit_distiller(
     X = check_collection(X)
     weights_of_blocks(sample_weight, X)
     merger = distiller.make_merger()
-    some, _ = fit_on_sample(merger, X)
+    fit_on_sample(merger, X)
     student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
     with soft_labels(merger, X, sample_weight) as labels:
         sums, class_weight = sums_of(labels), None
-        if balances(distiller, merger, some):
-            class_weight = sums.class_weights(merger.classes_, distiller.none_label)
+        if power := _power(distiller, merger, int(sums.rows.sum())):
+            class_weight = sums.class_weights(merger.classes_, distiller.none_label, power)
         balance = Balance(sums, class_weight)
         parts = parts_of(X, labels, balance)
         train(student, SoftBlocks(X, parts, sums.rows, balance.prior, sums.total))
@@ -75,15 +75,11 @@ def fit_distiller(
     return distiller
 
 
-def balances(estimator: Any, merger: Any, some: Any) -> bool:
-    """Decide whether to balance, by the sample that the merger was fitted on."""
-    if not isinstance(estimator.balance, str):
-        return bool(estimator.balance)
-    answers = merger.adjust(merger.answers(some), some)
-    Q, T = merger.method_.transform_answers(answers), merger.method_.temperature
-    decided = decide_balance(estimator.balance, answers, merger.label_space_, Q, T)
+def _power(estimator: Any, merger: Any, n: int) -> float:
+    """Decide as in memory; what skew there is shows in the sample."""
+    decided = decide_balance(estimator.balance, merger.label_space_, n, merger.skew_)
     tell_balance(decided, estimator.verbose)
-    return decided.balanced
+    return decided.power
 
 
 def _check_params(distiller: Any) -> None:

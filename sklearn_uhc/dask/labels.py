@@ -55,7 +55,7 @@ class LabelMaker:
     def _make(self, block: Any) -> NDArray[np.float64]:
         merger = self.merger
         answers = merger.answers(block)
-        Q = np.asarray(merger.method_.transform_answers(merger.adjust(answers, block)), dtype=float)
+        Q = np.asarray(merger.merge(merger.adjust(answers, block), block), dtype=float)
         weights = answers.heard.astype(float)
         known = known_weights(Q, merger.classes_, merger.none_label, merger.method_.temperature, weights)
         return np.column_stack([Q, np.asarray(known)])
@@ -93,9 +93,9 @@ class Sums:
         """Mean soft label."""
         return self.by_class / self.total
 
-    def class_weights(self, classes: NDArray[Any], none_label: Any) -> NDArray[np.float64]:
-        """Return the weights that balance the classes."""
-        return leave_none_unbalanced(class_weights(self.mean[None, :]), classes, none_label)
+    def class_weights(self, classes: NDArray[Any], none_label: Any, power: float = 1.0) -> NDArray[np.float64]:
+        """Return the weights that balance the classes, raised to a power."""
+        return leave_none_unbalanced(class_weights(self.mean[None, :]) ** power, classes, none_label)
 
 
 def sums_of(labels: list[Any]) -> Sums:

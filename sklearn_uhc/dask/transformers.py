@@ -25,14 +25,14 @@ def fit(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> Any:
     return estimator
 
 
-def fit_on_sample(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> tuple[Any, NDArray[np.int_]]:
-    """Fit on evenly spaced rows, as in memory; return them, and the lengths of the blocks."""
+def fit_on_sample(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> NDArray[np.int_]:
+    """Fit on evenly spaced rows, as in memory, and return the lengths of the blocks."""
     refuse_given(y=y, **kwargs)
     if getattr(estimator, "memory", None) is not None:
         raise ValueError("memory does not work with Dask collections: give store, a folder that all workers see.")
     some, lengths = sample(X, rows_of_calibrator(getattr(estimator, "calibrate", estimator)))
     estimator.fit(remembering(some, X.label_space) if hasattr(X, "label_space") else some)
-    return some, lengths
+    return lengths
 
 
 def fit_transform(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> Any:

@@ -93,7 +93,7 @@ def read_labels(y: Any, X: Any, classes: NDArray[Any], *, foreign: str = "raise"
     """
     if y is None:
         return None
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(as_array(y), warn=True)
     if X is not None:
         check_consistent_length(X, y)
     known = is_labelled(y, classes)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, log_loss
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from sklearn_uhc.labels.reading import is_labelled, known_values
+from sklearn_uhc.labels.reading import as_array, is_labelled, known_values
 from sklearn_uhc.utils.rows import take_rows
 
 __all__ = ["labelled_scorer"]
@@ -75,7 +75,7 @@ def labelled_scorer(scoring: str | Callable[..., float]) -> LabelledScorer:
 
 def labelled_part(X: Any, y: Any, classes: Any) -> tuple[Any, Any, NDArray[np.bool_]]:
     """Return the rows that have a label, their labels, and which of all rows they are."""
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(as_array(y), warn=True)
     check_consistent_length(X, y)
     known = is_labelled(y, classes)
     if not known.any():

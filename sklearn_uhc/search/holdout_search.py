@@ -92,8 +92,9 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
 
     Notes
     -----
-    What it can choose, and what it cannot, was measured: see `docs/search.md`. With labelled rows, use `GridSearchCV`
-    and `fit(X, y)`.
+    What it can choose, and what it cannot, was measured: see `docs/search.md`. In short: the student, but leave method
+    and temperature at their defaults, and the balance too where some classes are rare. With labelled rows, use
+    `GridSearchCV` and `fit(X, y)`.
 
     Warnings of the fits without some teachers are not shown; those of the last fit are.
 
@@ -109,7 +110,7 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
     >>> own = [np.flatnonzero(np.isin(y[:600], known)) for known in lists]
     >>> teachers = [LogisticRegression(max_iter=1000).fit(X[rows], y[rows]) for rows in own]
     >>> clf = HeterogeneousDistiller(teachers, KNeighborsClassifier())
-    >>> search = TeacherHoldoutSearch(clf, {"student__n_neighbors": [5, 200]}).fit(X[600:1000])
+    >>> search = TeacherHoldoutSearch(clf, {"student__n_neighbors": [5, 100]}).fit(X[600:1000])
     >>> search.best_params_
     {'student__n_neighbors': 5}
     >>> search.predict(X[1000:1003]).shape

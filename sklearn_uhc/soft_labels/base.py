@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -400,7 +400,8 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         X = answers.log_p
         xp, one = array_namespace(X), to_double(X[:1])
         blocks, jobs = answers.space.matrices.like(one), effective_n_jobs(self.n_jobs)
-        solve, Q = self.solver(blocks, _of_mean_one(answers.trust, one)), _new_labels(answers) if keep else None
+        solve = self._solver_of(answers, blocks, one)
+        Q = _new_labels(answers) if keep else None
 
         def solved(rows: slice) -> Merged:
             merged = solve(to_double(X[rows]))
@@ -421,6 +422,27 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
             )
         return report
 
+    def _solver_of(self, answers: Answers, blocks: Blocks, one: Array) -> Callable[[Array], Merged]:
+        """Return the solver; where some answers are not to be tempered, that at temperature 1, for tempered others.
+
+        Those that are not tempered count 1 / T: beside answers that say less they would decide everything. `one` is a
+        row of the answers, for its kind of array.
+        """
+        T, as_is = float(self.temperature), answers.untempered
+        if as_is is None or T == 1:
+            return self.solver(blocks, _of_mean_one(answers.trust, one))
+        trust = np.where(as_is, 1 / T, 1.0) * (1.0 if answers.trust is None else answers.trust)
+        solve = clone(self).set_params(temperature=1.0).solver(blocks, _of_mean_one(trust, one))
+        xp, divisor = array_namespace(one), np.where(as_is, 1.0, T)[answers.space.teacher_of]
+        scale = xp.asarray(1 / divisor, dtype=one.dtype, device=device(one))
+        known = xp.asarray(answers.space.mask[~as_is].any(axis=0), device=device(one))
+
+        def merge(X: Array) -> Merged:
+            merged = solve(blocks.shift(X) * scale)
+            return merged if bool(xp.all(known)) else merged._replace(Q=temper_rest(merged.Q, known, T))
+
+        return merge
+
     def _tolerance(self, tol: float, X: Array) -> float:
         """Return the tolerance, or what the precision of X allows on a device without double precision."""
         return max(float(tol), 64 * float(array_namespace(X).finfo(X.dtype).eps))
@@ -434,6 +456,22 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def temper_rest(Q: Array, known: Array, T: float) -> Array:
+    """Take soft labels whose classes that are not `known` have their probability at temperature 1 to T as a whole.
+
+    "None of these" is as likely as its scorers say. The other classes are tempered already.
+    """
+    xp = array_namespace(Q)
+    log_q = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
+    zero, low = xp.zeros_like(Q), xp.full_like(Q, -xp.inf)
+    rest = xp.sum(xp.where(known, zero, Q), axis=1, keepdims=True)
+    top = xp.max(xp.where(known, log_q, low), axis=1, keepdims=True)
+    sharp = xp.where(known, T * (log_q - top), low)
+    total = xp.log(xp.sum(xp.exp(sharp), axis=1, keepdims=True))
+    share = xp.log(xp.clip(1 - rest, float(np.exp(MIN_LOG_P)), None))
+    return softmax(xp.where(known, sharp - total + share, log_q) / T)
 
 
 def losses() -> Any:

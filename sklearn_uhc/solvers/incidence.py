@@ -56,6 +56,11 @@ class Incidence:
         return (self._sparse @ F.T).T
 
     @cached_property
+    def transposed(self) -> Incidence:
+        """The matrix that takes (n, rows) to (n, columns)."""
+        return Incidence(self.columns, self.rows, self.shape[::-1], self._like)
+
+    @cached_property
     def dense(self) -> Array:
         """The matrix itself, (rows, columns)."""
         table = np.zeros(self.shape)

@@ -8,20 +8,21 @@ is the cross-entropy of softmax(b z_i) against it: convex, one variable. Where t
 classes, t says nothing across the groups they do link; each group of two classes or more then has a sum of its own. A
 row counts by w, the square root of the mass that the merge of all teachers gives to the classes of teacher i.
 
-The merge without teacher i (`list_means.py`) has the right-hand side B z - S_i' C_i z_i, so that B z, computed once for
-all rows, serves all teachers. A teacher that is silent about the rows of a part has no weight there.
+The merge without teacher i (`list_means.py`) has the right-hand side B z - S_i' C_i z_i, so that B z and M D^-1 B z,
+computed once for all rows, serve all teachers. A teacher that is silent about the rows of a part has no weight there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.solvers.blocks import Blocks, softmax
+from sklearn_uhc.solvers.incidence import Incidence
 from sklearn_uhc.solvers.list_means import ListMeans, share_classes
 
 Floats = NDArray[np.floating[Any]]
@@ -38,21 +39,36 @@ LEAST_ROWS = 10
 
 
 class Comparison(NamedTuple):
-    """What of teacher i the others can be compared with, and their merge there."""
+    """What of teacher i the others can be compared with, and their merge there.
+
+    Without teacher i, D^-1 r changes for its own classes only, so that M D^-1 r of all teachers and what changes there
+    are enough: a comparison costs as much as there are columns for these classes.
+    """
 
     teacher: int
     columns: NDArray[np.int_]  #: (r,), among the K columns, group after group
     starts: NDArray[np.int_]  #: where the groups begin among them
-    heard: Floats  #: (r,), and the next two: rows of `ListMeans` of the others, for these columns
-    left: Floats | None  #: (r, N); None if it is in `right` already
-    right: Floats  #: (N, L), or (r, L)
+    heard: Floats  #: (k,), 1 / D of the others, for the classes of teacher i
+    inverse: Floats  #: (N, N), as in `ListMeans` of the others
+    own_lists: Incidence  #: (N, k), which teachers know these classes
 
-    def merged(self, Bz: Floats, own: Floats, blocks: Blocks) -> Floats:
-        """(r, n), logits of the others from those of all, (L, n), and the own ones, (k, n)."""
-        block, at = blocks.slices[self.teacher], blocks.class_of[self.columns]
-        y = self.right @ Bz - self.right[:, blocks.class_of[block]] @ own
-        rest = Bz[at] - own[self.columns - block.start]
-        return (y if self.left is None else self.left @ y) + self.heard[:, None] * rest
+    def merged(self, shared: Shared, own: Floats, blocks: Blocks) -> Floats:
+        """(r, n), logits of the others from what all say and the own ones, (k, n)."""
+        block = blocks.slices[self.teacher]
+        classes, at = blocks.class_of[block], self.columns - block.start
+        x = self.heard[:, None] * (shared.Bz[classes] - own)
+        change = self.own_lists((x - shared.x[classes]).T).T
+        y = self.inverse @ (shared.lists + change)
+        u = x[at] + self.heard[at, None] * (self.own_lists.transposed(y.T).T)[at]
+        return np.asarray(u)
+
+
+class Shared(NamedTuple):
+    """What the merges of all teachers but one have in common."""
+
+    Bz: Floats  #: (L, n), sums of the weighted logits
+    x: Floats  #: (L, n), D^-1 Bz of all teachers
+    lists: Floats  #: (N, n), M x
 
 
 class Targets(NamedTuple):
@@ -95,17 +111,29 @@ class Part:
         """Merge all teachers, and all but one, at the inverse temperatures b (N,)."""
         blocks, n = self.blocks, self.Z.shape[1]
         scaled = self.Z * (self.weight * b)[blocks.teacher_of, None]
-        Bz = np.zeros((blocks.M.shape[1], n))
-        for own in blocks.slices:
-            Bz[blocks.class_of[own]] += scaled[own]
+        Bz = blocks.sum_classes(scaled.T).T
+        x = self.merge.heard[:, None] * Bz
+        shared = Shared(Bz, x, blocks.sum_lists(x.T).T)
         Q = softmax(self.merge.solve(Bz).T)
-        inner, weight = np.zeros((len(b), n)), np.zeros((len(b), n))
+        inner, weight, mass = np.zeros((len(b), n)), np.zeros((len(b), n)), np.sqrt(blocks.sum_lists(Q)).T
         for compared in self.comparisons:
             i = compared.teacher
-            t = group_softmax(compared.merged(Bz, scaled[blocks.slices[i]], blocks), compared.starts)
+            t = group_softmax(compared.merged(shared, scaled[blocks.slices[i]], blocks), compared.starts)
             inner[i] = (t * self.logits(compared)).sum(axis=0)
-            weight[i] = np.sqrt(Q @ blocks.M[i])
+            weight[i] = mass[i]
         return Targets(inner, weight, Q.argmax(axis=1))
+
+
+class Compared(Protocol):
+    """Rows on which a teacher is compared with others."""
+
+    @property
+    def weight(self) -> Floats: ...  # noqa: D102
+
+    @property
+    def label(self) -> NDArray[np.int_]: ...  # noqa: D102
+
+    def slopes(self, b: float) -> tuple[Floats, Floats]: ...  # noqa: D102
 
 
 class Piece(NamedTuple):
@@ -140,7 +168,7 @@ class Piece(NamedTuple):
 def compare(i: int, blocks: Blocks, weight: Floats, links: NDArray[np.bool_]) -> Comparison | None:
     """Prepare teacher i; None if it shares no two classes that the others link."""
     others = np.where(np.arange(len(weight)) == i, 0.0, weight)
-    merge = ListMeans.of(blocks.M, others, links)
+    merge = ListMeans.of(blocks, others, links)
     columns = np.arange(len(blocks.class_of))[blocks.slices[i]]
     columns = columns[merge.heard[blocks.class_of[columns]] > 0]
     groups = merge.groups[blocks.class_of[columns]]
@@ -149,16 +177,19 @@ def compare(i: int, blocks: Blocks, weight: Floats, links: NDArray[np.bool_]) ->
     columns, sizes = columns[np.repeat(sizes, sizes) > 1], sizes[sizes > 1]
     if not len(columns):
         return None
-    at = blocks.class_of[columns]
-    left, right = (merge.left[at], merge.right) if len(at) > len(weight) else (None, merge.left[at] @ merge.right)
-    return Comparison(i, columns, np.cumsum(sizes) - sizes, merge.heard[at], left, right)
+    own = blocks.class_of[blocks.slices[i]]
+    place = np.full(blocks.n_classes, -1)
+    place[own] = np.arange(len(own))
+    theirs = np.flatnonzero(place[blocks.class_of] >= 0)
+    lists = Incidence(blocks.teacher_of[theirs], place[blocks.class_of[theirs]], (len(weight), len(own)), blocks.sizes)
+    return Comparison(i, columns, np.cumsum(sizes) - sizes, merge.heard[own], merge.inverse, lists)
 
 
 def prepare(blocks: Blocks, weight: Floats) -> tuple[Floats, ListMeans, list[Comparison]]:
     """Return the weights, the merge of all teachers that have some, and what is needed for those to be compared."""
-    links = share_classes(blocks.M)
+    links = share_classes(blocks)
     found = [compare(i, blocks, weight, links) for i in np.flatnonzero(weight).tolist()]
-    return weight, ListMeans.of(blocks.M, weight, links), [each for each in found if each is not None]
+    return weight, ListMeans.of(blocks, weight, links), [each for each in found if each is not None]
 
 
 def initial_log_temperature(parts: Sequence[Part], n_teachers: int) -> Floats:
@@ -168,7 +199,7 @@ def initial_log_temperature(parts: Sequence[Part], n_teachers: int) -> Floats:
     """
     squares, count = np.zeros(n_teachers), np.zeros(n_teachers)
     for part in parts:
-        squares += (part.Z**2).sum(axis=1) @ part.blocks.to_teacher
+        squares += part.blocks.sum_teachers((part.Z**2).sum(axis=1)[None, :])[0]
         count += part.Z.shape[1] * part.blocks.sizes * (part.weight > 0)
     heard = squares > 0
     size = np.log(np.where(heard, squares, 1.0) / np.maximum(count, 1.0)) / 2
@@ -206,7 +237,7 @@ def pieces_of(k: int, parts: Sequence[Part], targets: Sequence[Targets]) -> list
     return [Piece.joined(pieces) for pieces in found.values()]
 
 
-def search(pieces: Sequence[Piece], x: float) -> float:
+def search(pieces: Sequence[Compared], x: float) -> float:
     """Return log b of one teacher, by Newton's method from x within a shrinking bracket."""
     low, high = BOUNDS
     untried = set(BOUNDS)
@@ -232,7 +263,7 @@ def search(pieces: Sequence[Piece], x: float) -> float:
     return x
 
 
-def standard_error(pieces: Sequence[Piece], x: float, n_classes: int) -> float:
+def standard_error(pieces: Sequence[Compared], x: float, n_classes: int) -> float:
     """Return the standard error of log b, as if rows of one merged label were one observation."""
     b, second, squares = float(np.exp(x)), 0.0, 0.0
     clusters, seen, rows = np.zeros(n_classes), np.zeros(n_classes, dtype=bool), 0
@@ -268,10 +299,15 @@ def shrink(log_tau: Floats, error: Floats, trust: Floats, tolerance: float) -> F
     """
     out, known = np.zeros(len(log_tau)), np.isfinite(error)
     if known.sum() > 1:
-        away, noise = log_tau[known] - weighted_median(log_tau[known], trust[known]), error[known] ** 2 + tolerance**2
-        s = max(0.0, float(np.mean(away**2) - np.median(noise)))
-        out[known] = away * (s / (s + noise) if s > 0 else 0.0)
+        out[known] = shrunk(log_tau[known] - weighted_median(log_tau[known], trust[known]), error[known], tolerance)
     return out
+
+
+def shrunk(away: Floats, error: Floats, tolerance: float) -> Floats:
+    """Shrink distances from the median by their noise."""
+    noise = error**2 + tolerance**2
+    s = max(0.0, float(np.mean(away**2) - np.median(noise)))
+    return np.asarray(away * (s / (s + noise) if s > 0 else 0.0))
 
 
 def contradicting(log_tau: Floats, error: Floats) -> NDArray[np.bool_]:

@@ -19,45 +19,50 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from sklearn_uhc.solvers.blocks import Blocks
+
 Floats = NDArray[np.floating[Any]]
 
 
 class ListMeans(NamedTuple):
     """What takes r (L, n) to the merged logits."""
 
+    blocks: Blocks
     heard: Floats  #: (L,), 1 / D, and 0 for classes that nobody knows
-    left: Floats  #: (L, N), D^-1 M' R
-    right: Floats  #: (N, L), takes r to y
+    inverse: Floats  #: (N, N), R (I - H H')^-1 R: takes M D^-1 r to R y
     groups: NDArray[np.int_]  #: (L,), of the classes
 
     @classmethod
-    def of(cls, M: Floats, weight: Floats, links: NDArray[np.bool_]) -> ListMeans:
-        """Prepare for the lists M (N, L) with weights (N,); `links` (N, N): which teachers share a class."""
-        sizes, D = M.sum(axis=1), weight @ M
+    def of(cls, blocks: Blocks, weight: Floats, links: NDArray[np.bool_]) -> ListMeans:
+        """Prepare for class lists with weights (N,); `links` (N, N): which teachers share a class."""
+        sizes, D = blocks.sizes, blocks.sum_owners(weight[None, :])[0]
         heard = np.where(D > 0, 1 / np.where(D > 0, D, 1.0), 0.0)
         group_of = teacher_groups(links, weight > 0)
         root, null = np.sqrt(weight / sizes), np.sqrt(weight * sizes)
         same = group_of[:, None] == group_of
-        RM = root[:, None] * M
-        G = np.eye(len(M)) - (RM * heard) @ RM.T
+        G = np.eye(len(sizes)) - root[:, None] * blocks.pairs.sums(heard[None, :])[0] * root
         G += same * np.outer(null, null) / np.maximum(same @ null**2, np.finfo(float).tiny)[:, None]
-        first = ((weight > 0)[:, None] & (M > 0)).argmax(axis=0)  # any teacher who knows the class
-        return cls(heard, (RM * heard).T, np.linalg.solve(G, RM * heard), group_of[first])
+        groups = np.zeros(len(heard), dtype=int)
+        speak = weight[blocks.teacher_of] > 0
+        groups[blocks.class_of[speak]] = group_of[blocks.teacher_of[speak]]  # any teacher who knows the class
+        return cls(blocks, heard, root[:, None] * np.linalg.inv(G) * root, groups)
 
     def solve(self, r: Floats) -> Floats:
         """Return u (L, n), of mean zero in every group; -inf for classes that nobody knows."""
-        u = self.left @ (self.right @ r) + self.heard[:, None] * r
+        x = self.heard[:, None] * r
+        y = self.inverse @ self.blocks.sum_lists(x.T).T
+        u = x + self.heard[:, None] * self.blocks.sum_owners(y.T).T
         known = self.heard > 0
         for group in np.unique(self.groups[known]):
             own = known & (self.groups == group)
             u[own] -= u[own].mean(axis=0)
         u[~known] = -np.inf
-        return u
+        return np.asarray(u)
 
 
-def share_classes(M: Floats) -> NDArray[np.bool_]:
+def share_classes(blocks: Blocks) -> NDArray[np.bool_]:
     """Return (N, N): which teachers know a class in common."""
-    return np.asarray(M @ M.T > 0)
+    return np.asarray(blocks.pairs.sums(np.ones((1, blocks.n_classes)))[0] > 0)
 
 
 def teacher_groups(links: NDArray[np.bool_], heard: NDArray[np.bool_]) -> NDArray[np.int_]:
