@@ -6,6 +6,7 @@
   fixed settings there: mean over seeds, half the width of its 95 % interval (t), and both as text;
 - kind "setting": the same of every fixed setting, on average over the worlds;
 - kind "student": accuracy by student in the eight worlds of images, both kinds of teachers;
+- kind "other student": the same of three more, in all worlds, on the choosing seeds;
 - kind "choice": by method, temperature and balance, the stages on the choosing seeds;
 - kind "step": what floors, calibration, T = 0.7 and membership change, on the choosing seeds.
 
@@ -41,12 +42,16 @@ from benchmarks.defaults import (
 )
 from benchmarks.sets import interval
 
-NAMES = {
-    BEST: "MF-LF, T = 1",
-    PLAIN: "MF-LF, T = 1, no balance",
-    CE_1: "CE, T = 1",
-    OLD: "MF-LF, T = 3",
-    CE_2: "CE, T = 2",
+#: Keys of the settings in the summary, and what pages call them.
+NAMES = {BEST: "mf_lf_1", PLAIN: "plain", CE_1: "ce_1", OLD: "old", CE_2: "ce_2"}
+WORDS = {
+    "default": "the defaults",
+    "mf_lf_1": "MF-LF, T = 1",
+    "plain": "MF-LF, T = 1, no balance",
+    "ce_1": "CE, T = 1",
+    "old": "MF-LF, T = 3 (the defaults before)",
+    "ce_2": "CE, T = 2",
+    "supervised": "true labels",
 }
 IMAGES = [
     f"{data}, {kind}"
@@ -72,11 +77,11 @@ def trials(records: list[Record]) -> dict[tuple[str, int], Trial]:
         if name == NAMES[BEST]:
             auto[key] = r["auto"]
     for key, trial in found.items():
-        trial["defaults"] = trial[NAMES[BEST]] if auto.get(key, 1) == 1 else trial.pop(HALF_WAY, {})
+        trial["default"] = trial[NAMES[BEST]] if auto.get(key, 1) == 1 else trial.pop(HALF_WAY, {})
     complete = {
         key: t
         for key, t in found.items()
-        if all(len(t[n]) == len(FIRST) for n in (*NAMES.values(), "supervised", "defaults"))
+        if all(len(t[n]) == len(FIRST) for n in (*NAMES.values(), "supervised", "default"))
     }
     return complete
 
@@ -84,6 +89,11 @@ def trials(records: list[Record]) -> dict[tuple[str, int], Trial]:
 def mean(cells: Cells, students: tuple[str, ...] = FIRST) -> NDArray[np.float64]:
     """Return accuracy and log-loss, on average over students."""
     return np.mean([cells[name] for name in students], axis=0)
+
+
+def points(values: NDArray[np.float64], form: str) -> Record:
+    """Return mean and half the 95 % interval of differences of accuracy, in points, and both as text."""
+    return {key: round(v, 4) if isinstance(v, float) else v for key, v in interval(100 * values, form).items()}
 
 
 def by_world(found: dict[tuple[str, int], Trial]) -> Iterator[Record]:
@@ -97,10 +107,10 @@ def by_world(found: dict[tuple[str, int], Trial]) -> Iterator[Record]:
             "world": world,
             "seeds": len(own),
             **{name: float(values.mean()) for name, values in scores.items()},
-            "best": best,
-            "loss": interval(100 * (scores[best] - scores["defaults"]), ".1f"),
-            "log-loss": float(np.mean([mean(trial["defaults"])[1] for trial in own])),
-            "balanced": float(np.mean([trial["defaults"] is trial[NAMES[BEST]] for trial in own])),
+            "best": WORDS[best],
+            "loss": points(scores[best] - scores["default"], ".1f"),
+            "log_loss": float(np.mean([mean(trial["default"])[1] for trial in own])),
+            "balanced": float(np.mean([trial["default"] is trial[NAMES[BEST]] for trial in own])),
         }
 
 
@@ -108,15 +118,15 @@ def by_setting(found: dict[tuple[str, int], Trial]) -> Iterator[Record]:
     """Yield accuracy, log-loss and what the setting loses to the defaults, over worlds; a seed is one draw of all."""
     worlds = list(dict.fromkeys(name for name, _ in found))
     seeds = [s for s in REPORTING if all((world, s) in found for world in worlds)]
-    default = np.array([np.mean([mean(found[w, s]["defaults"])[0] for w in worlds]) for s in seeds])
-    for name in ("defaults", *NAMES.values(), "supervised"):
+    default = np.array([np.mean([mean(found[w, s]["default"])[0] for w in worlds]) for s in seeds])
+    for name in ("default", *NAMES.values(), "supervised"):
         table = np.array([np.mean([mean(found[w, s][name]) for w in worlds], axis=0) for s in seeds])
         yield {
             "kind": "setting",
-            "setting": name,
+            "setting": WORDS[name],
             "accuracy": float(table[:, 0].mean()),
-            "log-loss": float(table[:, 1].mean()),
-            "gain": interval(100 * (default - table[:, 0]), "+.1f"),
+            "log_loss": float(table[:, 1].mean()),
+            "above": points(table[:, 0] - default, "+.1f"),
         }
 
 
@@ -124,9 +134,29 @@ def by_student(found: dict[tuple[str, int], Trial]) -> Iterator[Record]:
     """Yield accuracies of every student in the worlds of images."""
     own = [trial for (world, _), trial in found.items() if world in IMAGES]
     for student in FIRST:
-        names = ("defaults", *NAMES.values(), "supervised")
-        yield {"kind": "student", "student": student, "trials": len(own)} | {
-            name: float(np.mean([trial[name][student][0] for trial in own])) for name in names
+        names = ("default", *NAMES.values(), "supervised")
+        scores = {name: np.array([trial[name][student][0] for trial in own]) for name in names}
+        yield {
+            "kind": "student",
+            "student": student,
+            "trials": len(own),
+            **{name: float(values.mean()) for name, values in scores.items()},
+            "above_ce": points(scores["default"] - scores["ce_1"], "+.1f"),
+        }
+
+
+def by_other_student(records: list[Record]) -> Iterator[Record]:
+    """Yield the other three students, on the choosing seeds, over all worlds in which they were trained."""
+    cells: dict[str, dict[tuple[str, int], dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for r in records:
+        if r["stage"] == "students":
+            name = "supervised" if r["method"] is None else NAMES[setting_of(r)]
+            cells[r["student"]][r["world"], r["seed"]][name] = r["accuracy"]
+    names = ("mf_lf_1", "plain", "ce_1", "old", "supervised")
+    for student, trial in cells.items():
+        own = [found for found in trial.values() if len(found) == len(names)]
+        yield {"kind": "other student", "student": student, "trials": len(own)} | {
+            name: float(np.mean([found[name] for found in own])) for name in names
         }
 
 
@@ -136,11 +166,14 @@ def by_choice(records: list[Record]) -> Iterator[Record]:
     cells: dict[Setting, dict[tuple[Any, ...], tuple[float, float]]] = defaultdict(dict)
     for r in grid:
         cells[setting_of(r)][r["world"], r["seed"], r["student"]] = (r["accuracy"], r["log_loss"])
-    for students in (("10-NN", "logistic"), FIRST):
-        wide = {s: own for s, own in cells.items() if any(key[2] == students[-1] for key in own)}
-        shared = set.intersection(*(set(own) for own in wide.values()))
+    for students in (FIRST[:2], FIRST):
+        keys = {s: {key for key in own if key[2] in students} for s, own in cells.items()}
+        wide = {s: own for s, own in cells.items() if {key[2] for key in keys[s]} == set(students)}
+        if students == FIRST[:2]:  # all five methods, at the two temperatures that all have been tried at
+            wide = {s: own for s, own in wide.items() if s.balance and s.temperature in (1, 3)}
+        shared = set.intersection(*(keys[s] for s in wide))
         for setting, own in wide.items():
-            accuracy, loss = np.mean([own[key] for key in shared if key[2] in students], axis=0)
+            accuracy, loss = np.mean([own[key] for key in shared], axis=0)
             yield {
                 "kind": "choice",
                 "students": len(students),
@@ -149,7 +182,7 @@ def by_choice(records: list[Record]) -> Iterator[Record]:
                 "balance": setting.balance,
                 "cases": len({key[:2] for key in shared}),
                 "accuracy": float(accuracy),
-                "log-loss": float(loss),
+                "log_loss": float(loss),
             }
 
 
@@ -164,7 +197,7 @@ def by_step(records: list[Record]) -> Iterator[Record]:
     for r in records:
         key = (r["world"], r["seed"], r["student"])
         if r["stage"] in ("steps", "membership") and key in base:
-            change = np.array([100 * (r["accuracy"] - base[key][0]), r["log_loss"] - base[key][1]])
+            change = np.array([r["accuracy"] - base[key][0], r["log_loss"] - base[key][1]])
             gains[change_of(setting_of(r))][key[:2]].append(change)
     for name, own in gains.items():
         table = np.array([np.mean(values, axis=0) for values in own.values()])
@@ -172,9 +205,9 @@ def by_step(records: list[Record]) -> Iterator[Record]:
             "kind": "step",
             "step": name,
             "cases": len(table),
-            "gain": interval(table[:, 0], "+.1f"),
-            "least": float(table[:, 0].min()),
-            "log-loss": float(table[:, 1].mean()),
+            "gain": points(table[:, 0], "+.1f"),
+            "least": float(100 * table[:, 0].min()),
+            "log_loss": float(table[:, 1].mean()),
         }
 
 
@@ -189,18 +222,19 @@ def change_of(setting: Setting) -> str:
     return ", ".join(text for key, text in words.items() if getattr(setting, key) != getattr(BEST, key))
 
 
-def main() -> None:
-    records = read(RESULTS)
+def summarize(records: list[Record]) -> list[Record]:
+    """Return all records of the summary, as texts and numbers of four digits."""
     found = trials(records)
-    rows = [*by_world(found), *by_setting(found), *by_student(found), *by_choice(records), *by_step(records)]
+    rows = [*by_world(found), *by_setting(found), *by_student(found), *by_other_student(records)]
+    rows += [*by_choice(records), *by_step(records)]
+    return [{key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()} for row in rows]
+
+
+def main() -> None:
+    rows = summarize(read(RESULTS))
     SUMMARY.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
     for row in rows:
-        print(
-            {
-                key: round(v, 4) if isinstance(v, float) else v["text"] if isinstance(v, dict) else v
-                for key, v in row.items()
-            }
-        )
+        print({key: value["text"] if isinstance(value, dict) else value for key, value in row.items()})
 
 
 if __name__ == "__main__":

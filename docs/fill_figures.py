@@ -65,7 +65,7 @@ def value(record: Any, key: str) -> Any:
 def main(check: bool) -> int:
     """Fill all pages; return how many differ, if only to be checked."""
     differ = 0
-    for page in sorted(FOLDER.glob("*.md")):
+    for page in [FOLDER.parent / "README.md", *sorted(FOLDER.glob("*.md"))]:
         text = page.read_text()
         new = filled(text, page.parent)
         if new != text:

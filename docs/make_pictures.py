@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs
-from sklearn_uhc.plots.style import INK, KNOWN, MAIN, PALE, PALETTE
+from sklearn_uhc.plots.style import CONTRAST, GUIDE, INK, KNOWN, MAIN, PALE, PALETTE
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.comparison import RESULTS, SHOWN
 
 FOLDER = Path(__file__).parent / "images"
 DARK = MAIN
@@ -189,8 +195,35 @@ def draw_decision() -> None:
     figure.savefig(FOLDER / "decision.png", dpi=130, bbox_inches="tight", pad_inches=0.05)
 
 
+def draw_comparison() -> None:
+    """Show every trial of the comparison as a dot, and the mean of each way."""
+    lines = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    worlds = list(dict.fromkeys(line["world"] for line in lines))
+    figure, axes = plt.subplots(1, len(worlds), figsize=(11.5, 2.9), sharey=True, layout="constrained")
+    for ax, world in zip(axes, worlds, strict=True):
+        for place, way in enumerate(reversed(SHOWN)):
+            values = np.array([line[way] for line in lines if line["world"] == world])
+            color = MAIN if "our merge" in way else CONTRAST if "all training" in way else GUIDE
+            jitter = np.linspace(-0.18, 0.18, len(values))
+            ax.plot(values, place + jitter, "o", markersize=4, alpha=0.6, color=color, markeredgewidth=0)
+            ax.plot([values.mean()] * 2, [place - 0.35, place + 0.35], color=color, linewidth=2.5)
+        ax.set_title(world, fontsize=9.5)
+        ax.set_xlim(0.1, 1.02)
+        ax.grid(axis="x", color="#dddddd", linewidth=0.6)
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        ax.tick_params(length=0, labelsize=8)
+    names = [
+        way.replace("student of: ", "student of ").replace("all training data", "all data, pooled") for way in SHOWN
+    ]
+    axes[0].set_yticks(range(len(SHOWN)), names[::-1], fontsize=9)
+    figure.supxlabel("accuracy on all classes; a dot is a trial, a bar the mean", fontsize=9)
+    figure.savefig(FOLDER / "comparison.png", dpi=130)
+    plt.close(figure)
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
+    draw_comparison()
     draw_decision()
     draw_problem()
     draw_path()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import to_numpy
@@ -16,13 +17,17 @@ from sklearn_uhc.utils.rows import count_rows
 
 __all__ = ["rank_to_label"]
 
+#: Rows that are reconciled perfectly have this part of the mean chance.
+LEAST_CHANCE = 0.1
 
-def rank_to_label(estimator: Any, X: Any, y: Any = None) -> NDArray[np.int_]:
-    """Rank the rows by what their labels would tell: those that teachers can reconcile least first, class by class.
 
-    Rows are taken in turns from the classes that the merge gives them, from each the one that is hardest to reconcile
-    (`reconciliation_error`), so that no class is forgotten and none is asked for over and over. Label some of the
-    first, fit again with them, and rank again.
+def rank_to_label(estimator: Any, X: Any, y: Any = None, *, random_state: Any = None) -> NDArray[np.int_]:
+    """Rank the rows by what their labels would tell: more of those that are hard to reconcile, from all classes.
+
+    Rows are taken in turns from the classes that the merge gives them, so that no class is forgotten; within a class
+    they are drawn, with chances in proportion to how far the merge is from its teachers (`reconciliation_error`).
+    Taking the hardest ones alone makes matters worse: labels also say how good teachers are, and rows without an easy
+    one among them say it wrongly. Label some of the first, fit again with them, and rank again.
 
     Parameters
     ----------
@@ -32,6 +37,8 @@ def rank_to_label(estimator: Any, X: Any, y: Any = None) -> NDArray[np.int_]:
         Rows to choose from, of the kind given to `fit`.
     y : array-like of shape (n,), default=None
         Labels that there are already: these rows are left out. None, NaN or -1 for the others.
+    random_state : int, RandomState instance or None, default=None
+        An int gives the same ranking at every call.
 
     Returns
     -------
@@ -46,7 +53,7 @@ def rank_to_label(estimator: Any, X: Any, y: Any = None) -> NDArray[np.int_]:
     >>> X, y = load_iris(return_X_y=True)
     >>> a = LogisticRegression(max_iter=500).fit(X[y != 2], y[y != 2])
     >>> b = LogisticRegression(max_iter=500).fit(X[y != 0], y[y != 0])
-    >>> rows = rank_to_label(UnifiedEnsemble([a, b]).fit(X), X)
+    >>> rows = rank_to_label(UnifiedEnsemble([a, b]).fit(X), X, random_state=0)
     >>> len(set(y[rows[:3]]))
     3
     """
@@ -66,13 +73,15 @@ def rank_to_label(estimator: Any, X: Any, y: Any = None) -> NDArray[np.int_]:
         )
     Q = sharpen(to_numpy(merger.merge(answers, X)), merger.method_.temperature)
     hard = to_numpy(merger.method_.reconciliation_error(answers.log_p))
-    return in_turns(hard, Q.argmax(axis=1), np.flatnonzero(free))
+    chance = np.log(hard + LEAST_CHANCE * hard.mean() + np.finfo(float).tiny)
+    drawn = chance + check_random_state(random_state).gumbel(size=len(chance))  # the largest: drawn by chance
+    return in_turns(drawn, Q.argmax(axis=1), np.flatnonzero(free))
 
 
-def in_turns(hard: NDArray[Any], kind: NDArray[np.int_], rows: NDArray[np.int_]) -> NDArray[np.int_]:
-    """Return some rows, one of each kind in turn, the hardest first; of one turn likewise."""
-    order = rows[np.lexsort([-hard[rows], kind[rows]])]
+def in_turns(value: NDArray[Any], kind: NDArray[np.int_], rows: NDArray[np.int_]) -> NDArray[np.int_]:
+    """Return some rows, one of each kind in turn, that of the largest value first; of one turn likewise."""
+    order = rows[np.lexsort([-value[rows], kind[rows]])]
     same = kind[order]
     turn = np.arange(len(order)) - np.searchsorted(same, same)
-    ranked: NDArray[np.int_] = order[np.lexsort([-hard[order], turn])]
+    ranked: NDArray[np.int_] = order[np.lexsort([-value[order], turn])]
     return ranked

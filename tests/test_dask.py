@@ -153,23 +153,24 @@ def test_temperatures_come_from_the_very_rows_that_are_taken_in_memory(frames, m
 class Counted:
     """A teacher that counts the rows it is asked about, in this process, and may fail."""
 
-    classes_ = NAMES[:3]
     asked = 0
     fails_at = None
+
+    def __init__(self, model):
+        self.model, self.classes_ = model, model.classes_
 
     def predict_proba(self, X):
         values = np.asarray(X)
         if self.fails_at is not None and (values[:, 0] == self.fails_at).any():
             raise RuntimeError("no answer")
         type(self).asked += len(values)
-        scores = np.exp(values[:, :3] / 10)
-        return scores / scores.sum(axis=1, keepdims=True)
+        return self.model.predict_proba(X)
 
 
 @pytest.fixture
 def counted(frames):
     Counted.asked = 0
-    yield {**frames[2], "counted": Counted()}
+    yield {**frames[2], "counted": Counted(frames[2]["site0"])}
     Counted.fails_at = None
 
 
@@ -300,7 +301,7 @@ def test_any_other_student_is_told_how_many_rows_it_gets(frames, monkeypatch):
     monkeypatch.setattr("sklearn_uhc.dask.students.BUDGET", 200 * (4 * 8 + 24 * 4))
     with pytest.warns(UserWarning, match=r"600 of them .* trained on 200 rows, drawn by their weight"):
         clf = HeterogeneousDistiller(teachers, DecisionTreeClassifier(random_state=0)).fit(lazy)
-    assert clf.student_.estimator_.tree_.n_node_samples[0] == pytest.approx(200, abs=1)
+    assert clf.student_.estimator_.tree_.n_node_samples[0] == pytest.approx(200, abs=4)
     clf = HeterogeneousDistiller(teachers, SoftLabelClassifier(DecisionTreeClassifier(), max_rows=50)).fit(lazy)
     assert clf.student_.estimator_.tree_.n_node_samples[0] <= 50
 
@@ -309,7 +310,7 @@ def test_rows_are_drawn_by_their_weight_and_the_loss_stays_the_same():
     from sklearn_uhc.dask.soft_blocks import Part, draw
 
     rng = np.random.default_rng(0)
-    weight = rng.exponential(size=4000)
+    weight = np.minimum(rng.exponential(size=4000), 9.0)
     part = Part(np.arange(4000)[:, None], np.eye(2)[rng.integers(2, size=4000)], weight)
     drawn = [draw(part, number, 0.1, 0) for number in range(50)]
     assert np.mean([len(each.Q) for each in drawn]) == pytest.approx(0.1 * weight.sum(), rel=0.01)

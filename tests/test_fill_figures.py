@@ -12,7 +12,7 @@ fill_figures = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(fill_figures)
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda p: p.name)
 def test_pages_have_the_figures_of_their_files(page):
     text = page.read_text()
     assert text.count("<!-- figure: ") == len(fill_figures.REGION.findall(text))

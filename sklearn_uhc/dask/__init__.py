@@ -15,7 +15,7 @@ from typing import Any
 
 from sklearn_uhc.dask.shared import SharedTeachers
 
-__all__ = ["SharedTeachers", "run"]
+__all__ = ["SharedTeachers"]
 
 
 def run(estimator: Any, method: str, X: Any, *args: Any, **kwargs: Any) -> Any:

@@ -20,14 +20,14 @@ OBJECT_BYTES = 64
 
 def is_frame(X: Any) -> bool:
     """Whether X is a Dask DataFrame or Series."""
-    return hasattr(X, "map_partitions")
+    return hasattr(type(X), "map_partitions") and hasattr(X, "_meta")  # a Bag has the first only
 
 
 def check_collection(X: Any) -> Any:
     """Return a collection whose blocks hold whole rows; refuse those that have no rows."""
     if is_frame(X):
         return X
-    if not hasattr(X, "map_blocks"):
+    if not hasattr(type(X), "map_blocks"):  # of the type: a Delayed has every attribute
         raise TypeError(
             f"X is a {type(X).__module__}.{type(X).__name__}: give a dask.array or a dask.dataframe, such as "
             "bag.to_dataframe() or dask.array.from_delayed."

@@ -55,7 +55,7 @@ class LabelMaker:
     def _make(self, block: Any) -> NDArray[np.float64]:
         merger = self.merger
         answers = merger.answers(block)
-        Q = np.asarray(merger.method_.transform_answers(merger.adjust(answers, block)), dtype=float)
+        Q = np.asarray(merger.merge(merger.adjust(answers, block), block), dtype=float)
         weights = answers.heard.astype(float)
         known = known_weights(Q, merger.classes_, merger.none_label, merger.method_.temperature, weights)
         return np.column_stack([Q, np.asarray(known)])

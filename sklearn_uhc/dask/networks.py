@@ -34,7 +34,8 @@ class BlockStream(IterableDataset):
     def _batches(self, part: Part) -> Iterator[tuple[Any, Any]]:
         if not len(part.Q):
             return
-        inputs = torch.as_tensor(nets.as_input(part.X))
+        X = part.X.copy() if isinstance(part.X, np.ndarray) else part.X  # what came over the network is read-only
+        inputs = torch.as_tensor(nets.as_input(X))
         targets = torch.as_tensor((part.Q * (part.weight / self.mean)[:, None]).astype(np.float32))
         order = torch.as_tensor(self.rng.permutation(len(targets)))
         for rows in order.split(self.batch_size):

@@ -90,5 +90,5 @@ def open_label_store(merger: Any, folder: str | os.PathLike[str]) -> BlockStore:
 
 def _settings(method: Any) -> dict[str, Any]:
     """Return the parameters of a method that decide soft labels."""
-    left_out = ("verbose", "class_lists")
+    left_out = ("verbose", "class_lists", "n_jobs")
     return {name: value for name, value in sorted(method.get_params(deep=False).items()) if name not in left_out}

@@ -6,7 +6,7 @@ Opinion j gives probabilities P_j. The pool is their weighted geometric mean, wi
 
 and b >= 0, c minimise, over labelled rows that no opinion has learnt from, the penalised log-loss
 
-    - sum_x w_x log q_{y(x)}(x) + RIDGE / 2 ||b - b0||^2 + BIAS_RIDGE / 2 ||c||^2
+    - sum_x w_x log q_{y(x)}(x) + RIDGE / 2 ( ||b - b0||^2 + ||c||^2 )
 
 which is convex. b0 is what a merge without labels is: weight 1 for itself, 0 for all others.
 """
@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-#: Strengths of the prior: where labels say nothing, weights stray by 1 / 2 from it (one standard deviation), and biases
-#: by 1 / 4: there are as many as classes.
-RIDGE, BIAS_RIDGE = 4.0, 16.0
+#: Strength of the prior: where labels say nothing, weights and biases stray from it by 1 / 5 (one standard deviation).
+RIDGE = 25.0
 #: Shares of all classes alike that an opinion may be mixed with, for those who say 0 and mean "hardly".
 DOUBTS = (0.5, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 
@@ -70,10 +69,10 @@ def fit_pool(
         b, c = theta[:J], theta[J:]
         log_q = log_softmax(np.tensordot(b, opinions, 1) + c, axis=1)
         R = w[:, None] * (np.exp(log_q) - Y)
-        penalty = RIDGE / 2 * ((b - start) ** 2).sum() + BIAS_RIDGE / 2 * (c**2).sum()
+        penalty = RIDGE / 2 * (((b - start) ** 2).sum() + (c**2).sum())
         value = float(penalty - w @ (log_q * Y).sum(axis=1))
         by_b = np.einsum("jml,ml->j", opinions, R) + RIDGE * (b - start)
-        return value, np.append(by_b, R.sum(axis=0) + BIAS_RIDGE * c)
+        return value, np.append(by_b, R.sum(axis=0) + RIDGE * c)
 
     bounds = [(0.0, None)] * J + [(None, None)] * L
     options = {"gtol": 1e-8, "ftol": 1e-13, "maxiter": 1000}
