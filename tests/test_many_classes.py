@@ -43,23 +43,35 @@ def test_sums_by_index_are_products_with_dense_matrices(never_dense, kind):
     U, V = rng.normal(size=(4, blocks.n_classes)), rng.normal(size=(4, blocks.n_teachers))
     M, to_class, to_teacher = blocks.M, blocks.to_class, blocks.to_teacher
     cube_F, cube_G = blocks.pairs.cube(F), blocks.pairs.cube(G)
+    expected = {
+        "classes": F @ to_class,
+        "teachers": F @ to_teacher,
+        "lists": U @ M.T,
+        "owners": V @ M,
+        "pair sums": np.einsum("nl,il,jl->nij", U, M, M),
+        "spread": np.einsum("nil,jl->nij", cube_F, M),
+        "squares": np.einsum("nil,njl->nij", cube_F, cube_F),
+        "products": np.einsum("nil,njl->nij", cube_F, cube_G),
+        "largest": np.where(M > 0, V[:, :, None], -np.inf).max(axis=1),
+        "scaled": F * (V @ to_teacher.T),
+    }
     if kind == "torch":
         F, G, U, V = map(torch.asarray, (F, G, U, V))
         blocks = blocks.like(F[:1])
     found = {
-        "classes": (blocks.sum_classes(F), F @ to_class),
-        "teachers": (blocks.sum_teachers(F), F @ to_teacher),
-        "lists": (blocks.sum_lists(U), U @ M.T),
-        "owners": (blocks.sum_owners(V), V @ M),
-        "pair sums": (blocks.pairs.sums(U), np.einsum("nl,il,jl->nij", U, M, M)),
-        "spread": (blocks.pairs.spread(F), np.einsum("nil,jl->nij", cube_F, M)),
-        "squares": (blocks.pairs.products(F), np.einsum("nil,njl->nij", cube_F, cube_F)),
-        "products": (blocks.pairs.products(F, G), np.einsum("nil,njl->nij", cube_F, cube_G)),
-        "largest": (blocks.largest_owner(V), np.where(M > 0, np.asarray(V)[:, :, None], -np.inf).max(axis=1)),
-        "scaled": (blocks.scaled(F, V), np.asarray(F) * (np.asarray(V) @ to_teacher.T)),
+        "classes": blocks.sum_classes(F),
+        "teachers": blocks.sum_teachers(F),
+        "lists": blocks.sum_lists(U),
+        "owners": blocks.sum_owners(V),
+        "pair sums": blocks.pairs.sums(U),
+        "spread": blocks.pairs.spread(F),
+        "squares": blocks.pairs.products(F),
+        "products": blocks.pairs.products(F, G),
+        "largest": blocks.largest_owner(V),
+        "scaled": blocks.scaled(F, V),
     }
-    for name, (ours, expected) in found.items():
-        np.testing.assert_allclose(np.asarray(ours), np.asarray(expected), atol=1e-12, err_msg=name)
+    for name, values in expected.items():
+        np.testing.assert_allclose(np.asarray(found[name]), values, atol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize("method", METHODS)
