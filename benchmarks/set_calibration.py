@@ -49,9 +49,7 @@ def run(name: str, seed: int, folder: Path) -> list[dict[str, Any]]:
         ).fit(case.X, log_p=log_p)
         labels = accuracy(clf.soft_labels_, clf.classes_, case.y)
         student = accuracy(clf.predict_proba(case.X_test), clf.classes_, case.y_test)
-        out.append(
-            {"case": name, "seed": seed, "way": way, "labels": labels, "k-NN": student, "temperatures": found}
-        )
+        out.append({"case": name, "seed": seed, "way": way, "labels": labels, "k-NN": student, "temperatures": found})
     return out
 
 
