@@ -31,17 +31,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
-from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.digits import kinds as digit_kinds
-from benchmarks.membership_merge import digits as membership_digits
-from benchmarks.membership_merge import mean_and_interval
 from benchmarks.worlds import FILES, TINY, WORLDS, World, available, make_world
-from sklearn_uhc import FindingWarning, HeterogeneousDistiller, LabelSpace, TeacherMerger, TeacherOutputs
+from sklearn_uhc import FindingWarning, HeterogeneousDistiller, LabelSpace, TeacherOutputs
 from sklearn_uhc.answers import answers_given
 from sklearn_uhc.findings import find
-from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.utils.rows import take_rows
 
 Array = NDArray[Any]
@@ -54,7 +50,6 @@ KINDS = ("contradiction", "positions", "foreign", "uneven")
 #: Foreign images are shown in fewer seeds.
 IMAGES, IMAGE_SEEDS = ("mnist", "fashion_mnist"), 8
 FEW = 300
-NONE_SEEDS = range(300, 310)
 
 
 class Case(NamedTuple):
@@ -208,22 +203,6 @@ def unknown_classes(world: World, folder: Path, rng: np.random.Generator) -> Cas
     return Case("classes that nobody knows", "foreign", X, log_p, [np.asarray(own) for own in world.class_lists])
 
 
-def none_of_these(seed: int, folder: Path) -> dict[str, float]:
-    """Return the area under the ROC curve of q(none), Fashion-MNIST against digits, in a merge with memberships."""
-    trial, rng = membership_digits(seed), np.random.default_rng(seed)
-    strange = shrunk(read_images("fashion_mnist.npz", folder, rng, 800)[0])
-    n = len(trial.transfer) // 2
-    transfer = {"none among the transfer rows": trial.transfer, "half of the transfer rows": trial.transfer[:n]}
-    found = {}
-    for name, own in transfer.items():
-        rows = own if name.startswith("none") else np.concatenate([own, strange[:n]])
-        merger = TeacherMerger(trial.teachers, membership=trial.scorers, none_label=-1).fit(rows)
-        shown = np.concatenate([trial.test, strange[n:]])
-        none = sharpen(merger.transform(shown), merger.method_.temperature)[:, 0]
-        found[name] = float(roc_auc_score(np.repeat([0, 1], [len(trial.test), len(strange) - n]), none))
-    return found
-
-
 def trials(folder: Path, part: str) -> Iterator[tuple[str, int, Any]]:
     """Yield name, seed and a function that returns cases and a student, trial by trial."""
 
@@ -257,9 +236,6 @@ def run(folder: Path, part: str, out: Path) -> None:
         records = [{"part": part, "world": world, "seed": seed} | run_case(case, student) for case in cases]
         append(out, records)
         print(world, seed, *[f"{r['case']}: {'+'.join(r['kinds']) or '-'}" for r in records], sep="; ", flush=True)
-    if part == "reporting":
-        for seed in [s for s in NONE_SEEDS if ("none", "digits", s) not in done]:
-            append(out, [{"part": "none", "world": "digits", "seed": seed} | none_of_these(seed, folder)])
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -274,7 +250,7 @@ def append(path: Path, records: list[dict[str, Any]]) -> None:
 
 
 def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return false alarms by kind, detections by case and by world, AUROC and costs."""
+    """Return false alarms by kind, detections by case and by world, and the cost."""
     own = [without_old_rule(r) for r in records if r["part"] == "reporting"]
     lines = [false_alarms(own, case) for case in ("clean", "clean, 300 rows", "half foreign")]
     own = [r for r in own if r["case"] != "uneven" or r["seed"] in UNEVEN_SEEDS]
@@ -284,9 +260,6 @@ def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for world in dict.fromkeys(r["world"] for r in own if r["case"] == case):
             these = [r for r in own if r["case"] == case and r["world"] == world]
             lines.append({"part": "foreign", "case": case, "world": world, **detected(these)})
-    none = [r for r in records if r["part"] == "none"]
-    for key in (key for key in (none[0] if none else {}) if key not in ("part", "world", "seed")):
-        lines.append({"part": "none", "foreign rows": key, **mean_and_interval([r[key] for r in none])})
     clean = [r for r in own if r["case"] == "clean"]
     shares = [r["looking"] / r["seconds"] for r in clean]
     lines.append({"part": "cost", "median": float(np.median(shares)), "largest": max(shares), "fits": len(clean)})
