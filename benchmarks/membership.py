@@ -5,7 +5,8 @@
 Own rows: digits 0 to 6 (scikit-learn's), or 1,000 of MNIST (`mnist.npz` in the folder). Foreign rows: digits 7 to 9, or
 Fashion-MNIST (`fashion_mnist.npz`). Public rows are like the transfer set, with foreign rows in it, or, harder, without
 any ("unseen"). Area under the ROC curve of own test rows against foreign ones, beside that of the confidence (largest
-probability) of a logistic regression trained on the own rows; mean score of both; and the size of the scorer.
+probability) of a logistic regression trained on the own rows; mean score of both; and the size of the scorer. Owners
+give the classes of their rows.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def run(name: str, seed: int, folder: Path) -> dict[str, Any]:
     truth = np.repeat([1, 0], [len(inside), len(outside)])
     X = np.concatenate([inside, outside])
     start = time.perf_counter()
-    scorer = fit_membership(X_own, X_public)
+    scorer = fit_membership(X_own, X_public, y_own=y_own)
     seconds = time.perf_counter() - start
     d = scorer.predict_membership(X)
     teacher = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)).fit(X_own, y_own)

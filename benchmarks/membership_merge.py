@@ -58,6 +58,8 @@ CHOOSING, REPORTING = range(5), range(100, 110)
 PAPER = {"plain": "CE-BS", "supervised": "SPV"}
 PAPER_FILES = Path("benchmarks/results/features-random.jsonl"), Path("benchmarks/results/membership-paper.jsonl")
 NONE_FILE = Path("benchmarks/results/membership-none.jsonl")
+#: Tiny-ImageNet features as they were while scorers were compared with labels at temperature 1.
+BEFORE_FILE = Path("benchmarks/results/membership-before.jsonl")
 STUDENTS = {
     "k-NN": KNeighborsClassifier(),
     "logistic": LogisticRegression(max_iter=300),
@@ -234,35 +236,45 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def mean_and_interval(values: list[float]) -> dict[str, Any]:
     """Return the mean and half the width of its 95 % interval, by Student's t."""
-    spread = float(np.std(values, ddof=1)) / len(values) ** 0.5
-    half = float(student_t.ppf(0.975, len(values) - 1)) * spread
-    mean = float(np.mean(values))
-    return {"mean": mean, "half": half, "text": f"{mean:.3f} ± {half:.3f}".replace("0.", "."), "trials": len(values)}
+    n, mean = len(values), float(np.mean(values))
+    if n < 2:
+        return {"mean": mean, "half": None, "text": f"{mean:.3f}".replace("0.", "."), "trials": n}
+    half = float(student_t.ppf(0.975, n - 1)) * float(np.std(values, ddof=1)) / n**0.5
+    return {"mean": mean, "half": half, "text": f"{mean:.3f} ± {half:.3f}".replace("0.", "."), "trials": n}
 
 
-def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return means with intervals, and of gains over plain trial by trial."""
-    columns = ["soft labels", *STUDENTS]
+def summarise(root: Path) -> list[dict[str, Any]]:
+    """Return means with intervals, and of gains over plain trial by trial, from the files of results."""
+    columns, records = ["soft labels", *STUDENTS], read(root / RESULTS) + paper_records(root)
     lines: list[dict[str, Any]] = []
     for weight in (0.0, *GAMMAS):
         own = [r for r in records if r["part"] == "choosing" and r["weight"] == weight]
         lines.append({"part": "choosing", "weight": weight} | _line(own, columns))
     for name in [*DATA, "the paper's"]:
         of_data = [r for r in records if r["part"] == "comparing" and r["data"] == name]
-        plain = {r["seed"]: r for r in of_data if r["way"] == "plain"}
         for way in dict.fromkeys(r["way"] for r in of_data):
             own = [r for r in of_data if r["way"] == way]
-            gains = [{c: r[c] - plain[r["seed"]][c] for c in columns if c in r and c in plain[r["seed"]]} for r in own]
             lines.append({"part": "comparing", "data": name, "way": way, "trials": len(own)} | _line(own, columns))
             if way != "plain":
-                lines.append({"part": "gain", "data": name, "way": way, "trials": len(own)} | _line(gains, columns))
+                lines.append({"part": "gain", "data": name} | _gain(of_data, way, columns))
     _add_shares(lines)
-    return lines + [_none_line(*each) for each in _by_none(read(NONE_FILE))]
+    before = read(root / BEFORE_FILE)
+    ways = [way for way in dict.fromkeys(r["way"] for r in before) if way != "plain"]
+    lines += [{"part": "before"} | _gain(before, way, columns) for way in ways]
+    return lines + [_none_line(*each) for each in _by_none(read(root / NONE_FILE))]
 
 
-def paper_records() -> list[dict[str, Any]]:
+def _gain(records: list[dict[str, Any]], way: str, columns: list[str]) -> dict[str, Any]:
+    """Return what a way gains over plain, trial by trial."""
+    plain = {r["seed"]: r for r in records if r["way"] == "plain"}
+    own = [r for r in records if r["way"] == way]
+    gains = [{c: r[c] - plain[r["seed"]][c] for c in columns if c in r and c in plain[r["seed"]]} for r in own]
+    return {"way": way, "trials": len(own)} | _line(gains, columns)
+
+
+def paper_records(root: Path) -> list[dict[str, Any]]:
     """Return the records of the paper's setting, of trials that have all three ways."""
-    first, second = (read(path) for path in PAPER_FILES)
+    first, second = (read(root / path) for path in PAPER_FILES)
     found = {(r["way"], r["seed"]): r["network"] for r in second if "network" in r}
     names = {method: way for way, method in PAPER.items()}
     for r in first:
@@ -322,7 +334,7 @@ def main() -> None:
             parser.error("run needs --data")
         run(args.data, args.out, args.trials)
     else:
-        SUMMARY.write_text(json.dumps(summarise(read(args.out) + paper_records()), indent=1) + "\n")
+        SUMMARY.write_text(json.dumps(summarise(Path()), indent=1) + "\n")
 
 
 if __name__ == "__main__":

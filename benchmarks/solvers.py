@@ -11,7 +11,7 @@ For each method and size: time per sample and certificate of ours (numpy and tor
 (b) for CE, what a user would write: `scipy.optimize.minimize` per sample with the gradient, and CVXPY if installed;
 (c) the least there is to do: one pass over the data and the matrix products that no method can avoid.
 
-Then how much longer columns that mean sets take at the paper's sizes, growth with n and memory, and the share of the
+Then growth with n and memory, and the share of the
 soft-label step in a whole `HeterogeneousDistiller.fit`. Times are the best of a few runs; only ratios within one run of
 this script mean anything. Writes a JSON file and a figure.
 """
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize as scipy_minimize
 
 from benchmarks.paper_solvers import alternate, gradient_descent
-from sklearn_uhc import OTHER, CrossEntropyUnifier, LabelSpace, LogitFactorization, ProbabilityFactorization
+from sklearn_uhc import CrossEntropyUnifier, LabelSpace, LogitFactorization, ProbabilityFactorization
 from sklearn_uhc.soft_labels.base import CHUNK_ROWS
 from sklearn_uhc.solvers import ce, mf_lf, mf_lu, mf_p
 from sklearn_uhc.solvers.blocks import Blocks
@@ -58,8 +58,6 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "MF-P": partial(ProbabilityFactorization, temperature=3.0),
     "MF-LU": partial(LogitFactorization, scale="free", temperature=3.0),
 }
-#: How often methods with and without sets take turns.
-ROUNDS = 3
 #: Residual at which MF-P and MF-LU are compared.
 SAME = 1e-6
 
@@ -207,37 +205,6 @@ def describe(row: dict[str, Any]) -> str:
     )
 
 
-def with_sets(name: str, size: tuple[int, int, int, int, int, int], n: int = 2_000) -> list[dict[str, Any]]:
-    """Time of the methods where a third of the teachers have a coarse class of three and another third OTHER.
-
-    Beside the plain methods on the same lists before that, on answers of the same kind, in turns; medians of rounds.
-    """
-    rng, (plain, Z, _) = np.random.default_rng(0), make_problem(size, n)
-    lists: list[Any] = [plain.class_of[block].tolist() for block in plain.slices]
-    coarse = [[tuple(own[:3]), *own[3:]] if i % 3 == 0 and len(own) > 4 else own for i, own in enumerate(lists)]
-    coarse = [[*own, OTHER] if i % 3 == 1 else own for i, own in enumerate(coarse)]
-    space = LabelSpace(coarse)
-    sure = np.exp(TAIL * rng.normal(size=(n, 1)))
-    U = SPREAD * sure * rng.normal(size=(n, size[0]))
-    sums = np.log(np.exp(U - U.max(axis=1, keepdims=True)) @ space.membership().T)
-    X = sums + NOISE * rng.normal(size=sums.shape)
-    rows = []
-    for method, make in METHODS.items():
-        times = []
-        for _ in range(ROUNDS):
-            plain_seconds, _ = best_time(lambda make=make: make(lists).fit(3 * Z), 2)
-            set_seconds, fitted = best_time(lambda make=make: make(coarse).fit(X), 2)
-            times.append((set_seconds, set_seconds / plain_seconds))
-        us, ratios = 1e6 * float(np.median([t for t, _ in times])) / n, [ratio for _, ratio in times]
-        ratio = float(np.median(ratios))
-        certificate = {"residual": fitted.max_residual_, "not converged": fitted.n_not_converged_}
-        rows.append(
-            {"size": name, "method": method, "us per sample": us, "ratio": ratio, "ratios": ratios, **certificate}
-        )
-        print(f"sets: {name:24s} {method:6s} {us:8.1f} us, {ratio:5.1f} times the plain method", flush=True)
-    return rows
-
-
 def growth(counts: list[int]) -> list[dict[str, Any]]:
     """Time per sample and memory beyond input and output of the transformers as n grows."""
     rows = []
@@ -327,7 +294,6 @@ def main() -> None:
     found = {
         "machine": machine,
         "methods": rows,
-        "sets": [row for name in list(SIZES)[:2] for row in with_sets(name, SIZES[name])],
         "growth": growth([1_000, 10_000, 100_000] if args.quick else [1_000, 10_000, 100_000, 1_000_000]),
         "share in fit": share_in_fit(2_000 if args.quick else 20_000, 100),
     }

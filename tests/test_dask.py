@@ -153,23 +153,24 @@ def test_temperatures_come_from_the_very_rows_that_are_taken_in_memory(frames, m
 class Counted:
     """A teacher that counts the rows it is asked about, in this process, and may fail."""
 
-    classes_ = NAMES[:3]
     asked = 0
     fails_at = None
+
+    def __init__(self, model):
+        self.model, self.classes_ = model, model.classes_
 
     def predict_proba(self, X):
         values = np.asarray(X)
         if self.fails_at is not None and (values[:, 0] == self.fails_at).any():
             raise RuntimeError("no answer")
         type(self).asked += len(values)
-        scores = np.exp(values[:, :3] / 10)
-        return scores / scores.sum(axis=1, keepdims=True)
+        return self.model.predict_proba(X)
 
 
 @pytest.fixture
 def counted(frames):
     Counted.asked = 0
-    yield {**frames[2], "counted": Counted()}
+    yield {**frames[2], "counted": Counted(frames[2]["site0"])}
     Counted.fails_at = None
 
 

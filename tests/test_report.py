@@ -172,6 +172,10 @@ def warnings_about(report):
     marks = {
         "do not connect": "groups",
         "count as different classes": "names",
+        "contradicts the other teachers": "wrong",
+        "contradict each other": "quarrel",
+        "look foreign": "foreign",
+        "very uneven": "uneven",
         "is noise": "noise",
         "less than half": "contradiction",
         "No row is answered": "mute",
@@ -194,8 +198,8 @@ def test_warnings_name_what_is_wrong():
     noisy, block = Z.copy(), LabelSpace(lists).blocks[4]
     noisy[:, block] = 10 * np.random.default_rng(1).normal(size=Z[:, block].shape)
     report = teacher_report(log_p=noisy, class_lists=lists)
-    assert warnings_about(report) == ["noise"]
-    assert report["warnings"][0].startswith("Teacher 4 ")
+    assert warnings_about(report) == ["wrong"]
+    assert report["warnings"][0].startswith("Teacher 4 contradicts")
 
     apart = teacher_report(log_p=Z[:, :6], class_lists=[list("abc"), list("def")])
     assert warnings_about(apart) == ["groups", "alone"]
@@ -225,15 +229,25 @@ def test_nearly_equal_names_are_told_in_the_report_alone():
     assert "&#x27;Cat &#x27;, dog, eel" in report._repr_html_()
 
 
-@pytest.mark.parametrize(("n_right", "kind"), [(1, "contradiction"), (2, "noise"), (4, "noise")])
+@pytest.mark.parametrize(("n_right", "kind"), [(1, "quarrel"), (2, "wrong"), (4, "wrong")])
 def test_misnamed_classes_are_warned_of(n_right, kind):
     Z = 3 * np.random.default_rng(0).normal(size=(300, 4))
     lists = [*[list("abcd")] * n_right, list("badc")]
     names = [f"number {i}" for i in range(n_right + 1)]
     report = teacher_report(log_p=np.hstack([Z] * len(lists)), class_lists=dict(zip(names, lists, strict=True)))
     assert warnings_about(report) == [kind]
-    assert f"eacher {n_right} (number {n_right})" in report["warnings"][0]
-    assert ("eacher 0" in report["warnings"][0]) == (kind == "contradiction")  # nobody can tell which of two is wrong
+    assert f"eacher 'number {n_right}'" in report["warnings"][0]
+    assert ("eacher 'number 0'" in report["warnings"][0]) == (kind == "quarrel")  # nobody can tell which is wrong
+
+
+def test_what_few_rows_show_is_told_without_findings():
+    Z = 3 * np.random.default_rng(0).normal(size=(80, 4))
+    for n_right, kind in ((1, "contradiction"), (2, "noise")):
+        lists = [*[list("abcd")] * n_right, list("badc")]
+        report = teacher_report(log_p=np.hstack([Z] * len(lists)), class_lists=lists)
+        assert report["findings"] == []
+        assert warnings_about(report) == [kind]
+        assert f"eacher {n_right}" in report["warnings"][0]
 
 
 def test_names_of_teachers():

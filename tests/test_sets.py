@@ -8,13 +8,21 @@ from scipy.special import logsumexp, softmax
 
 from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.answers.value import to_numpy
-from sklearn_uhc.solvers import set_fit, set_mf_lu, set_solve
+from sklearn_uhc.solvers import set_fit, set_mf_lu, set_solve, set_starts
 from sklearn_uhc.solvers.blocks import Blocks
 from tests.helpers import METHOD_NAMES, consistent_set_outputs, make_method, random_set_lists
 
 #: Condition of a label space, at the true q, up to which consistent answers are recovered to the bounds below.
 CONDITION = 50
 LISTS = [[0, (1, 2), 3], [2, 3, (4, 5)], [(0, 4), 5, 1], [1, 6, OTHER], [(0, 1, 2), OTHER]]
+COARSE = [[2, 5, 1, 6, 4], [(5, 0, 3, 2), (1, 4, 6)], [(3, 5, 0, 2, 6), (1, 4)], [(2, 6, 0, 1), 4]]
+#: Lists and q, up to a factor, for which solvers that begin at an even split only end where a class has vanished.
+HARD = [
+    (COARSE, [356, 8, 185, 115, 243, 48, 44]),
+    (COARSE, [18, 2, 332, 51, 40, 191, 366]),
+    ([[(0, 2), (1, 3)], [2, 3], [(1, 2), 0]], [462, 504, 2, 33]),
+    ([[(3, 0), OTHER], [3, (0, 1), OTHER], [(3, 4, 1), (0, 2)]], [671, 30, 73, 1, 225]),
+]
 TOL = {"sd": 1e-9, "ce": 1e-9, "mf_p": 1e-8, "mf_lu": 1e-8, "mf_lf": 1e-8}
 
 
@@ -50,6 +58,26 @@ def test_consistent_answers_give_q_at_every_temperature(seed, T):
         assert method.n_not_converged_ == 0
         assert method.max_residual_ <= TOL[name]
         assert method.reconciliation_error(log_p).max() < 1e-6
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p"])
+@pytest.mark.parametrize(("lists", "shares"), HARD)
+def test_no_class_is_lost_in_a_bad_local_optimum(lists, shares, name, T):
+    """From an even split alone, one method or another takes a class to 0 here."""
+    Q = np.array([shares]) / sum(shares)
+    q = make_method(name, lists, temperature=T).fit_transform(consistent_set_outputs(Q, lists))
+    np.testing.assert_allclose(q, temper(Q, T), atol=1e-6)
+
+
+def test_the_linear_start_is_q_where_answers_agree():
+    lists = [*LISTS, [6, (3, 5), OTHER]]
+    space = LabelSpace(lists)
+    assert space.is_identified
+    Q = random_q(np.random.default_rng(0), 10, 7)
+    blocks = Blocks.from_label_space(space)
+    start = set_starts.linear_start(blocks.shift(consistent_set_outputs(Q, lists)), blocks)
+    np.testing.assert_allclose(softmax(start, axis=1), Q, atol=1e-9)
 
 
 @pytest.mark.parametrize("T", [1.0, 3.0, 10.0])

@@ -28,7 +28,9 @@ def find(answers: Answers, calibrator: Any = None) -> list[Finding]:
     -------
     findings : list of Finding
     """
-    some = enough_rows(answers) if answers.space.n_teachers > 1 else None
+    space = answers.space
+    comparable = np.unique(space.teacher_of[space.set_sizes == 1])  # sets would have to be split first
+    some = enough_rows(answers) if len(comparable) > 1 else None
     return [] if some is None else judge(compare(some), some.space, noise_of(calibrator, answers))
 
 

@@ -76,7 +76,7 @@ def evenness(counts: NDArray[Any]) -> float:
 
 
 def claims(answers: Answers) -> Floats:
-    """Return (L,), for how many rows each class is claimed by whoever claims it least; infinite if nobody can say."""
+    """Return (L,), for how many rows each class is claimed by whoever claims it least; the median if nobody says."""
     space = answers.space
     some = answers.take(some_rows(len(answers), MOST_ROWS))
     Z = to_numpy(some.log_p).astype(np.float64)
@@ -86,7 +86,8 @@ def claims(answers: Answers) -> Floats:
     single = np.flatnonzero(space.set_sizes == 1)
     least = np.full(space.n_classes, np.inf)
     np.minimum.at(least, space.members[space.offsets[single]], (P.sum(axis=0) * len(some) / answered)[single])
-    return np.where(np.isinf(least), np.median(least), least)
+    known = np.isfinite(least)
+    return np.where(known, least, np.median(least[known])) if known.any() else np.ones(len(least))
 
 
 REMEDY = {

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.class_sets import plain_entries
+from sklearn_uhc.findings import Finding, find, find_uneven
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import agreement_of_pairs
 from sklearn_uhc.names import look_alikes
@@ -73,6 +74,8 @@ class TeacherReport(dict[str, Any]):
       merge prefers among the same classes (`merge_says`, `merge_probability`);
     - "suggestions", what `suggest_harmonization` finds in names and answers, none of it applied: `kind`, `name`,
       `becomes`, `score` and `evidence`; and "suggestions_note", what it could not look at;
+    - "findings", what `fit` warns of: `kind` ("contradiction", "positions", "foreign", "uneven"), `teachers`, the
+      figures in `evidence`, what it `says` and the `remedy`, see `Finding`;
     - "warnings", what is wrong, in words.
 
     What cannot be told is None. `print(report)` shows tables; in a notebook the report shows itself with its plots.
@@ -215,6 +218,7 @@ def teacher_report(
         "rows": _hardest_rows(heard, merged.log_p, Q, _without_noise(apart, calibrator.weights_), space, n_rows),
         "suggestions": [{name: getattr(one, name) for name in COLUMNS["suggestions"] or ()} for one in suggestions],
         "suggestions_note": suggestions.note,
+        "findings": [_plain(finding) for finding in _find(answers, merged, calibrator, Q)],
     }
     labels = [label_of(teacher) for teacher in contents["teachers"]]
     displays: dict[str, Any] = {
@@ -241,6 +245,17 @@ def _read(teachers: Any, X: Any, log_p: Any, class_lists: Any) -> tuple[list[str
         answers = answers_given(log_p, space, abstain=True)
         own = [f"teacher {i}" for i in range(space.n_teachers)]
     return space.teacher_names if space.is_named else own, answers.saying(to_numpy(answers.log_p).astype(float))
+
+
+def _find(answers: Answers, merged: Answers, calibrator: TeacherCalibrator, Q: Floats) -> list[Finding]:
+    """Return what `fit` would warn of; uneven classes only if teachers do not contradict each other."""
+    return find(answers, calibrator) or find_uneven(Q, merged)
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    """Return a finding as plain values."""
+    teachers, names = list(finding.teachers), ("kind", "evidence", "says", "remedy")
+    return {"teachers": teachers, **{name: getattr(finding, name) for name in names}}
 
 
 def _merge(answers: Answers) -> Floats:

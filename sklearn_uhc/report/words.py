@@ -76,7 +76,7 @@ def complaints(report: dict[str, Any]) -> list[str]:
     """Say in plain words what is wrong; nothing if nothing is."""
     alike = about_look_alikes(report["space"]["look_alikes"])
     lists = [_unlinked(report), *_left_open(report), _loosely_tied(report), alike, _suspected(report)]
-    found = [*lists, *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
+    found = [*lists, *_findings(report), *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
     if report["n_unanswered"]:
         found.append(
             f"No teacher answers for {report['n_unanswered']} of {report['n_samples']} rows: nothing is known about "
@@ -155,12 +155,17 @@ def claim(suggestion: dict[str, Any]) -> str:
     return f"{suggestion['name']!r} may mean {becomes[0]}"
 
 
+def _findings(report: dict[str, Any]) -> list[str]:
+    """Say what `fit` warns of."""
+    return [f"{one['says']} {one['remedy']}" for one in report["findings"]]
+
+
 def _noisy(report: dict[str, Any]) -> list[str]:
     return [
         f"T{_who(teacher)[1:]} is noise to the others: it is far more confident than they bear out. Look at "
         "the order of its classes; leave it out, or merge with teacher_weight='agreement', which hardly lets it count."
         for teacher in report["teachers"]
-        if is_noise(teacher)
+        if is_noise(teacher) and teacher["teacher"] not in blamed(report)
     ]
 
 
@@ -204,9 +209,16 @@ def is_noise(teacher: dict[str, Any]) -> bool:
     return bool(teacher["weight"] < 1)
 
 
+def blamed(report: dict[str, Any]) -> set[int]:
+    """Return the teachers that findings are about."""
+    return {i for one in report["findings"] for i in one["teachers"]}
+
+
 def contradicting(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return teachers that contradict the others more often than not; where one is noise, it is to blame."""
-    if any(is_noise(teacher) for teacher in report["teachers"]):
+    """Return teachers that contradict the others more often than not, unless it is known who or what is to blame."""
+    if any(is_noise(teacher) for teacher in report["teachers"]) or any(
+        one["kind"] != "uneven" for one in report["findings"]
+    ):
         return []
     return [t for t in report["teachers"] if t["agreement"] is not None and t["agreement"] < LEAST_AGREEMENT]
 
@@ -222,7 +234,7 @@ def teacher_table(report: dict[str, Any]) -> Table:
         counts = [str(teacher["n_classes"]), str(teacher["shared"]), coverage]
         spread = [_number(teacher["confidence"]), _temperature(temperature)]
         rows.append([label_of(teacher), teacher["classes"], *counts, *spread, *numbers])
-        if is_noise(teacher) or teacher in guilty or teacher["coverage"] == 0:
+        if is_noise(teacher) or teacher in guilty or teacher["coverage"] == 0 or k in blamed(report):
             marked.add(k)
     return Table((*head, "residual"), rows, 2, marked)
 

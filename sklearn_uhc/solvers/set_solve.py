@@ -70,7 +70,8 @@ def _best_start(
 def solve_set_sd(P: Array, whole: SetBlocks, *, temperature: float, weight: Array | None = None) -> Solution:
     """SD for tempered probabilities P: CE where every class stands in a column of every teacher, if with P = 0."""
     xp = array_namespace(P)
-    first = xp.log((P / whole.set_sizes) @ whole.to_class + 1e-6)
+    even = whole.give(whole.of_sets(P / whole.set_sizes))
+    first = xp.log(whole.sum_singles(P) + even + 1e-6)
     objective = CE._replace(vanish=True)
     return solve_sets(P, first, objective, whole, temperature=temperature, tol=SD_TOL, max_iter=SD_ITER, weight=weight)
 

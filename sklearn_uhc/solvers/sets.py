@@ -93,7 +93,7 @@ class SetBlocks(Blocks):
         if not self.is_small:
             return max(4, 2**21 // (len(self.class_of) + self.n_classes))
         L2 = self.n_classes**2
-        return max(4, min(2**21 // L2, max(192, min(512, 2**18 // L2))))
+        return max(4, min(2**21 // L2, max(192, min(2048, 2**19 // L2))))
 
     @cached_property
     def members(self) -> SetIndex:

@@ -1,0 +1,279 @@
+"""What `fit` finds odd about teachers and rows, and that it finds nothing where nothing is."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_uhc import (
+    OTHER,
+    FindingWarning,
+    HeterogeneousDistiller,
+    LabelSpace,
+    TeacherMerger,
+    UnifiedEnsemble,
+    teacher_report,
+)
+from sklearn_uhc.answers import Answers
+from sklearn_uhc.findings import find, find_uneven
+from sklearn_uhc.findings.comparisons import MASS, compare, enough_rows
+from sklearn_uhc.suggestions.behaviour import surest_rows
+from tests.helpers import random_lists, random_outputs
+
+LISTS = [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 0, 1], [1, 2, 4, 5], [0, 3, 5, 2]]
+
+
+def world(seed=0, lists=LISTS, n=400, noise=0.7):
+    """Answers of teachers that agree up to noise."""
+    return random_outputs(np.random.default_rng(seed), lists, n, spread=2.5, noise=noise)
+
+
+def answers_of(Z, lists=LISTS):
+    return Answers.of(Z, LabelSpace(lists), abstain=True)
+
+
+def kinds(Z, lists=LISTS):
+    return [(finding.kind, finding.teachers) for finding in find(answers_of(Z, lists))]
+
+
+def told(fit, *args, **kwargs):
+    """Fit, and return the findings that were warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(*args, **kwargs)
+    return [str(warning.message) for warning in caught if issubclass(warning.category, FindingWarning)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("noise", [0.3, 1.5])
+def test_nothing_is_found_where_nothing_is_wrong(seed, noise):
+    rng = np.random.default_rng(seed)
+    lists = random_lists(rng, 6, int(rng.integers(2, 8)), 2, 6)
+    Z = random_outputs(rng, lists, 400, spread=2.5, noise=noise)
+    assert kinds(Z, lists) == []
+    TeacherMerger(None, class_lists=lists).fit(None, log_p=Z)  # a warning would be an error
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("culprit", [0, 3])
+def test_a_teacher_with_classes_in_another_order_is_named(seed, culprit):
+    lists = [labels[::-1] if i == culprit else labels for i, labels in enumerate(LISTS)]
+    (finding,) = find(answers_of(world(seed), lists))
+    assert (finding.kind, finding.teachers) == ("contradiction", (culprit,))
+    assert finding.evidence["confirmed"] <= 0.5 < 0.95 < finding.evidence["confirmed_others"]
+    assert str(finding).startswith(f"Teacher {culprit} contradicts the other teachers")
+    assert str(LISTS[culprit][0]) in finding.remedy
+
+
+def test_two_swapped_classes_are_found_in_a_long_list():
+    lists = [list(range(8))] * 4
+    swapped = [*lists[:3], [0, 1, 7, 3, 4, 5, 6, 2]]
+    (finding,) = find(answers_of(world(0, lists), swapped))
+    assert finding.teachers == (3,)
+    assert finding.evidence["called"] == {7: 2, 2: 7}
+    assert "its 7 is 2" in str(finding)
+    assert "its 2 is 7" in str(finding)
+
+
+def test_a_teacher_that_answers_at_random_is_named():
+    Z = world()
+    Z[:, LabelSpace(LISTS).blocks[2]] = 3 * np.random.default_rng(1).normal(size=(400, 4))
+    assert kinds(Z) == [("contradiction", (2,))]
+
+
+def test_two_wrong_teachers_among_seven():
+    lists = [list(range(5))] * 7
+    wrong = [[1, 2, 3, 4, 0] if i in (1, 4) else labels for i, labels in enumerate(lists)]
+    found = find(answers_of(world(0, lists), wrong))
+    assert [finding.teachers for finding in found] == [(1,), (4,)]
+
+
+def test_of_two_teachers_nobody_can_tell_who_is_wrong():
+    lists = [[0, 1, 2, 3], [0, 1, 2, 4]]
+    Z = world(0, lists)
+    assert kinds(Z, lists) == []
+    assert kinds(Z, [[0, 1, 2, 3], [4, 2, 1, 0]]) == [("contradiction", (0, 1))]
+
+
+def test_lists_that_are_positions():
+    Z, positions = world(), [list(range(4))] * len(LISTS)
+    (finding,) = find(answers_of(Z, positions))
+    assert finding.kind == "positions"
+    assert finding.teachers == tuple(range(len(LISTS)))
+    assert "encoder.classes_" in finding.remedy
+    assert kinds(Z, [[str(k) for k in labels] for labels in positions])[0][0] == "positions"
+    # The same numbers are fine where they mean the same.
+    assert kinds(world(0, positions), positions) == []
+
+
+def test_one_list_of_positions_is_the_fault_of_one_teacher():
+    lists = [*LISTS[:3], [0, 1, 2, 3], LISTS[4]]
+    (finding,) = find(answers_of(world(), lists))
+    assert (finding.kind, finding.teachers) == ("contradiction", (3,))
+    assert "LabelEncoder" in finding.remedy
+
+
+def test_rows_that_mean_nothing_to_anybody():
+    Z = 3 * np.random.default_rng(0).normal(size=(400, LabelSpace(LISTS).n_outputs))
+    assert kinds(Z) == [("foreign", ())]
+    half = np.concatenate([world()[:200], Z[:200]])
+    assert kinds(half) == []
+
+
+def uneven(seed=0, n=1500):
+    """Answers about classes of which the last is a hundred times as rare as the first."""
+    rng = np.random.default_rng(seed)
+    share = 100.0 ** -np.linspace(0, 1, 6)
+    y = rng.choice(6, n, p=share / share.sum())
+    lists = [list(range(6))] * 3
+    truth = 8.0 * np.eye(6)[y] + rng.normal(size=(n, 6))
+    return np.hstack([truth + 0.3 * rng.normal(size=(n, 6)) for _ in lists]), lists, y
+
+
+@pytest.mark.parametrize("balance", [True, False])
+def test_uneven_classes_and_what_balance_does(balance):
+    Z, lists, y = uneven()
+    clf = HeterogeneousDistiller(None, GaussianNB(), class_lists=lists, balance=balance)
+    (message,) = told(clf.fit, np.zeros((len(Z), 2)) + y[:, None], log_p=Z)
+    (finding,) = clf.merger_.findings_
+    assert str(finding) == message
+    assert (finding.kind, finding.teachers) == ("uneven", ())
+    assert (finding.evidence["commonest"], finding.evidence["rarest"]) == (0, 5)
+    assert finding.evidence["count_rarest"] == (y == 5).sum()
+    assert f"balance={not balance}" in message
+
+
+def test_even_classes_are_not_uneven():
+    Z, lists, y = uneven()
+    rows = np.concatenate([np.flatnonzero(y == k)[:8] for k in range(6)])
+    rows = np.resize(rows, 600)
+    answers = answers_of(Z[rows], lists)
+    Q = TeacherMerger(None, class_lists=lists).fit_transform(None, log_p=Z[rows])
+    assert find_uneven(Q, answers) == []
+
+
+def test_none_of_these_is_no_class_that_could_be_rare():
+    Z, lists, _ = uneven()
+    answers = answers_of(Z[:, :6], lists[:1])
+    Q = np.exp(Z[:, :6]) / np.exp(Z[:, :6]).sum(axis=1, keepdims=True)
+    (finding,) = find_uneven(Q, answers, none_label=5)
+    assert finding.evidence["rarest"] == 4
+
+
+class Given:
+    """A teacher whose answers stand in the columns of X."""
+
+    def __init__(self, classes, columns):
+        self.classes_, self.where = np.asarray(classes), columns
+
+    def predict_log_proba(self, X):
+        Z = X[:, self.where]
+        return Z - np.log(np.exp(Z).sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("kind", ["merger", "ensemble", "distiller"])
+def test_every_fit_warns_once(kind):
+    Z, blocks = world(), LabelSpace(LISTS).blocks
+    lists = [LISTS[0][::-1], *LISTS[1:]]
+    teachers = {name: Given(own, block) for name, own, block in zip("ABCDE", lists, blocks, strict=True)}
+    student = {"student": LogisticRegression()} if kind == "distiller" else {}
+    make = {"merger": TeacherMerger, "ensemble": UnifiedEnsemble, "distiller": HeterogeneousDistiller}[kind]
+    model = make(teachers, **student)
+    (message,) = told(model.fit, Z)
+    assert message.startswith("Teacher 'A' contradicts the other teachers")
+    assert "class list" in message
+    found = (model if kind == "merger" else model.merger_).findings_
+    assert [finding.teachers for finding in found] == [(0,)]
+    report = teacher_report(teachers, Z)
+    assert message in report["warnings"]
+    assert report["findings"][0]["teachers"] == [0]
+    # An earlier fit's findings are not those of the next.
+    model.set_params(class_lists=dict(zip("ABCDE", LISTS, strict=True)))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="class_lists")
+        warnings.simplefilter("error", FindingWarning)
+        model.fit(Z)
+    assert (model if kind == "merger" else model.merger_).findings_ == []
+
+
+def test_users_can_stop_at_a_finding_or_go_on():
+    Z, lists = world(), [LISTS[0][::-1], *LISTS[1:]]
+    merger = TeacherMerger(None, class_lists=LISTS).fit(None, log_p=Z)
+    with pytest.raises(FindingWarning, match="Teacher 0"):
+        merger.set_params(class_lists=lists).fit(None, log_p=Z)
+    assert merger.findings_ == []  # as after the fit before
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FindingWarning)
+        assert len(merger.fit(None, log_p=Z).findings_) == 1
+
+
+def test_calibration_may_know_of_noise_that_comparisons_do_not_show():
+    class Calibrated:
+        weights_ = np.array([1.0, 1.0, 1e-3, 1.0, 1.0])
+
+    (finding,) = find(answers_of(world()), Calibrated())
+    assert finding.teachers == (2,)
+
+
+def test_silent_teachers_are_compared_where_they_answer():
+    Z = world(n=800)
+    for i, block in enumerate(LabelSpace(LISTS).blocks):
+        Z[100 * i : 100 * i + 300, block] = np.nan
+    assert kinds(Z) == []
+    lists = [LISTS[0][::-1], *LISTS[1:]]
+    assert kinds(Z, lists) == [("contradiction", (0,))]
+    Z[:, LabelSpace(LISTS).blocks[0]] = np.nan
+    assert kinds(Z, lists) == []
+
+
+def test_columns_that_mean_sets_are_left_out():
+    Z = world()
+    sets = [[(0, 1), (2, 3)], [(2, 4), (3, 5)]]
+    assert find(Answers.of(Z[:, :4], LabelSpace(sets), abstain=False)) == []
+    lists = [[*labels[:3], OTHER] for labels in LISTS]
+    for seed in range(3):
+        Z = world(seed)
+        assert kinds(Z, lists) == []
+
+
+@pytest.mark.parametrize("n", [1, 30, 100])
+def test_few_rows_show_nothing(n):
+    Z = 3 * np.random.default_rng(0).normal(size=(n, LabelSpace(LISTS).n_outputs))
+    assert find(answers_of(Z)) == []
+
+
+def test_a_bounded_number_of_rows_is_looked_at():
+    Z = np.broadcast_to(np.zeros(LabelSpace(LISTS).n_outputs), (1_000_000, LabelSpace(LISTS).n_outputs))
+    some = enough_rows(Answers(Z, LabelSpace(LISTS)))
+    assert 100 < len(some) < 1000
+
+
+def test_comparisons_are_what_the_definition_says():
+    rng = np.random.default_rng(3)
+    lists = [[3, 1, 0, 4], [4, 2, 1], [0, 1, 2, 3, 4], [3, 4]]
+    space, Z = LabelSpace(lists), world(3, lists, n=300, noise=2.0)
+    Z[rng.random(300) < 0.2, space.blocks[1]] = np.nan
+    found = compare(Answers.of(Z, space, abstain=True))
+    P = np.concatenate([np.exp(Z[:, b]) / np.exp(Z[:, b]).sum(axis=1, keepdims=True) for b in space.blocks], axis=1)
+    expected = {}
+    for i, own in enumerate(lists):
+        for j, other in enumerate(lists):
+            shared = sorted(set(own) & set(other))
+            if i == j or len(shared) < 2:
+                continue
+            for c in shared:
+                p = P[:, space.blocks[i]][:, own.index(c)]
+                answered, p = ~np.isnan(p), np.nan_to_num(p)
+                size = MASS * min(answered.sum() / 5, p.sum())
+                w = surest_rows(p[:, None], np.array([size]))[0][:, 0] * answered
+                t = {b: np.nansum(w * P[:, space.blocks[j]][:, other.index(b)]) for b in shared}
+                total, s = sum(t.values()), len(shared)
+                margin = (t[c] - max(t[b] for b in shared if b != c)) / total
+                expected[i, j, c] = ((t[c] / total - 1 / s) / (1 - 1 / s), margin, max(t, key=t.get))
+    keys = zip(found.teacher.tolist(), found.other.tolist(), found.label.tolist(), strict=True)
+    got = dict(zip(keys, zip(found.strength, found.margin, found.choice, strict=True), strict=True))
+    assert got.keys() == expected.keys()
+    for key, values in expected.items():
+        np.testing.assert_allclose(got[key], values, atol=1e-12)
