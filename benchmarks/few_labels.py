@@ -33,6 +33,8 @@ from sklearn_uhc.utils.rows import take_rows
 
 RESULTS = Path(__file__).parent / "results"
 TRIALS, RANKED = RESULTS / "few-labels.jsonl", RESULTS / "few-labels-ranking.jsonl"
+#: From choosing how to rank, with an earlier strength of the pool: rows at random, by rank, and the hardest ones alone.
+TRIED = RESULTS / "few-labels-ranking-tried.jsonl"
 SUMMARY = Path(__file__).parents[1] / "docs" / "few_labels.json"
 AMOUNTS = (30, 100, 300)
 CHOSEN = [
@@ -128,10 +130,10 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def interval(values: NDArray[np.float64]) -> float:
-    """Return the half-width of the 95 % interval of a mean."""
+def interval(values: NDArray[np.float64]) -> float | None:
+    """Return the half-width of the 95 % interval of a mean; None for a single value."""
     n = len(values)
-    return float(student_t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    return float(student_t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)) if n > 1 else None
 
 
 def compared(records: list[dict[str, Any]]) -> dict[str, Any]:
@@ -177,15 +179,19 @@ def summary() -> None:
             means = {how: float(values.mean()) for how, values in found.items()}
             more = {"gain": float(gain.mean()), "interval": interval(gain), "seeds": len(own)}
             out.append({"table": "ranking", "world": name, "labels": m, **means, **more})
+    for m in AMOUNTS[:2]:
+        own = [r for r in read(TRIED) if r["labels"] == m]
+        gains = {how: 100 * float(np.mean([r[how] - r["random"] for r in own])) for how in ("drawn", "hardest")}
+        out.append({"table": "ranking, tried", "labels": m, **gains, "trials": len(own)})
     cells = [r for r in out if r["table"] == "worlds"]
     out.append(
         {
             "table": "all",
             "cells": len(cells),
             "above": sum(r["gain"] > 0 for r in cells),
-            "surely_above": sum(r["gain"] > r["interval"] for r in cells),
+            "surely_above": sum(r["interval"] is not None and r["gain"] > r["interval"] for r in cells),
             "worst": min(r["gain"] for r in cells),
-            "widest": max(r["interval"] for r in cells),
+            "widest": max((r["interval"] for r in cells if r["interval"] is not None), default=None),
             "seeds": min(r["seeds"] for r in cells),
             "trials": len(records),
         }
