@@ -374,13 +374,13 @@ def test_rows_that_belong_nowhere_hardly_count(digits):
         KNeighborsClassifier(),
         membership=scorers[:2],
         none_label=-1,
-        temperature=3.0,
+        temperature=1.0,
         store_soft_labels=True,
     ).fit(X)
     none = clf.soft_labels_[:, 0]
     assert none[np.isin(y, [8, 9])].mean() > 0.5 > 0.3 > none[y < 8].mean()
     weighted = HeterogeneousDistiller(
-        teachers[:2], KNeighborsClassifier(), membership=scorers[:2], none_label=-1, temperature=3.0, balance=True
+        teachers[:2], KNeighborsClassifier(), membership=scorers[:2], none_label=-1, temperature=1.0, balance=True
     ).fit(X)
     by_hand = 1 / np.average(clf.soft_labels_, axis=0, weights=1 - none)
     np.testing.assert_allclose(weighted.class_weight_[1:], by_hand[1:], rtol=1e-6)
