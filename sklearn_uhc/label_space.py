@@ -264,7 +264,7 @@ class LabelSpace:
 
         U_i is the union of the sets S_k of teacher i. With rank L - 1 the answers determine q.
         """
-        return self.identification.rank
+        return self.identification.rank if self.has_sets else self.n_classes - self.n_components
 
     @property
     def is_identified(self) -> bool:
@@ -273,7 +273,7 @@ class LabelSpace:
 
     def undetermined(self) -> NDArray[Any]:
         """Return the classes whose probability within their group of linked classes sets do not determine."""
-        return self.classes[self.identification.touched]
+        return self.classes[self.identification.touched] if self.has_sets else self.classes[:0]
 
     def never_apart(self) -> list[NDArray[Any]]:
         """Return groups of classes that stand in the same columns everywhere, and get equal shares therefore."""

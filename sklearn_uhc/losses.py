@@ -86,7 +86,7 @@ class TeacherLoss(nn.Module):
 
     def _check(self, logits: Tensor, log_p: Tensor) -> None:
         """Refuse what does not fit, and, on the CPU, what would become NaN; elsewhere the GPU would have to wait."""
-        K, L = self._blocks.to_class.shape
+        K, L = len(self._blocks.class_of), self._blocks.n_classes
         if logits.ndim != 2 or logits.shape[1] != L or len(logits) == 0:
             raise ValueError(f"The network must give {L} logits per row, one per class, got {tuple(logits.shape)}.")
         if log_p.ndim != 2 or log_p.shape[1] != K or len(log_p) != len(logits):
@@ -115,7 +115,8 @@ class TeacherLoss(nn.Module):
     def _column_logits(self, u: Tensor, blocks: Blocks, V: Tensor | None = None) -> Tensor:
         """(n, L) to (n, K): what u, times each teacher's v, says about every column; for a set log q(S_k) / T."""
         if not isinstance(blocks, SetBlocks):
-            by_class = u @ blocks.to_class.T  # a product with zeros and ones: its gradient is one too, and fast
+            # A product with zeros and ones: its gradient is one too, and fast.
+            by_class: Tensor = blocks.index.classes.transposed(u)
             return by_class if V is None else by_class * blocks.by_teacher(V)
         vk = torch.ones_like(blocks.set_sizes) if V is None else blocks.by_teacher(V)
         logits = self.temperature * (vk @ blocks.to_set)[..., None] * u[:, None, :]
@@ -137,7 +138,7 @@ class TeacherLoss(nn.Module):
     def _probabilities(self, Z: Tensor, blocks: Blocks) -> Tensor:
         """Return the softmax of each teacher's logits, which are at most 0."""
         E = Z.exp()
-        probabilities: Tensor = E / blocks.by_teacher(E @ blocks.to_teacher)
+        probabilities: Tensor = E / blocks.by_teacher(blocks.sum_teachers(E))
         return probabilities
 
     def _blocks_like(self, logits: Tensor) -> Blocks:
@@ -180,10 +181,10 @@ class CrossEntropyUnifierLoss(TeacherLoss):
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
         P, phi = self._probabilities(Z, blocks), self._column_logits(u, blocks)
         top = self._top(phi.detach())
-        log_sums = ((phi - blocks.by_teacher(top)).exp() @ blocks.to_teacher).log() + top
+        log_sums = blocks.sum_teachers((phi - blocks.by_teacher(top)).exp()).log() + top
         if isinstance(blocks, SetBlocks):
             return log_sums.sum(dim=1) - (P * phi).sum(dim=1)
-        return log_sums.sum(dim=1) - ((P @ blocks.to_class) * u).sum(dim=1)
+        return log_sums.sum(dim=1) - (blocks.sum_classes(P) * u).sum(dim=1)
 
 
 class ProbabilityFactorizationLoss(TeacherLoss):
@@ -215,7 +216,7 @@ class ProbabilityFactorizationLoss(TeacherLoss):
             return self.factor * ((P - E * blocks.by_teacher(V)) ** 2).sum(dim=1)
         U = u.softmax(dim=1)
         V = mf_p.best_v(P, U.detach(), blocks)
-        return self.factor * ((P - (U @ blocks.to_class.T) * blocks.by_teacher(V)) ** 2).sum(dim=1)
+        return self.factor * ((P - self._column_logits(U, blocks, V)) ** 2).sum(dim=1)
 
 
 class LogitFactorizationLoss(TeacherLoss):
@@ -261,7 +262,7 @@ class LogitFactorizationLoss(TeacherLoss):
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
         if isinstance(blocks, SetBlocks):
             return self._set_objective(u, Z, blocks)
-        Z, centered = blocks.center(Z), u @ self._centering(blocks)
+        Z, centered = blocks.center(Z), blocks.center(self._column_logits(u, blocks))
         if self.scale == "fixed":
             return self.factor * ((Z - centered) ** 2).sum(dim=1)
         V = mf_lu.best_v(Z, u.detach(), self.lam, blocks)
@@ -275,12 +276,6 @@ class LogitFactorizationLoss(TeacherLoss):
         V = set_mf_lu.best_v(blocks.center(Z), u.detach(), self.temperature, self.lam, blocks)
         error = (blocks.center(Z - self._column_logits(u, blocks, V)) ** 2).sum(dim=1)
         return self.factor * (error + self.lam * ((u**2).sum(dim=1) + (V**2).sum(dim=1)))
-
-    @staticmethod
-    def _centering(blocks: Blocks) -> Tensor:
-        """(L, K): takes u to each teacher's classes, less their mean."""
-        matrix: Tensor = (blocks.to_class - (blocks.to_teacher / blocks.sizes) @ blocks.M).T
-        return matrix
 
     def scales(self, logits: Tensor, log_p: Tensor) -> Tensor:
         """Return v (n, N): how much each teacher's logits are stretched against the network's; ones if fixed.
@@ -298,7 +293,7 @@ class LogitFactorizationLoss(TeacherLoss):
         """
         u, Z, blocks = self._prepare(logits.detach(), log_p)
         if self.scale == "fixed":
-            return torch.ones(len(u), blocks.M.shape[0], dtype=u.dtype, device=u.device)
+            return torch.ones(len(u), blocks.n_teachers, dtype=u.dtype, device=u.device)
         if isinstance(blocks, SetBlocks):
             stretched: Tensor = set_mf_lu.best_v(blocks.center(Z), u, self.temperature, self.lam, blocks)
             return stretched

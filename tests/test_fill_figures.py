@@ -16,7 +16,7 @@ spec.loader.exec_module(fill_figures)
 def test_pages_have_the_figures_of_their_files(page):
     text = page.read_text()
     assert text.count("<!-- figure: ") == len(fill_figures.REGION.findall(text))
-    assert fill_figures.filled(text, DOCS) == text, "run python docs/fill_figures.py"
+    assert fill_figures.filled(text, page.parent) == text, "run python docs/fill_figures.py"
 
 
 @pytest.fixture

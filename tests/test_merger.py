@@ -27,8 +27,6 @@ from sklearn_uhc import (
 )
 from tests.helpers import LinearTeacher, linear_teachers
 
-# These teachers have nothing to do with each other, and `fit` says so.
-
 LISTS = [["ant", "bee", "cat"], ["bee", "cat", "dog"], ["cat", "dog", "ant"]]
 X = np.random.default_rng(0).normal(size=(80, 3))
 

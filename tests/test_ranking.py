@@ -24,7 +24,7 @@ def test_rows_are_taken_in_turns():
 
 
 def test_hard_rows_come_first_but_not_they_alone(fitted):
-    X, y, ensemble, _ = fitted
+    X, _, ensemble, _ = fitted
     rows = rank_to_label(ensemble, X, random_state=0)
     assert np.sort(rows).tolist() == list(range(150))
     assert len(set(ensemble.merger_.transform(X[rows[:3]]).argmax(axis=1))) == 3

@@ -267,7 +267,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         blocks, xp = answers.space.matrices.like(X[:1]), array_namespace(X)
         out = xp.empty_like(X[:, 0])
         for rows in chunks(len(X), X.dtype.itemsize * self.floats_per_row(blocks), CHUNK_ROWS):
-            Z = blocks.shift(X[rows]) / self.temperature
+            Z = xp.where(xp.isnan(X[rows]), X[rows], blocks.shift(X[rows])) / self.temperature  # silence stays
             apart = blocks.divergences(Z, Q[rows], self.temperature)
             silent = xp.isnan(apart)
             speaking = xp.sum(xp.astype(~silent, X.dtype), axis=1)
