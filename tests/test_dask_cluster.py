@@ -27,7 +27,10 @@ N_BLOCKS = 6
 LIMIT = 500 * 2**20
 
 #: What distributed says when a cluster of a busy machine is shut down or a worker dies.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*worker.*:UserWarning")
+pytestmark = [
+    pytest.mark.slow,  # new workers sometimes fail to import scikit-learn in two threads at once
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*worker.*:UserWarning"),
+]
 
 
 @pytest.fixture(scope="module")
