@@ -36,7 +36,8 @@ from sklearn.ensemble import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import Nystroem
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 from sklearn.tree import BaseDecisionTree
 
@@ -107,8 +108,9 @@ def add_head(graph: Graph, head: Pipeline, features: Features, double: bool) -> 
     """Add the transformers of a Pipeline; what they make is one matrix."""
     waiting: list[Any] = []
     for step in head.steps:
-        if isinstance(step[1], Nystroem):
-            features = _add_nystroem(graph, step[1], _add_steps(graph, waiting, features, double))
+        if isinstance(step[1], Nystroem) or _has_kernel(step[1]):
+            add = _add_nystroem if isinstance(step[1], Nystroem) else _add_union
+            features = add(graph, step[1], _add_steps(graph, waiting, features, double))
             waiting = []
         elif step[1] not in (None, "passthrough"):
             waiting.append(step)
@@ -137,6 +139,26 @@ def _add_nystroem(graph: Graph, step: Any, features: Features) -> Features:
     made = graph.add("MatMul", kernel, graph.constant(np.asarray(step.normalization_, dtype=float).T))
     example = step.transform(features.example)
     return Features((made,), _matrix_like(example), example)
+
+
+def _has_kernel(step: Any) -> bool:
+    return isinstance(step, FeatureUnion) and any(isinstance(part, Nystroem) for _, part in step.transformer_list)
+
+
+def _add_union(graph: Graph, step: Any, features: Features) -> Features:
+    """Add kernel features side by side with the features themselves, each times its weight."""
+    parts = []
+    for name, part in step.transformer_list:
+        if isinstance(part, Nystroem):
+            made = _add_nystroem(graph, part, features).matrix(graph)
+        elif part == "passthrough" or (isinstance(part, FunctionTransformer) and part.func is None):
+            made = features.matrix(graph)
+        else:
+            raise CannotExport(f"{type(part).__name__} cannot be written as ONNX beside Nystroem in a FeatureUnion.")
+        weight = (step.transformer_weights or {}).get(name, 1.0)
+        parts.append(graph.add("Mul", made, graph.constant(weight, float)))
+    example = step.transform(features.example)
+    return Features((graph.add("Concat", *parts, axis=1),), _matrix_like(example), example)
 
 
 def add_sklearn(graph: Graph, model: Any, features: Features, double: bool) -> Answer:
