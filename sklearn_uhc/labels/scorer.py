@@ -59,7 +59,7 @@ def labelled_scorer(scoring: str | Callable[..., float]) -> LabelledScorer:
 
     Examples
     --------
-    >>>     >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn_uhc import labelled_scorer
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
     >>> clf = LogisticRegression().fit(X, y)
