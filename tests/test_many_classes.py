@@ -18,6 +18,8 @@ from sklearn_uhc.solvers import incidence, pairs
 from sklearn_uhc.solvers.blocks import Blocks
 from tests.helpers import random_lists, random_outputs
 
+pytestmark = pytest.mark.slow  # minutes, for thousands of classes
+
 METHODS = {
     "sd": StandardDistillation,
     "ce": CrossEntropyUnifier,
