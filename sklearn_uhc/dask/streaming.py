@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import copy
-from contextlib import nullcontext
 from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import binarize
 from sklearn.utils.validation import validate_data
 
 from sklearn_uhc.dask.blocks import per_block
 from sklearn_uhc.dask.cluster import compute
 from sklearn_uhc.dask.soft_blocks import Part, SoftBlocks
-from sklearn_uhc.students.epochs import (
-    GOLDEN,
-    MeanCoefficients,
-    Plateau,
-    _one_training,
-    _setting,
-    expected_loss,
-)
+from sklearn_uhc.students.epochs import GOLDEN, setting, train_by_epochs
 from sklearn_uhc.students.sample import classes_at
 from sklearn_uhc.students.soft_data import EvalRows
-from sklearn_uhc.utils.notes import warn_user
 
 #: Estimators whose statistics are sums over the rows.
 NAIVE_BAYES = frozenset(("sklearn", name) for name in ("GaussianNB", "MultinomialNB", "ComplementNB", "BernoulliNB"))
@@ -34,27 +23,15 @@ NAIVE_BAYES = frozenset(("sklearn", name) for name in ("GaussianNB", "Multinomia
 
 def fit_epochs(estimator: Any, data: SoftBlocks, held: Any) -> Any:
     """Train by passes over all blocks, in another order each time, on labels drawn anew. See `students.epochs`."""
-    stops, name = _setting(estimator, "early_stopping") is True, type(estimator).__name__
+    stops = setting(estimator, "early_stopping") is True
     seed, rng = held.seed(estimator), np.random.default_rng(held.seed(estimator))
-    judged, most, best = EvalRows(*held.part), int(_setting(estimator, "max_iter")), None
-    plateau = Plateau(_setting(estimator, "tol"), int(_setting(estimator, "n_iter_no_change") or 5))
-    mean = MeanCoefficients(estimator)
-    with _one_training(estimator):
-        for epoch in range(most):
-            for number, part in data.stream(rng.permutation(len(data.parts))):
-                kept = without(part, held.places[number]) if stops else part
-                _learn(estimator, kept, held.classes, epoch, [seed, number])
-            mean.add(epoch)
-            with mean.in_place() if stops else nullcontext():
-                loss = expected_loss(estimator, judged, held.classes)
-                if stops and not plateau.best <= loss:
-                    best = copy.deepcopy(estimator)
-            if plateau.reached(loss):
-                break
-        else:
-            warn_user(f"{name} has not converged in max_iter={most} passes over all blocks.", ConvergenceWarning)
-    mean.keep()
-    return estimator if best is None else best.set_params(**estimator.get_params())
+
+    def learn(epoch: int) -> None:
+        for number, part in data.stream(rng.permutation(len(data.parts))):
+            kept = without(part, held.places[number]) if stops else part
+            _learn(estimator, kept, held.classes, epoch, [seed, number])
+
+    return train_by_epochs(estimator, learn, EvalRows(*held.part), held.classes, stops, "passes over all blocks")
 
 
 def _learn(estimator: Any, part: Part, classes: NDArray[Any], epoch: int, seed: list[int]) -> None:

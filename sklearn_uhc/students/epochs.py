@@ -69,7 +69,7 @@ class EpochStrategy:
         name = type(estimator).__name__
         if params:
             raise ValueError(f"{sorted(params)} cannot reach partial_fit of {name}: use strategy='replicate'.")
-        stops = _setting(estimator, "early_stopping") is True
+        stops = setting(estimator, "early_stopping") is True
         if data.eval_set and not stops:
             raise ValueError(f"{name} takes no eval_set unless early_stopping=True.")
         data = _dense_lists(data.with_validation() if stops else data)
@@ -101,19 +101,34 @@ class Plateau:
 
 
 def _run(estimator: Any, data: SoftData, judged: EvalRows, keep_best: bool) -> Any:
-    """Train epoch by epoch."""
-    plateau = Plateau(_setting(estimator, "tol"), int(_setting(estimator, "n_iter_no_change") or 5))
-    most, best = int(_setting(estimator, "max_iter")), None
+    """Train on labels drawn anew in every epoch."""
     labels = DrawnLabels(data, data.rng(estimator), "sample_weight" in signature(estimator.partial_fit).parameters)
+
+    def learn(epoch: int) -> None:
+        X, y, weights = labels.of(epoch)
+        estimator.partial_fit(X, y, classes=data.classes, **weights)
+
+    return train_by_epochs(estimator, learn, judged, data.classes, keep_best, "epochs")
+
+
+def train_by_epochs(
+    estimator: Any, learn: Callable[[int], None], judged: EvalRows, classes: NDArray[Any], keep_best: bool, unit: str
+) -> Any:
+    """Call `learn(epoch)`, which trains the estimator, until the loss on the judged rows has come to rest.
+
+    Return the estimator with the mean of its coefficients, or with `keep_best` that of its best epoch. `unit` is what
+    a warning calls the epochs.
+    """
+    plateau = Plateau(setting(estimator, "tol"), int(setting(estimator, "n_iter_no_change") or 5))
+    most, best = int(setting(estimator, "max_iter")), None
     mean = MeanCoefficients(estimator)
     with _one_training(estimator):
         for epoch in range(most):
-            X, y, weights = labels.of(epoch)
-            estimator.partial_fit(X, y, classes=data.classes, **weights)
+            learn(epoch)
             mean.add(epoch)
             # The end is found by the coefficients of the epoch, as scikit-learn does: their means settle much later.
             with mean.in_place() if keep_best else nullcontext():
-                loss = expected_loss(estimator, judged, data.classes)
+                loss = expected_loss(estimator, judged, classes)
                 if keep_best and not plateau.best <= loss:
                     best = copy.deepcopy(estimator)
             if plateau.reached(loss):
@@ -121,7 +136,7 @@ def _run(estimator: Any, data: SoftData, judged: EvalRows, keep_best: bool) -> A
         else:
             if plateau.tol is not None:
                 warn_user(
-                    f"{type(estimator).__name__} has not converged in max_iter={most} epochs: its loss still falls.",
+                    f"{type(estimator).__name__} has not converged in max_iter={most} {unit}: its loss still falls.",
                     ConvergenceWarning,
                 )
     mean.keep()
@@ -193,7 +208,7 @@ def expected_loss(estimator: Any, rows: EvalRows, classes: NDArray[Any]) -> floa
     return float(np.average(np.mean(Q * own(F) + (1 - Q) * own(-F), axis=1), weights=rows.weight))
 
 
-def _setting(estimator: Any, name: str) -> Any:
+def setting(estimator: Any, name: str) -> Any:
     """Return a parameter of the estimator, or of one inside it."""
     params = estimator.get_params()
     return next((params[key] for key in sorted(params, key=len) if key.split("__")[-1] == name), None)
