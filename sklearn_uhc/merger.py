@@ -18,14 +18,15 @@ from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labe
 from sklearn_uhc.findings import Finding, find, find_uneven, warn_of
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.labels import Labels, read_labels
+from sklearn_uhc.merge_diagram import diagram_of_merge
 from sklearn_uhc.not_mine import Memberships, make_memberships, universe_of, with_none
 from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
-from sklearn_uhc.steps import make_steps, resolve_calibrator
+from sklearn_uhc.steps import make_steps
 from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.teachers.holder import TeacherHolder
 from sklearn_uhc.teachers.input import check_input, input_tags
-from sklearn_uhc.teachers.roster import Roster, check_teachers, match_lists, name_teachers
-from sklearn_uhc.utils.diagram import DiagramBlock, merge_block
+from sklearn_uhc.teachers.roster import Roster, check_teachers
+from sklearn_uhc.utils.diagram import DiagramBlock
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.parameters import check_flag, check_weights
@@ -520,28 +521,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         block : DiagramBlock
             For scikit-learn.
         """
-        teachers, lists, names = self._diagram_teachers()
-        return merge_block(teachers, lists, names, {**self._diagram_steps(), **more})
-
-    def _diagram_teachers(self) -> tuple[list[Any], list[Any], list[str] | None]:
-        """Return teachers, class lists and names as far as they are known before `fit`."""
-        if self.teachers is None:
-            lists = list(self.class_lists.values() if isinstance(self.class_lists, dict) else self.class_lists or [])
-            return ["answers given as log_p"] * len(lists), lists, None
-        names, teachers = name_teachers(self.teachers)
-        given = match_lists(self.class_lists, names, len(teachers))
-        own = [getattr(teacher, "classes_", None) for teacher in teachers]
-        return teachers, [k if labels is None else labels for k, labels in zip(own, given, strict=True)], names
-
-    def _diagram_steps(self) -> dict[str, Any]:
-        """Return calibration and method by name."""
-        method = resolve_method(self.method)
-        if self.temperature is not None:
-            method.set_params(temperature=self.temperature)
-        # Before fit, "auto" has not been decided: what is certain is shown.
-        certain = None if isinstance(self.calibrate, str) else resolve_calibrator(self.calibrate)
-        calibrator = self.calibrator_ if hasattr(self, "steps_") else certain
-        return {**({} if calibrator is None else {"calibration": calibrator}), "method": method}
+        return diagram_of_merge(self, **more)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -34,6 +34,7 @@ RINGS = [
         "few_labels",
         "not_mine",
         "student_membership",
+        "merge_diagram",
         "merger",
         "merged_classifier",
         "distiller",
