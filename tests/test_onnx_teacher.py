@@ -154,7 +154,7 @@ def test_probabilities_that_look_like_logits_are_refused():
         [numpy_helper.from_array(np.float32(0.5), "half")],
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
-    with pytest.raises(ValueError, match='rows sum to 1: say what they are, output_kind="proba"'):
+    with pytest.raises(ValueError, match='rows sum to 1: pass output_kind="proba"'):
         OnnxTeacher(model, list("abcd")).predict(X)
     teacher = OnnxTeacher(model, list("abcd"), output_kind="proba")
     assert_allclose(teacher.predict_proba(X), softmax(X, axis=1), atol=1e-6)
@@ -299,9 +299,9 @@ def test_classes_in_the_metadata(metadata, classes):
 
 def test_classes_that_do_not_fit():
     model = linear()[0]
-    with pytest.raises(ValueError, match=r"classes names 2 classes, but output 'v0' of the model of .* has 3 columns"):
+    with pytest.raises(ValueError, match=r"classes has 2 entries, but output 'v0' of the model of .* has 3 columns"):
         TeacherOutputs([OnnxTeacher(model, list("ab"))]).fit(X)
-    with pytest.raises(AttributeError, match="does not name its classes: give OnnxTeacher classes="):
+    with pytest.raises(AttributeError, match="does not name its classes: pass classes="):
         _ = OnnxTeacher(model).classes_
     fitted = to_onnx(GaussianNB().fit(X, NAMES), X[:1]).SerializeToString()
     with pytest.warns(UserWarning, match="in another order. It renames its outputs one by one"):
@@ -325,7 +325,7 @@ def test_an_output_must_be_chosen_or_is_missing():
     answers = [OnnxTeacher(two.SerializeToString(), list("abc"), output=o).predict_proba(X) for o in ("v0", "v1")]
     assert_allclose(*answers, atol=1e-6)
     ridge = to_onnx(Ridge().fit(X, y), X[:1]).SerializeToString()
-    with pytest.raises(ValueError, match="classes names 3 classes, but output"):
+    with pytest.raises(ValueError, match="classes has 3 entries, but output"):
         _ = OnnxTeacher(ridge, list("abc")).classes_
 
 

@@ -270,14 +270,14 @@ def test_a_batch_that_keeps_failing():
             teacher.predict(X)
         teacher.set_params(abstain=True)
         with pytest.warns(
-            UserWarning, match=r"no answer about 10 of 50 rows, first about row 20: 1 failed requests\. The"
+            UserWarning, match=r"did not answer for 10 of 50 rows, first for row 20: 1 failed requests\. The"
         ):
             proba = teacher.predict_proba(X)
         silent = np.isnan(proba).all(axis=1)
         assert np.flatnonzero(silent).tolist() == list(range(20, 30))
         assert_allclose(proba[~silent], EXPECTED[~silent])
         with (
-            pytest.warns(UserWarning, match="no answer about"),
+            pytest.warns(UserWarning, match="did not answer for"),
             pytest.raises(ValueError, match="no answer for 10 of 50 rows, first for row 20"),
         ):
             teacher.predict(X)
@@ -291,9 +291,7 @@ def test_a_server_that_is_down_is_not_asked_for_ever():
         teacher = RemoteTeacher(
             server.url, CLASSES, abstain=True, max_retries=0, n_requests=1, **QUICK | {"batch_size": 1}
         )
-        with pytest.warns(
-            UserWarning, match="50 of 50 rows, first about row 0: 8 failed requests, 8 in a row, so that"
-        ):
+        with pytest.warns(UserWarning, match="50 of 50 rows, first for row 0: 8 failed requests, 8 in a row, so the"):
             assert np.isnan(teacher.predict_proba(X)).all()
         assert len(server.requests) <= 10
     with pytest.raises(RuntimeError, match=r"ConnectError.*at the last of 2 attempts"):
@@ -318,7 +316,7 @@ def test_what_does_not_pass_is_an_error_at_once(status, abstain):
         ({"outputs": [{"name": "p", "shape": [10, 3], "data": [0.5] * 20}]}, "'p' of the reply has no data of its"),
         ({"outputs": [{"name": "p", "shape": [10, 3], "data": [2.0] * 30}]}, r"row 0 sums to 6.*output_kind="),
         ({"outputs": [{"name": "p", "shape": [10, 3], "data": ["a"] * 30}]}, "values of type <U1, where numbers"),
-        ({"outputs": [{"name": "p", "shape": [10], "data": [1] * 10}]}, "answers with labels, such as .*predict_proba"),
+        ({"outputs": [{"name": "p", "shape": [10], "data": [1] * 10}]}, "returns labels, such as .*predict_proba"),
         ({"outputs": [{"name": "a"}, {"name": "b"}]}, r"which of the outputs \['a', 'b'\] holds the probabilities"),
         ({"outputs": 3}, 'no list of "outputs"'),
         ([1, 2], 'no list of "outputs"'),
@@ -395,9 +393,9 @@ def test_certificates_are_checked(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"url": "ftp://host"}, "url must be one of http or https"),
-        ({"url": "models"}, "url must be one of http or https"),
-        ({"url": "https://me:secret@host/"}, "url holds a user name or password"),
+        ({"url": "ftp://host"}, "url must start with http or https"),
+        ({"url": "models"}, "url must start with http or https"),
+        ({"url": "https://me:secret@host/"}, "url contains a user name or password"),
         ({"url": "http://host/", "token_env": "TOKEN"}, "would be sent unencrypted to host: use https"),
         ({"protocol": "v3"}, 'protocol must be "v2", "mlflow" or a function'),
         ({"output_kind": "percent"}, "output_kind must be one of 'proba', 'log_proba', 'logits'"),

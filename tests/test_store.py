@@ -220,7 +220,7 @@ def test_what_memory_gives_back_is_checked(planted, teacher, tmp_path):
     expected = TeacherOutputs([teacher], memory=str(tmp_path)).fit_transform(X)
     (file,) = tmp_path.rglob("output.pkl")
     joblib.dump(planted, file)
-    message = r"memory holds for teacher 0 \(Asked\) is .*, not floats of shape \(450, 2\).* asked anew.*runs code"
+    message = r"folder holds .* for teacher 0 \(Asked\) instead of floats of shape \(450, 2\).* called again.*runs code"
     with pytest.warns(UserWarning, match=message):
         found = TeacherOutputs([teacher], memory=str(tmp_path)).fit_transform(X)
     np.testing.assert_array_equal(found, expected)
