@@ -114,7 +114,7 @@ def test_rows_that_do_not_match(tmp_path):
 def test_rounded_rows_are_normalised_with_a_note(tmp_path, decimals):
     path = saved(FRAMES[0].round(decimals), tmp_path / "a.csv")
     with pytest.warns(
-        UserWarning, match=rf"sums were not 1 because of rounding: \d+ of 20 in .*\({decimals} decimals\)"
+        UserWarning, match=rf"because of rounding were normalised: \d+ of 20 in .*\({decimals} decimals\)"
     ):
         log_p, _ = read_answers([path], chunk_rows=9)
     assert_allclose(np.exp(log_p).sum(axis=1), 1)
@@ -159,7 +159,7 @@ def test_the_scale_is_asked_for():
     with pytest.raises(ValueError, match='leave scale="percent" out'):
         read_answers([FRAMES[0]], scale="percent")
     logs = np.log(FRAMES[0])
-    with pytest.raises(ValueError, match=r'negative values, first in row 0.*say scale="log_proba"'):
+    with pytest.raises(ValueError, match=r'negative values, first in row 0.*pass scale="log_proba"'):
         read_answers([logs])
     assert_allclose(np.exp(read_answers([logs], scale="log_proba")[0]), PROBA[0])
     with pytest.raises(ValueError, match='pass scale="logits"'):
@@ -228,16 +228,16 @@ def test_what_cannot_be_read(tmp_path):
             read_answers(wrong)
     with pytest.raises(FileNotFoundError, match=r"There is no file '.*a.csv'"):
         read_answers([tmp_path / "a.csv"])
-    with pytest.raises(ValueError, match=r"a.xlsx: answers are read from files that end in .csv, .tsv or .parquet"):
+    with pytest.raises(ValueError, match=r"a.xlsx: answers must be in a file that ends in .csv, .tsv or .parquet"):
         read_answers([tmp_path / "a.xlsx"])
-    with pytest.raises(TypeError, match=r"sources\[1\] is a ndarray: give the path"):
+    with pytest.raises(TypeError, match=r"sources\[1\] is a ndarray: pass the path"):
         read_answers([FRAMES[0], PROBA[0]])
     (tmp_path / "empty.csv").write_text("cat,dog\n")
     with pytest.raises(ValueError, match=r"empty\.csv has no rows"):
         read_answers([tmp_path / "empty.csv"])
     with gzip.open(tmp_path / "a.txt.gz", "wt") as file:
         file.write("cat,dog\n1,0\n")
-    with pytest.raises(ValueError, match=r"end in \.csv"):
+    with pytest.raises(ValueError, match=r"ends in \.csv"):
         read_answers([tmp_path / "a.txt.gz"])
 
 
