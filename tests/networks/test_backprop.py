@@ -88,7 +88,7 @@ def test_mf_lu_answers_on_the_scale_of_its_teachers():
     [
         ({"balance": True}, ValueError, "balance=True weighs soft labels by their mean"),
         ({"balance": np.True_}, ValueError, "balance=True weighs soft labels by their mean"),
-        ({"method": "sd"}, ValueError, "StandardDistillation has no form by backpropagation"),
+        ({"method": "sd"}, ValueError, "StandardDistillation cannot be used by backpropagation"),
         ({"store_soft_labels": True}, ValueError, "makes no soft labels"),
         ({"student": RandomForestClassifier()}, TypeError, "RandomForestClassifier is not one"),
         ({"student": net(module__probabilities=True)}, ValueError, "remove its softmax"),
