@@ -114,7 +114,9 @@ def test_lists_by_name():
     merger = TeacherMerger(named(), class_lists={"south": ["bee", "cat", "elk"]}).fit(X)
     assert merger.label_space_.class_lists[1].tolist() == ["bee", "cat", "elk"]
     assert merger.label_space_.class_lists[0].tolist() == LISTS[0]
-    with pytest.raises(ValueError, match=r"unknown teachers: \['east'\]; the teachers are \['north', 'south', 'west'\]"):
+    with pytest.raises(
+        ValueError, match=r"unknown teachers: \['east'\]; the teachers are \['north', 'south', 'west'\]"
+    ):
         TeacherMerger(named(), class_lists={"east": ["a"]}).fit(X)
 
 
