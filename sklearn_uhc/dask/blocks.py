@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn import config_context, get_config
 
 from sklearn_uhc.dask.cluster import compute, send
+from sklearn_uhc.dask.parcel import Parcel
 from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.rows import take_rows
 
@@ -119,19 +120,19 @@ def map_rows(estimator: Any, method: str, X: Any, empty: NDArray[Any], names: An
 
 
 def on_block(
-    block: Any, sent: Any, method: str, empty: Any, names: Any, config: dict[str, Any], block_info: Any = None
+    block: Any, sent: Parcel, method: str, empty: Any, names: Any, config: dict[str, Any], block_info: Any = None
 ) -> NDArray[Any]:
     """Apply a method to a block of an array."""
     number = None if not block_info else block_info[0]["chunk-location"][0]
-    return ask_about(sent, method, block, empty, number, config)
+    return ask_about(sent.value, method, block, empty, number, config)
 
 
 def on_partition(
-    block: Any, sent: Any, method: str, empty: Any, names: Any, config: dict[str, Any], partition_info: Any = None
+    block: Any, sent: Parcel, method: str, empty: Any, names: Any, config: dict[str, Any], partition_info: Any = None
 ) -> Any:
     """Apply a method to a partition of a frame."""
     number = None if not partition_info else partition_info["number"]
-    return as_frame(ask_about(sent, method, block, empty, number, config), block, names)
+    return as_frame(ask_about(sent.value, method, block, empty, number, config), block, names)
 
 
 def ask_about(

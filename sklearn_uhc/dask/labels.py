@@ -31,6 +31,7 @@ from sklearn_uhc.dask.blocks import (
 )
 from sklearn_uhc.dask.cluster import client_in_use, compute, send
 from sklearn_uhc.dask.outputs import merger_for_workers, open_label_store
+from sklearn_uhc.dask.parcel import Parcel
 from sklearn_uhc.dask.store import BlockStore, key_of_block
 from sklearn_uhc.not_mine import known_weights, leave_none_unbalanced
 from sklearn_uhc.utils.rows import in_range
@@ -61,10 +62,9 @@ class LabelMaker:
         return np.column_stack([Q, np.asarray(known)])
 
 
-def labels_of_block(
-    block: Any, number: int, given: Any, maker: LabelMaker, config: dict[str, Any]
-) -> NDArray[np.float64]:
+def labels_of_block(block: Any, number: int, given: Any, sent: Parcel, config: dict[str, Any]) -> NDArray[np.float64]:
     """Return the soft labels of a block that may have no rows, with weights that are given for its rows."""
+    maker: LabelMaker = sent.value
     if len(block) == 0:
         return np.empty((0, len(maker.merger.classes_) + 1))
     with named_block(number, block), config_context(**config):
@@ -134,9 +134,9 @@ def _delayed_labels(merger: Any, X: Any, sample_weight: Any, folder: Any) -> lis
     light = merger_for_workers(merger, merger.store)
     blocks = delayed_blocks(X)
     weights = weights_of_blocks(sample_weight, X)
-    maker, config = send(LabelMaker(light, store)), worker_config()
+    sent, config = send(LabelMaker(light, store)), worker_config()
     numbers: list[Any] = list(range(len(blocks)))
-    return per_block(labels_of_block, "soft-labels", blocks, numbers, weights, maker=maker, config=config)
+    return per_block(labels_of_block, "soft-labels", blocks, numbers, weights, sent=sent, config=config)
 
 
 def weights_of_blocks(sample_weight: Any, X: Any) -> list[Any]:
