@@ -116,17 +116,22 @@ def sums_of_block(labels: NDArray[np.float64]) -> tuple[int, float, NDArray[np.f
 def soft_labels(merger: Any, X: Any, sample_weight: Any) -> Iterator[list[Any]]:
     """Make the soft labels of all blocks available, delayed, as often as they are asked for.
 
-    With `store` they are there. Without it a cluster keeps them in its workers' memory, which spills to their disks;
+    With `store` they are on disk. Without it a cluster keeps them in its workers' memory, which spills to their disks;
     Dask's local schedulers get a folder that is gone afterwards.
     """
     X, client = check_collection(X), client_in_use()
     if merger.store is not None:
-        yield _delayed_labels(merger, X, sample_weight, merger.store)
+        yield labels_in_passing(merger, X, sample_weight)
     elif client is not None:
         yield client.persist(_delayed_labels(merger, X, sample_weight, None))
     else:
         with TemporaryDirectory(prefix="sklearn_uhc-") as folder:
             yield _delayed_labels(merger, X, sample_weight, folder)
+
+
+def labels_in_passing(merger: Any, X: Any, sample_weight: Any) -> list[Any]:
+    """Return the soft labels of all blocks, delayed, for one use: without `store` nothing keeps them."""
+    return _delayed_labels(merger, X, sample_weight, merger.store)
 
 
 def _delayed_labels(merger: Any, X: Any, sample_weight: Any, folder: Any) -> list[Any]:
