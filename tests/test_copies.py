@@ -40,9 +40,9 @@ def test_names_of_validation_columns_are_those_of_the_training(data, soft):
     assert clf.classes_.tolist() == list("abcd")
     assert clf.score(X, soft) == clf.score(X, frame) == clf.score(X, frame[list("abcd")])
     for wrong in (frame[:50].set_axis(list("wxyz"), axis=1), soft[:50, :3]):
-        with pytest.raises(ValueError, match="must have the classes that fit was given"):
+        with pytest.raises(ValueError, match="must have the classes seen in fit"):
             clf.fit(X, frame, eval_set=[(X[:50], wrong)])
-    with pytest.raises(ValueError, match="stops early by one set of rows, got 2"):
+    with pytest.raises(ValueError, match="accepts one eval_set for early stopping, got 2"):
         clf.fit(X, frame, eval_set=[(X[:50], frame[:50])] * 2)
 
 
@@ -227,7 +227,7 @@ def test_copies_stay_within_the_working_memory(data, soft):
     X, y = data
     student = AdaBoostClassifier(n_estimators=20, random_state=0)
     few = sklearn.config_context(working_memory=0.02)
-    with few, pytest.warns(UserWarning, match="4 copies of every row are more than working_memory holds: 2") as told:
+    with few, pytest.warns(UserWarning, match="4 copies of every row need more than working_memory: 2") as told:
         clf = SoftLabelClassifier(student, random_state=0).fit(X, soft)
     assert [warning.filename for warning in told] == [__file__]
     assert clf.score(X, y) > 0.6
@@ -236,7 +236,7 @@ def test_copies_stay_within_the_working_memory(data, soft):
 def test_students_that_do_not_stop_early_take_no_eval_set(data, soft):
     X, _ = data
     for student in (RandomForestClassifier(), GaussianNB()):
-        with pytest.raises(ValueError, match="takes no eval_set"):
+        with pytest.raises(ValueError, match="does not accept eval_set"):
             SoftLabelClassifier(student).fit(X, soft, eval_set=[(X, soft)])
-    with pytest.raises(ValueError, match="takes no eval_set"):
+    with pytest.raises(ValueError, match="does not accept eval_set"):
         SoftLabelClassifier(LogisticRegression()).fit(X, soft, eval_set=(X, soft))

@@ -170,7 +170,7 @@ def test_rows_that_cannot_be_validated_by(images, soft, held_out, teachers):
 
     X, y, Q = held_out
     for rows, message in (
-        (SkorchDataset(X, Q[:, :7]), r"targets of shape \(7,\): give a label, one of the 10 classes"),
+        (SkorchDataset(X, Q[:, :7]), r"targets of shape \(7,\): return a label, one of the 10 classes"),
         (Bare(torch.as_tensor(X)), "targets of shape None"),
         (Stream(), "Stream, that gives its rows in passing"),
     ):
