@@ -25,9 +25,9 @@ UNIT = r"(?:%|×|(?:times|x|points?|seconds?|s|ms|µs|ns|minutes?|hours?|[KMG]i?
 FIGURE = re.compile(
     rf"""(?<![\w./#:-])[-+±]?(?:
         \.\d+                                   # .75
-      | \d[\d,]*\.\d+                           # 0.75, 3.2
-      | \d[\d,]*(?=(?:\s?(?:to|and|or|-|/)\s?[\d.,]+)?\s?{UNIT})   # 3 times, 10 %, 2 to 4 points
-      | \d[\d,]*(?=\sof\s(?:the\s)?\d)          # 15 of 17
+      | \d+(?:,\d\d\d)*\.\d+                    # 0.75, 3.2
+      | \d+(?:,\d\d\d)*(?=(?:\s?(?:to|and|or|-|/)\s?[\d.,]+)?\s?{UNIT})   # 3 times, 10 %, 2 to 4 points
+      | \d+(?:,\d\d\d)*(?=\sof\s(?:the\s)?\d)          # 15 of 17
     )(?![\w])""",
     re.VERBOSE,
 )

@@ -20,7 +20,7 @@ from typing import Any
 
 Rows = list[list[str]]
 Sentence = tuple[Any, ...]
-NUMBER = r"[-+]?(?:\d[\d,]*)?(?:\.\d+)?(?:e[-+]?\d+)?"
+NUMBER = r"[-+]?(?:\d+(?:,\d\d\d)*(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?"
 
 
 class Figures(string.Formatter):
