@@ -72,10 +72,15 @@ def sentences() -> list[Sentence]:
     by_temperature: list[float] = []
     for method in OURS:
         for T, found in above.items():
-            found += points(lambda n, s, t, b, T=T: not b and t == T, lambda *c, m=method: accuracy(*c, m) - accuracy(*c, "sd"))
-        helped += points(lambda n, s, t, b: b, lambda n, s, t, b, m=method: accuracy(n, s, t, True, m) - accuracy(n, s, t, False, m))
+            found += points(
+                lambda n, s, t, b, T=T: not b and t == T, lambda *c, m=method: accuracy(*c, m) - accuracy(*c, "sd")
+            )
+        helped += points(
+            lambda n, s, t, b: b, lambda n, s, t, b, m=method: accuracy(n, s, t, True, m) - accuracy(n, s, t, False, m)
+        )
         by_temperature += points(
-            lambda n, s, t, b: b and t == 1, lambda n, s, t, b, m=method: accuracy(n, s, 1, b, m) - accuracy(n, s, 3, b, m)
+            lambda n, s, t, b: b and t == 1,
+            lambda n, s, t, b, m=method: accuracy(n, s, 1, b, m) - accuracy(n, s, 3, b, m),
         )
     sd = points(lambda n, s, t, b: b, lambda n, s, t, b: accuracy(n, s, t, True, "sd") - accuracy(n, s, t, False, "sd"))
     gaps = {

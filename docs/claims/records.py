@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +43,12 @@ def mean(records: list[dict[str, Any]], key: str) -> float:
 def short(value: float, digits: int = 3) -> str:
     """Return a figure without the zero before its point."""
     return f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{digits}f}"
+
+
+def printed(page: str, code: str) -> str:
+    """Return what the code on a page prints, which doctest has compared: the line after the one that ends with `code`."""
+    lines = (DOCS / page).read_text().splitlines()
+    after = [below for line, below in pairwise(lines) if line.startswith(">>> ") and code in line]
+    if len(after) != 1:
+        raise ValueError(f"{page}: {len(after)} lines of code with {code!r}, one is wanted.")
+    return after[0]

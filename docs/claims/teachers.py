@@ -38,7 +38,19 @@ def gain(name: str, method: str, measure: int = LABELS) -> float:
 
 def calibration() -> Rows:
     """Return the table without and with calibration."""
-    rows = [["teachers", "method", "labels", "best floor", "k-NN", "logistic", "k-NN log-loss", "merge log-loss", "merge ECE"]]
+    rows = [
+        [
+            "teachers",
+            "method",
+            "labels",
+            "best floor",
+            "k-NN",
+            "logistic",
+            "k-NN log-loss",
+            "merge log-loss",
+            "merge ECE",
+        ]
+    ]
     for name in settings():
         for method in ("mf_lf", "ce"):
             pairs = [
@@ -117,9 +129,12 @@ def sentences() -> list[Sentence]:
     """Return the sentences of the page with figures."""
     mixtures = [n for n in settings() if n not in NOT_GAINING and ("mixed" in n or "votes" in n)]
     labels, logistic, neighbors = (
-        [gain(name, method, k) for name in mixtures for method in ("mf_lf", "ce")] for k in (LABELS, LOGISTIC, NEIGHBORS)
+        [gain(name, method, k) for name in mixtures for method in ("mf_lf", "ce")]
+        for k in (LABELS, LOGISTIC, NEIGHBORS)
     )
-    networks = [abs(gain("digits, networks, 6 of 3-5", m, k)) for m in ("mf_lf", "ce") for k in (LABELS, NEIGHBORS, LOGISTIC)]
+    networks = [
+        abs(gain("digits, networks, 6 of 3-5", m, k)) for m in ("mf_lf", "ce") for k in (LABELS, NEIGHBORS, LOGISTIC)
+    ]
     kept = [
         100 * (broken_mean(kind, "five, calibrated")[m] - broken_mean(kind, "noisy, agreement")[m])
         for kind in KINDS
@@ -130,7 +145,13 @@ def sentences() -> list[Sentence]:
     return [
         ("adds up to {:.0f} points of label accuracy", max(labels)),
         ("labels gain {:.1f} to {:.0f} points", min(labels), max(labels)),
-        ("logistic regression {:.0f} to {:.1f} points, k-NN {:.1f} to {:.1f}", min(logistic), max(logistic), min(neighbors), max(neighbors)),
+        (
+            "logistic regression {:.0f} to {:.1f} points, k-NN {:.1f} to {:.1f}",
+            min(logistic),
+            max(logistic),
+            min(neighbors),
+            max(neighbors),
+        ),
         ("differ by {:.1f} points or less", max(networks)),
         ("lose up to {:.0f} points", max(lost)),
         ("within {:.1f} points of the five good teachers", max(kept)),
