@@ -175,6 +175,9 @@ def test_balance_follows_the_labels(digits):
 def test_class_frequencies_differ_only_if_the_labels_say_so():
     np.testing.assert_allclose(class_prior(np.array([3.0, 5.0, 4.0])), 1 / 3, atol=0.01)
     np.testing.assert_allclose(class_prior(np.array([90.0, 5.0, 5.0])), [0.9, 0.05, 0.05], atol=0.02)
+    one_rare = class_prior(np.array([22.0, 20, 25, 18, 22, 27, 21, 19, 24, 2]))
+    assert one_rare[-1] < 0.02
+    np.testing.assert_allclose(one_rare[:-1], 0.109, atol=0.003)  # these differ by chance
 
 
 def test_groups_of_new_classes():

@@ -17,7 +17,7 @@ NAMES = {
 def onnx() -> Rows:
     """Return time, size and memory of originals and ONNX files."""
     memory = "memory, MB: "
-    rows = [["teacher", "original, µs a row", "ONNX / original", "file, kB", f"{memory}original", f"{memory}ONNX"]]
+    rows = [["teacher", "original, µs per row", "ONNX / original", "file, kB", f"{memory}original", f"{memory}ONNX"]]
     found = load("onnx_teachers.json")
     for key, name in NAMES.items():
         trials = pick(found["times"], teacher=key)

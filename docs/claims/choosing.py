@@ -8,8 +8,8 @@ from docs.claims.records import load, one, pick, short
 #: Worlds whose transfer set is uneven by design.
 UNEVEN = "100 : 1"
 STUDENTS = {
-    "10 nearest neighbours": ("k nearest neighbours", "exactly, as its regressor twin"),
-    "random forest": ("random forest", "exactly, as its regressor twin"),
+    "10 nearest neighbours": ("k nearest neighbours", "exactly, as a regressor"),
+    "random forest": ("random forest", "exactly, as a regressor"),
     "logistic regression": ("logistic regression", "soft cross-entropy"),
     "XGBoost": ("XGBoost", "soft cross-entropy"),
     "LightGBM": ("LightGBM", "soft cross-entropy"),
@@ -62,13 +62,13 @@ def sentences() -> list[Sentence]:
     return [
         ("on digits {:+.0f} to {:+.0f} points against MF-LF without balance", min(free), max(free)),
         ("{:.0f} to {:.0f} points worse without balance", min(naive), max(naive)),
-        ("reach {:z.3f} to {:z.3f}, SD {:z.3f}", min(four), max(four), knn["sd"]),
-        ("T = 1 gains {:.1f} points over T = 3", one_three),
+        ("reach {:z.3f} to {:z.3f}, and SD {:z.3f}", min(four), max(four), knn["sd"]),
+        ("T = 1 is {:.1f} points more accurate than T = 3", one_three),
         ("{:.1f} points less accuracy", two),
         ("balance changed accuracy by {:+.0f} to {:+.0f} points", min(balance), max(balance)),
-        ("{:z.3f} with lists of 2 to 5, {:z.3f} with 3 to 5, {:z.3f} with 4 to 7, against {:z.3f} supervised",
+        ("{:z.3f} with lists of 2 to 5 classes, {:z.3f} with 3 to 5, {:z.3f} with 4 to 7, against {:z.3f} supervised",
          *lists, digits.accuracy(4, "10-NN", 1, True, "supervised")),
-        ("gives {:.1f} to {:.0f} points of label accuracy", min(calibrated), max(calibrated)),
+        ("makes {:.1f} to {:.0f} points more soft labels right", min(calibrated), max(calibrated)),
         ("In log-loss yes on image features ({:d} of {:d} students", *better_in_log_loss("Tiny-ImageNet features", 3.0)),
         ("on digits at T = 1 for {:d} of {:d}", *better_in_log_loss("digits", 1.0)),
     ]  # fmt: skip

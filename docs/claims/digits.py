@@ -94,9 +94,9 @@ def sentences() -> list[Sentence]:
     every = above[1] + above[3]
     return [
         ("by {:.0f} to {:.0f} points, and by at least {:.0f} at T = 3", min(every), max(every), min(above[3])),
-        ("Balance changes them by {:+.1f} to {:+.1f} points and SD by {:+.1f} to {:+.1f}", min(helped), max(helped), min(sd), max(sd)),
-        ("{:.1f} to {:.1f} points short of supervised training with the k-NN student", min(gaps["k-NN"]), max(gaps["k-NN"])),
+        ("**Balance** changes them by {:+.1f} to {:+.1f} points and SD by {:+.1f} to {:+.1f}", min(helped), max(helped), min(sd), max(sd)),
+        ("{:.1f} to {:.1f} points below it with the k-NN student", min(gaps["k-NN"]), max(gaps["k-NN"])),
         ("{:.1f} to {:.1f} with the forest", min(gaps["forest"]), max(gaps["forest"])),
-        ("{:.1f} to {:.1f} short: a teacher of two classes", min(gaps["k-NN, 2"]), max(gaps["k-NN, 2"])),
+        ("{:.1f} to {:.1f} points below: a teacher of two classes", min(gaps["k-NN, 2"]), max(gaps["k-NN, 2"])),
         ("T = 1, the default, changes balanced students by {:+.1f} to {:+.1f} points", min(by_temperature), max(by_temperature)),
     ]  # fmt: skip

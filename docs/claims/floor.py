@@ -64,6 +64,6 @@ def sentences() -> list[Sentence]:
     costs = [100 * (accuracy(networks, "auto", m) - accuracy(networks, "0.1", m)) for m in ("MF-LF", "CE")]
     figures = [accuracy(mixed, floor, m) for floor in ("1e-06", "auto") for m in ("MF-LF", "CE")]
     return [
-        ("merge to {:z.2f} (MF-LF) and {:z.2f} (CE) label accuracy, with this rule to {:z.2f} and {:z.2f}", *figures),
+        ("merge to {:z.2f} (MF-LF) and {:z.2f} (CE) label accuracy; with this rule to {:z.2f} and {:z.2f}", *figures),
         ("costs real networks {:.1f} to {:.1f} points", min(costs), max(costs)),
     ]

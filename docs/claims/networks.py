@@ -44,11 +44,11 @@ def sentences() -> list[Sentence]:
     with_, without = ([accuracy(part="factor", factor=f, T=T) for T in TEMPERATURES] for f in ("T²", "none"))
     return [
         ("on 500 digits (T = 3, {:d} seeds)", seeds("length")),
-        ("reached {:z.3f} so on soft labels of CE and {:z.3f} by direct backpropagation", *default),
+        ("reached {:z.3f} this way on soft labels of CE, and {:z.3f} by direct backpropagation", *default),
         ("which are 80 steps, gave {:z.3f} and {:z.3f}", *short_),
         ("(30 epochs, {:d} seeds of digits, soft labels of CE)", seeds("factor")),
         (
-            "reached {:z.3f}, {:z.3f} and {:z.3f} at T = 1, 3 and 10, and without the factor {:z.3f}, {:z.3f} and {:z.3f}",
+            "reached {:z.3f}, {:z.3f} and {:z.3f} at T = 1, 3 and 10; without the factor, {:z.3f}, {:z.3f} and {:z.3f}",
             *with_,
             *without,
         ),

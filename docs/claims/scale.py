@@ -14,7 +14,7 @@ def sentences() -> list[Sentence]:
     times = [r["us per sample"] for r in rows.values()]
     share = found["share in fit"]
     return [
-        ("{:.0f} µs a row (MF-LF), {:.0f} (CE), {:.0f} (MF-P), {:.0f} (MF-LU), for a million rows", *times),
+        ("{:.0f} µs per row (MF-LF), {:.0f} (CE), {:.0f} (MF-P), {:.0f} (MF-LU), for a million rows", *times),
         ("at most {:.0f} MiB beyond input and output", max(r["extra MiB"] for r in rows.values())),
         ("the merge takes {:.1f} % (MF-LF) to {:.0f} % (MF-LU) of `fit`", 100 * share["MF-LF"], 100 * share["MF-LU"]),
     ]

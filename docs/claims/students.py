@@ -49,15 +49,15 @@ def sentences() -> list[Sentence]:
     ]
     drawn = record("linear discriminant, sampled")
     return [
-        ("up to {:.0f} times the time of hard labels on digits", max(times("CatBoost", dataset="digits", T=T) for T in (1.0, 3.0))),
-        ("cost {:.2f}, {:.2f} and {:.2f} times the hard training", *(times(name) for name in ("random forest", "LightGBM", "XGBoost"))),
+        ("up to {:.0f} times as long as hard labels on digits", max(times("CatBoost", dataset="digits", T=T) for T in (1.0, 3.0))),
+        ("take {:.2f}, {:.2f} and {:.2f} times as long as on hard labels", *(times(name) for name in ("random forest", "LightGBM", "XGBoost"))),
         ("takes {:.0f} MiB instead of {:.0f}", forest["soft"]["MiB"], forest["argmax"]["MiB"]),
-        ("Extra trees, cheap to grow, pay {:.1f} times", times("extra trees")),
-        ("needs {:.1f} of the time of scikit-learn's own on hard labels, {:.0f} times less than on copies",
+        ("Extra trees take {:.1f} times as long", times("extra trees")),
+        ("takes {:.1f} of the time of scikit-learn's own on hard labels, and {:.0f} times less than on copies",
          times("logistic regression"), times("logistic regression", "naive", "soft")),
-        ("lose {:.0f} points of accuracy against argmax labels", 100 * (drawn["argmax"]["accuracy"] - drawn["soft"]["accuracy"])),
-        ("they do for {:d} of the {:d} students", *better_in_log_loss(FEATURES, 3.0)),
+        ("lose {:.0f} points of accuracy compared with argmax labels", 100 * (drawn["argmax"]["accuracy"] - drawn["soft"]["accuracy"])),
+        ("a better log-loss for {:d} of the {:d} students", *better_in_log_loss(FEATURES, 3.0)),
         ("XGBoost ({:.2f} against {:.2f}", *losses[:2]),
         ("logistic regression ({:.2f} against {:.2f}", *losses[2:]),
-        ("At T = 1 they do for {:d} of {:d} students", *better_in_log_loss("digits", 1.0)),
+        ("at T = 1 the log-loss is better for {:d} of {:d} students", *better_in_log_loss("digits", 1.0)),
     ]  # fmt: skip

@@ -143,17 +143,17 @@ def sentences() -> list[Sentence]:
     lost = [100 * (broken_mean(k, "five")[m] - broken_mean(k, "noisy")[m]) for k in KINDS for m in ("mf_lf", "ce")]
     all_cases = [row for kind in KINDS for row in cases(kind)]
     return [
-        ("adds up to {:.0f} points of label accuracy", max(labels)),
-        ("labels gain {:.1f} to {:.0f} points", min(labels), max(labels)),
+        ("makes up to {:.0f} points more labels right", max(labels)),
+        ("Mixed teachers gain {:.1f} to {:.0f} points of label accuracy", min(labels), max(labels)),
         (
-            "logistic regression {:.0f} to {:.1f} points, k-NN {:.1f} to {:.1f}",
+            "logistic regression {:.1f} to {:.1f} points, k-NN {:.1f} to {:.1f}",
             min(logistic),
             max(logistic),
             min(neighbors),
             max(neighbors),
         ),
-        ("differ by {:.1f} points or less", max(networks)),
+        ("change by {:.1f} points or less", max(networks)),
         ("lose up to {:.0f} points", max(lost)),
         ("within {:.1f} points of the five good teachers", max(kept)),
-        ("singled out in {:d} of {:d} cases", sum(row["found"] for row in all_cases), len(all_cases)),
+        ("identified in {:d} of {:d} cases", sum(row["found"] for row in all_cases), len(all_cases)),
     ]
