@@ -57,6 +57,18 @@ def test_validation_rows_keep_their_weights(data, soft):
     assert -clf.estimator_.validation_score_[-1] == pytest.approx(np.average(losses, weights=weight[rows]), rel=0.01)
 
 
+@STOPS
+@pytest.mark.parametrize("some_rows", [slice(0, 300), slice(0, 3)])
+def test_copies_of_validation_rows_are_rows_with_labels(data, some_rows):
+    X, y = data
+    H = np.eye(4)[y]
+    student = HistGradientBoostingClassifier(max_iter=5, early_stopping=True, n_iter_no_change=2, random_state=0)
+    soft = SoftLabelClassifier(student, strategy="replicate").fit(X, H, eval_set=[(X[some_rows], H[some_rows])])
+    rows = {"X_val": X[some_rows], "y_val": y[some_rows], "sample_weight_val": np.ones(len(y[some_rows]))}
+    plain = student.fit(X, y, sample_weight=np.ones(len(X)), **rows)
+    np.testing.assert_allclose(soft.estimator_.validation_score_, plain.validation_score_, rtol=1e-9)
+
+
 def test_leaves_count_rows_not_copies(data):
     X, y = data
     student = HistGradientBoostingClassifier(max_iter=1, min_samples_leaf=160)
