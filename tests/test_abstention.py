@@ -154,7 +154,7 @@ def test_nothing_to_reconcile_is_0(name, answers):
 def test_outputs_keep_silence_and_floors_do_not_see_it():
     X = np.random.default_rng(5).normal(size=(40, 3))
     teachers = silent_teachers(0.5, np.inf, np.inf, np.inf)
-    with pytest.raises(ValueError, match=r"teacher 0 \(Silent\) gives NaN.*whole row.*abstain=True"):
+    with pytest.raises(ValueError, match=r"teacher 0 \(Silent\) returns NaN.*whole row.*abstain=True"):
         TeacherOutputs(teachers).fit(X)
     outputs = TeacherOutputs(teachers, abstain=True).fit(X)
     log_p = outputs.transform(X)

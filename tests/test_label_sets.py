@@ -77,7 +77,7 @@ def test_equality_minds_meaning_not_order_within_sets():
         ([["a", "b"], ["a", ()]], "list 1 has an empty set"),
         ([[("a", "b"), "b"]], "list 0 repeats .'b'."),
         ([[("a", "b"), ("b", "c")]], "list 0 repeats .'b'."),
-        ([["a", "b"], ["a", "b", OTHER]], "list 1 names all 2 classes .* OTHER stands for none"),
+        ([["a", "b"], ["a", "b", OTHER]], "list 1 names all 2 classes, so its OTHER stands for none"),
         ([[OTHER]], "list 0 has only OTHER"),
         ([[("a", ("b", "c"))]], "a set within a set"),
         ([["a", ("b", OTHER)]], "a set within a set"),

@@ -154,7 +154,7 @@ def test_no_fold_without_a_label(y):
 
 
 def test_what_folds_need():
-    with pytest.raises(ValueError, match="give y"):
+    with pytest.raises(ValueError, match="pass y"):
         next(LabelledKFold().split(np.zeros((5, 1))))
     with pytest.raises(ValueError, match="n_splits must be a positive integer"):
         next(LabelledKFold(2.5).split(np.zeros((5, 1)), NUMBERS["-1"]))

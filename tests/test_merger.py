@@ -94,7 +94,7 @@ def test_answers_can_be_read_once_and_used_again():
     np.testing.assert_array_equal(again, merger.transform(X))
     with pytest.raises(ValueError, match="answers are from other teachers or rows"):
         TeacherMerger(teachers()[:2]).fit(None, log_p=answers)
-    with pytest.raises(ValueError, match="no teacher can be asked"):
+    with pytest.raises(ValueError, match="no teacher can be called"):
         TeacherMerger(teachers()).fit(None, log_p=answers).transform(X)
 
 

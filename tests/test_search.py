@@ -259,7 +259,7 @@ def test_membership_from_the_student_and_none_of_these(clf, rows):
         ({"refit": "accuracy"}, ValueError, "refit must be"),
         ({"folds": 1}, ValueError, "folds must be at least 2"),
         ({"folds": "all"}, TypeError, "folds must be"),
-        ({"folds": [["north"], ["nowhere"]]}, ValueError, r"not there: \['nowhere'\]"),
+        ({"folds": [["north"], ["nowhere"]]}, ValueError, r"unknown teachers: \['nowhere'\]"),
         ({"folds": [["north"], ["north", "west"]]}, ValueError, "twice"),
         ({"folds": [["north", "west", "east"]]}, ValueError, "two must be left"),
     ],

@@ -135,7 +135,7 @@ def test_labels_are_names_of_classes(images, soft, held_out):
     student = net(train_split=predefined_split(SkorchDataset(X, NAMES[y])))
     by_name = fitted(student, images, soft, classes=NAMES)
     assert by_name.estimator_.history[:, "valid_loss"] == by_number.estimator_.history[:, "valid_loss"]
-    with pytest.raises(ValueError, match=r"Row 0 .* label 'h', which is not among the classes \[0, 1, .*names"):
+    with pytest.raises(ValueError, match=r"row 0 .* label 'h', which is not among the classes \[0, 1, .*names"):
         fitted(student, images, soft)
 
 
