@@ -85,7 +85,8 @@ class BlockStore:
             if (table.schema.metadata or {}).get(CHECKSUM) == _checksum(key, values):
                 return values
         warn_user(
-            f"{str(file)!r} has changed since it was written (truncated, modified or foreign): the teacher is called again."
+            f"{str(file)!r} has changed since it was written (truncated, modified or foreign): the teacher is called "
+            "again."
         )
         return None
 
