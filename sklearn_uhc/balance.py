@@ -83,13 +83,13 @@ def decide_balance(balance: bool | str, space: LabelSpace, n: int, skew: Skew, l
     if enough and skew.evenness < UNEVEN and skew.rare.mean() >= RARE_CLASSES:
         names = shorten(space.classes[skew.rare].tolist())
         return Decision(SKEWED_POWER, f"some seem to be rare in these rows, {names}")
-    return Decision(1.0, f"nothing shows that some are rare in these rows (evenness {skew.evenness:.2f})")
+    return Decision(1.0, f"no sign that some are rare in these rows (evenness {skew.evenness:.2f})")
 
 
 def tell_balance(decided: Decision, verbose: int) -> None:
     """Print what was decided, and why."""
     if verbose:
-        how = {0.0: "Not balancing", 1.0: "Balancing"}.get(decided.power, "Balancing half way")
+        how = {0.0: "Not balancing", 1.0: "Balancing"}.get(decided.power, "Partly balancing")
         print(f"{how} the classes: {decided.why}")
 
 
