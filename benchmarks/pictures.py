@@ -2,8 +2,8 @@
 
     python -m benchmarks.pictures [solvers] [students] [teachers]
 
-Reads docs/solvers.json, docs/students.json and docs/teachers.json and writes a PNG beside each. Colours are those of all
-plots (`sklearn_uhc.plots.style`).
+Reads docs/solvers.json, docs/students.json and docs/teachers.json and writes a PNG beside each. Colours are those of
+all plots (`sklearn_uhc.plots.style`).
 """
 
 from __future__ import annotations
