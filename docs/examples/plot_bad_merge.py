@@ -102,8 +102,8 @@ for floor in ("auto", 1e-30):
 # Unlabelled data from elsewhere
 # ------------------------------
 # Rows that show no digits at all get soft labels too, and not even unsure ones: teachers are as certain about nonsense
-# as about digits. But the teachers stop agreeing on the digits that they share, which ``fit`` notices, and a few classes
-# take most of the rows.
+# as about digits. But the teachers stop agreeing on the digits that they share, which ``fit`` notices, and a few
+# classes take most of the rows.
 
 noise = np.random.default_rng(0).permuted(X_unlabelled, axis=1)  # the same grey values, in the wrong places
 elsewhere = merge(teachers, noise)
