@@ -98,7 +98,7 @@ def draw(trials: list[dict[Any, float]], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, panels = plt.subplots(1, len(STUDENTS), figsize=(10, 3.6), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, len(STUDENTS), figsize=(10, 3.6), sharex=True, sharey=True, layout="constrained")
     names = ["most confident teacher", *METHODS.values(), "supervised ceiling"]
     for axes, student in zip(panels, STUDENTS, strict=True):
         dots(axes, [trial["surest"] for trial in trials], 0, 0, GUIDE, None)
