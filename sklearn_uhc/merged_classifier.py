@@ -155,7 +155,7 @@ def _warn_of_search() -> None:
     wrong = sorted({own[-1] for own in names if own[-1] in NOT_BY_AGREEMENT and "student" not in own})
     if wrong:
         warn_user(
-            f"Without labels, this search scores agreement with the merged teachers, which cannot choose "
+            f"A search without labels scores agreement with the merged teachers, which cannot choose "
             f"{', '.join(wrong)}: it prefers whatever reproduces the teachers, including their errors. Use "
             "TeacherHoldoutSearch, or pass labels of some rows to the search."
         )

@@ -230,6 +230,13 @@ def test_searches_with_numbers(iris, missing):
         assert GridSearchCV(clf, grid, cv=2, error_score="raise").fit(X, given).best_score_ > 0.85
 
 
+def test_texts_with_minus_one_pass_scikit_learns_own_folds(iris, teachers):
+    X, y = iris
+    given = np.where(np.arange(150) % 3 == 0, y, "-1")  # the first row has a label
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(5))
+    assert cross_val_score(clf, X, given, cv=2, error_score="raise").mean() > 0.85
+
+
 def test_score_counts_labelled_rows(iris, teachers):
     X, y = iris
     clf = UnifiedEnsemble(teachers).fit(X)

@@ -30,6 +30,7 @@ from sklearn_uhc import (
 )
 from sklearn_uhc.not_mine import LEAST
 from sklearn_uhc.plots import SoftLabelDisplay
+from sklearn_uhc.soft_labels.base import temper_rest
 from sklearn_uhc.student_membership import judge_by_student
 from tests.helpers import METHOD_NAMES, linear_teachers
 
@@ -354,6 +355,15 @@ def test_none_of_these_is_a_class_of_its_own(digits):
     assert roc_auc_score(foreign, student.predict_proba(X_test)[:, 0]) > 0.85
     assert student.score(X_test) < 0
     SoftLabelDisplay.from_estimator(student, X_test[:20])
+
+
+def test_none_of_these_keeps_its_probability_where_others_have_none():
+    Q, known = np.array([[0.2, 0.8, 0.0], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]]), np.array([[False, True, True]])
+    tempered = temper_rest(Q, known, 2.0)
+    assert np.isfinite(tempered).all()
+    np.testing.assert_allclose(tempered.sum(axis=1), 1)
+    untempered = tempered**2 / (tempered**2).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(untempered[:, 0], Q[:, 0], atol=1e-9)
 
 
 def test_other_is_enough_for_none_of_these():

@@ -27,8 +27,11 @@ GAP = 0.3
 WRONG_CONFIRMED, WRONG_AGAINST = 0.75, 0.1
 #: ... its answers have next to nothing to do with theirs: its strength is this small relative to them; or ...
 NOISE_STRENGTH, NOISE_CONFIRMED = 0.2, 0.85
-#: ... two of its classes or more are called something else, by this much on average, in two comparisons at least.
-MISNAMED = -0.3
+#: ... two of its classes or more are called something else, by this much on average, in two comparisons at least; by
+#: more where fewer rows than this were looked at, as their mean varies more.
+MISNAMED, MISNAMED_ROWS = -0.3, 30
+#: In so few comparisons (one other teacher, two shared classes) chance is large, and hardly any may be confirmed.
+FEW_COMPARISONS, FEW_CONFIRMED = 8, 0.25
 #: Two teachers contradict each other if no more than this is confirmed, and they prefer another class by this much.
 QUARREL_CONFIRMED, QUARREL_AGAINST = 0.5, 0.1
 #: Rows are foreign, or lists positions, if no more than this is confirmed, others prefer another class by this much,
@@ -85,7 +88,8 @@ def is_quarrel(found: Comparisons) -> bool:
     """Whether two teachers contradict each other."""
     if len(found) < LEAST_COMPARISONS:
         return False
-    return found.confirmed <= QUARREL_CONFIRMED and found.against >= QUARREL_AGAINST
+    limit = FEW_CONFIRMED if len(found) < FEW_COMPARISONS else QUARREL_CONFIRMED
+    return found.confirmed <= limit and found.against >= QUARREL_AGAINST
 
 
 def is_wrong(own: Comparisons, rest: Comparisons) -> bool:
@@ -98,7 +102,8 @@ def _wrong(n: Any, n_rest: Any, own: Any, rest: Any, misnamed: Any) -> Any:
     """Judge numbers of comparisons, and confirmed, strength, against: (3,) or, of N teachers at once, (3, N)."""
     (confirmed, strength, against), (confirmed_rest, strength_rest, _) = own, rest
     fine = (confirmed_rest >= FINE_CONFIRMED) & (strength_rest >= FINE_STRENGTH)
-    misplaced = (confirmed <= WRONG_CONFIRMED) & (against >= WRONG_AGAINST)
+    limit = np.where(n < FEW_COMPARISONS, FEW_CONFIRMED, WRONG_CONFIRMED)
+    misplaced = (confirmed <= limit) & (against >= WRONG_AGAINST)
     noise = (strength <= NOISE_STRENGTH * strength_rest) & (confirmed <= NOISE_CONFIRMED)
     wrong = ((strength_rest - strength >= GAP) & (misplaced | noise)) | (misnamed > 1)
     return (np.minimum(n, n_rest) >= LEAST_COMPARISONS) & fine & wrong
@@ -108,8 +113,10 @@ def n_misnamed(found: Comparisons, who: NDArray[np.int_], n_teachers: int) -> ND
     """Count the classes of each teacher, (N,), that others call something else; `who` takes part, (m,)."""
     keys = np.column_stack([who, found.label])
     kinds, kind, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    total = np.bincount(kind.reshape(-1), weights=found.margin, minlength=len(kinds))
-    return np.bincount(kinds[(count > 1) & (total <= MISNAMED * count), 0], minlength=n_teachers)
+    values = (found.margin, found.n_rows)
+    margin, n_rows = (np.bincount(kind.reshape(-1), value, minlength=len(kinds)) / count for value in values)
+    limit = MISNAMED * np.sqrt(np.maximum(1.0, MISNAMED_ROWS / n_rows))
+    return np.bincount(kinds[(count > 1) & (margin <= limit), 0], minlength=n_teachers)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ class Comparisons:
     choice: NDArray[np.int_]  #: (m,), what j prefers there among the classes that both know
     strength: Floats  #: (m,)
     margin: Floats  #: (m,)
+    n_rows: Floats  #: (m,), surest rows that were looked at
 
     @classmethod
     def joined(cls, parts: list[Comparisons]) -> Comparisons:
@@ -133,7 +134,7 @@ def compare(answers: Answers) -> Comparisons:
     P *= answered
     T, heard, sizes = _responses(P, answered, space.n_classes)
     enough = (heard >= LEAST_ANSWERED) & (sizes >= LEAST_ROWS)[:, None]
-    return Comparisons.joined([_of_teacher(k, T, enough, columns) for k in range(len(columns.who))])
+    return Comparisons.joined([_of_teacher(k, T, enough, sizes, columns) for k in range(len(columns.who))])
 
 
 def _responses(P: Floats, answered: NDArray[np.bool_], n_classes: int) -> tuple[Floats, Floats, Floats]:
@@ -145,7 +146,7 @@ def _responses(P: Floats, answered: NDArray[np.bool_], n_classes: int) -> tuple[
     return (surest @ P) / np.maximum(heard, 1e-12), heard, sizes
 
 
-def _of_teacher(k: int, T: Floats, enough: NDArray[np.bool_], columns: _Columns) -> Comparisons:
+def _of_teacher(k: int, T: Floats, enough: NDArray[np.bool_], sizes: Floats, columns: _Columns) -> Comparisons:
     """Compare the classes of the k-th teacher with what all others say on its surest rows."""
     own, starts = np.flatnonzero(columns.teacher_of == columns.who[k]), columns.starts
     shares = (columns.where >= 0) & (columns.where[k] >= 0)  # (N', L)
@@ -160,10 +161,9 @@ def _of_teacher(k: int, T: Floats, enough: NDArray[np.bool_], columns: _Columns)
     valid = (total > 0) & enough[own[a], same[a, j]]
     total, chance = np.where(valid, total, 1.0), 1 / shared[j]
     strength = (right / total - chance) / (1 - chance)
-    found = Comparisons(
-        np.full(len(a), columns.who[k]), columns.who[j], labels[a], choice, strength, (right - rival) / total
-    )
-    return found.where(valid)
+    who = np.full(len(a), columns.who[k])
+    margin, n_rows = (right - rival) / total, sizes[own[a]]
+    return Comparisons(who, columns.who[j], labels[a], choice, strength, margin, n_rows).where(valid)
 
 
 def _largest(t: Floats, known: NDArray[np.bool_], columns: _Columns) -> NDArray[np.int_]:
