@@ -19,7 +19,7 @@ ALLOWED: list[tuple[str, str, str]] = [
     ("architecture.md", r"down to \.05 \(at \.001", "temperatures, the range of a promise that tests hold"),
     ("architecture.md", r"q = \(\.2, 1e-20, \.8\)", "an example of probabilities"),
     ("architecture.md", r"64 times its precision", "a limit in the code"),
-    ("architecture.md", r"of \.15 beside it", "a default"),
+    ("architecture.md", r"of \.15, relative", "a default"),
     ("architecture.md", r"up to 0\.1 % of a row", "a limit in the code"),
     ("compatibility.md", r"\b0\.\d(?:\.\d)?\b", "versions of this package"),
     ("dask.md", r"\(256 MiB at most\)|fit into 1 GiB|nearly 2 % of", "limits in the code"),
