@@ -149,8 +149,7 @@ def draw_path() -> None:
     note = figure.add_subplot(grid[2, 2:])
     note.axis("off")
     text = (
-        "Hatched: the teacher does not know this digit.\n"
-        "The teachers disagree about this image. All numbers are real."
+        "Hatched: the teacher does not know this digit.\nThe teachers disagree about this image. All numbers are real."
     )
     note.text(0.02, 0.3, text, fontsize=9.5)
     figure.savefig(FOLDER / "path.png", dpi=130)

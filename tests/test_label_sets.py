@@ -183,7 +183,7 @@ def test_condition_grows_along_a_chain():
 def test_describe_says_what_is_open():
     assert "2 of 6 columns mean sets of classes" in LabelSpace(CELLS).describe()
     text = LabelSpace([[("a", "b"), "c"], [("a", "b"), "d"]]).describe()
-    assert text.endswith("; never told apart: {a, b}")
+    assert text.endswith("; never distinguished: {a, b}")
     text = LabelSpace([[("a", "b"), ("c", "d")], [("a", "c"), ("b", "d")]]).describe()
     assert text.endswith("; not determined by their sets: {a, b, c, d}")
 

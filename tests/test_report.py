@@ -370,7 +370,7 @@ def test_classes_that_are_never_told_apart_are_named():
     assert "c" not in line.partition(".")[0].partition(":")[2]
     assert not any("sets do not determine" in line for line in report["warnings"])
     assert str(report).splitlines()[1].startswith("2 teachers, 4 classes, 2 of 6 columns mean sets of classes")
-    assert "never told apart" not in str(report)  # the summary leaves it to the warning
+    assert "never distinguished" not in str(report)  # the summary leaves it to the warning
 
 
 def test_classes_that_sets_do_not_determine_are_named():
