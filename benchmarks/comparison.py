@@ -2,7 +2,7 @@
 
     python -m benchmarks.comparison [--data FOLDER] [--seeds 10] [--out docs/comparison.json]
 
-Without a student: the best single teacher (chosen with the test labels), votes, averages and the most confident teacher.
+Without a student: the best single teacher (chosen with the test labels), votes, averages, the most confident teacher.
 With a student: the same student, trained on what each way makes of the unlabelled rows; our default; and on all the
 teachers' data in one place, which is what nobody may do. One line per world and seed is kept in
 benchmarks/results/comparison.jsonl, so that an interrupted run goes on.

@@ -65,7 +65,7 @@ def answers(trial: Trial) -> tuple[list[Any], Any]:
 
 
 def measure(trial: Trial, bar: Any) -> dict[Any, float]:
-    """Accuracy of every method, plain and balanced, with every student, of the ceiling and the most confident teacher."""
+    """Accuracy of every method, plain and balanced, with every student, the ceiling and the most confident teacher."""
     lists, log_p = answers(trial)
     found: dict[Any, float] = {"surest": most_confident_teacher(trial)}
     for student, model in STUDENTS.items():
