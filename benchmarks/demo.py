@@ -82,7 +82,7 @@ def measure(trial: Trial, bar: Any) -> dict[Any, float]:
 def show_results(trials: list[dict[Any, float]]) -> None:
     """Print mean accuracies as a table."""
     mean = {key: float(np.mean([trial[key] for trial in trials])) for key in trials[0]}
-    print(f"\nMean accuracy on held-out images of all ten digits, {len(trials)} trials with new class lists and images\n")
+    print(f"\nMean accuracy on test images of all ten digits, {len(trials)} trials with new class lists and images\n")
     print(f"  {'':14s}" + "".join(f"{s:>28s}" for s in STUDENTS))
     print(f"  {'':14s}" + f"{'plain':>18s}{'balanced':>10s}" * len(STUDENTS))
     for method, name in METHODS.items():
