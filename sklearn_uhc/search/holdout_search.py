@@ -159,7 +159,7 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
         self._check_parameters()
         if leaf_of(X) is not None:
             raise TypeError(
-                f"X is a {type(X).__name__} that is computed later: a search takes rows in memory, a sample of some "
+                f"X, of type {type(X).__name__}, is computed later: a search takes rows in memory, a sample of some "
                 "thousands is enough. Then fit the estimator with best_params_ to all of X."
             )
         self.__dict__.pop("best_estimator_", None)  # of an earlier fit
