@@ -131,6 +131,23 @@ def test_weights_of_rows_count_as_in_memory(frames):
         UnifiedEnsemble(teachers).fit(lazy, sample_weight=dd.from_pandas(weight, npartitions=2))
 
 
+def test_columns_of_a_folder_of_files_keep_their_blocks(rows, counted, tmp_path):
+    X, _ = rows
+    table = X.assign(weight=np.random.default_rng(0).random(len(X)), **{f"other{i}": 0 for i in range(20)})
+    dd.from_pandas(table, npartitions=12).to_parquet(tmp_path / "rows", write_index=False)
+    frame = dd.read_parquet(tmp_path / "rows")
+    lazy = frame[list(X.columns)] + 0.0
+    assert lazy.optimize().npartitions < 12  # Dask joins files from which it reads few columns
+    here = UnifiedEnsemble(counted).fit(X, sample_weight=table["weight"])
+    there = UnifiedEnsemble(counted, store=tmp_path / "store").fit(lazy, sample_weight=frame["weight"])
+    assert_allclose(there.class_weight_, here.class_weight_, atol=1e-10)
+    asked = Counted.asked
+    proba = there.predict_proba(lazy)
+    assert proba.npartitions == 12
+    assert_same(proba, here.predict_proba(X))
+    assert Counted.asked == asked + len(X)  # by here
+
+
 def test_temperatures_come_from_the_very_rows_that_are_taken_in_memory(frames, monkeypatch):
     X, lazy, teachers = frames
     monkeypatch.setattr("sklearn_uhc.dask.sampling.TIMES", 3)

@@ -123,8 +123,8 @@ def test_lists_by_name():
     [
         ([("a", linear_teachers(LISTS)[0]), linear_teachers(LISTS)[1]], "name all, or none"),
         ([("a", linear_teachers(LISTS)[0]), ("a", linear_teachers(LISTS)[1])], "Two teachers are named 'a'"),
-        ({"a__b": linear_teachers(LISTS)[0]}, "text without '__'"),
-        ({1: linear_teachers(LISTS)[0]}, "must be text"),
+        ({"a__b": linear_teachers(LISTS)[0]}, "a string without '__'"),
+        ({1: linear_teachers(LISTS)[0]}, "must be a string"),
         ({}, "must be a list of fitted classifiers"),
     ],
 )

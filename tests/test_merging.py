@@ -137,7 +137,7 @@ def test_another_order_is_told_once_in_plain_words(given, kind):
 @pytest.mark.parametrize(
     ("lists", "message"),
     [
-        ({0: [0, 1], 1: [1, 2]}, r"class_lists names teachers that are not there: \[0, 1\]; .* have no names"),
+        ({0: [0, 1], 1: [1, 2]}, r"class_lists names unknown teachers: \[0, 1\]; .* have no names"),
         (5, "class_lists must be a list .* got 5"),
         (iter([[0, 1], [1, 2]]), r"class_lists can be read only once, got .*: give list\(class_lists\)"),
         ([{0, 1}, {1, 2}], "Class list 0 must be an ordered list of classes, .* got {0, 1}"),

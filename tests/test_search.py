@@ -281,7 +281,7 @@ def test_a_search_by_agreement_says_what_it_cannot_choose(clf, digits):
     X, y = digits[0][500:600], digits[1][500:600]
     grid = {"method": ["ce"], "balance": [True], "student__n_neighbors": [5]}
     told = messages_of(GridSearchCV(clf, grid, cv=2), X)
-    assert all("cannot choose balance, method: it leans" in message for message in told)
+    assert all("cannot choose balance, method: it prefers" in message for message in told)
     assert "TeacherHoldoutSearch" in told[0]
     pipe = make_pipeline(FunctionTransformer(), clf)
     assert messages_of(GridSearchCV(pipe, {"heterogeneousdistiller__floor": [0.1]}, cv=2), X)

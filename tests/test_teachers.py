@@ -218,7 +218,7 @@ NAN = np.nan
     ("teacher", "error", "message"),
     [
         (LogisticRegression(), NotFittedError, r"teacher 1 \(LogisticRegression\) is not fitted"),
-        (LogisticRegression, TypeError, "a class was given"),
+        (LogisticRegression, TypeError, "is a class, not a fitted classifier"),
         (
             Answers([[0.5, 0.5], [NAN, 0.5]]),
             ValueError,
@@ -269,7 +269,7 @@ def test_several_outputs_are_refused(iris):
         ({"teachers": []}, TypeError, "must be a list of fitted classifiers"),
         ({"teachers": None}, TypeError, "must be a list of fitted classifiers"),
         ({"class_lists": [["a", "b"]]}, ValueError, "1 lists for 2 teachers"),
-        ({"class_lists": [["a", "b"], ["a", "b", "c"]]}, ValueError, r"class_lists\[1\] names 3 classes"),
+        ({"class_lists": [["a", "b"], ["a", "b", "c"]]}, ValueError, r"class_lists\[1\] has 3 classes"),
         ({"floor": 0}, ValueError, "floor must be"),
         ({"floor": 0.7}, ValueError, "floor must be"),
         ({"floor": "none"}, ValueError, "floor must be"),

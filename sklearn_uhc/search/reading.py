@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,14 @@ class Reading:
         titles = [f"the membership scorer of {space.called(i)}" for i in range(space.n_teachers)]
         scores = [None if s is None else read_scorer(s, t, X) for s, t in zip(scorers, titles, strict=True)]
         return cls(X, answers, outputs, before, scores)
+
+    def for_trials(self) -> Reading:
+        """Return what trials need of it: no teacher goes to another process, nor what X has come through."""
+        return replace(self, outputs=None, before=None)
+
+    def __sizeof__(self) -> int:
+        """Return the bytes of the answers: joblib's Dask backend sends large objects to a worker once."""
+        return int(np.prod(self.answers.log_p.shape)) * self.answers.log_p.dtype.itemsize
 
     def without(self, fold: Fold, rows: NDArray[np.int_]) -> Reading:
         """Return what the teachers that are not held out say about some rows."""

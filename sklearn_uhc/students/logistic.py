@@ -35,7 +35,7 @@ def fit(estimator: Any, data: SoftData) -> Any:
     """Set `coef_` and `intercept_` to the optimum; whatever the solver, there is one."""
     estimator._validate_params()
     if data.eval_set:
-        raise ValueError("LogisticRegression does not stop early: it takes no eval_set.")
+        raise ValueError("LogisticRegression does not stop early, so it does not accept eval_set.")
     X = validate_data(estimator, data.X, accept_sparse="csr", dtype=[np.float64, np.float32])
     weight = data.row_weights / data.row_weights.sum()
     unpenalised = estimator.get_params(deep=False).get("penalty", "deprecated") is None

@@ -90,8 +90,8 @@ def test_mf_lu_answers_on_the_scale_of_its_teachers():
         ({"balance": np.True_}, ValueError, "balance=True weighs soft labels by their mean"),
         ({"method": "sd"}, ValueError, "StandardDistillation has no form by backpropagation"),
         ({"store_soft_labels": True}, ValueError, "makes no soft labels"),
-        ({"student": RandomForestClassifier()}, TypeError, "RandomForestClassifier is none"),
-        ({"student": net(module__probabilities=True)}, ValueError, "leave its softmax out"),
+        ({"student": RandomForestClassifier()}, TypeError, "RandomForestClassifier is not one"),
+        ({"student": net(module__probabilities=True)}, ValueError, "remove its softmax"),
     ],
 )
 def test_what_backpropagation_cannot_do(images, teachers, params, error, message):
