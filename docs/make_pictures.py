@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs
+from sklearn_uhc import (
+    ClassOverlapDisplay,
+    DistillationCurveDisplay,
+    HeterogeneousDistiller,
+    SoftLabelDisplay,
+    TeacherAgreementDisplay,
+    TeacherOutputs,
+)
 from sklearn_uhc.plots.style import CONTRAST, GUIDE, INK, KNOWN, MAIN, PALE, PALETTE
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -220,9 +228,42 @@ def draw_comparison() -> None:
     plt.close(figure)
 
 
+def display_data() -> tuple[Any, Any]:
+    """Return unlabelled digits and a merge of four teachers."""
+    X, y = load_digits(return_X_y=True)
+    lists = {
+        "tax office": [0, 1, 2, 3, 4, 5],
+        "post office": [3, 4, 5, 6, 7],
+        "registry": [0, 1, 6, 7, 8, 9],
+        "archive": [0, 2, 4, 6, 8, 9],
+    }
+    teachers = {}
+    for k, (name, known) in enumerate(lists.items()):
+        rows = 225 * k + np.flatnonzero(np.isin(y[225 * k : 225 * k + 225], known))
+        teachers[name] = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[rows], y[rows])
+    return X[900:1400], HeterogeneousDistiller(teachers, KNeighborsClassifier(10)).fit(X[900:1400])
+
+
+def draw_displays() -> None:
+    """Draw one picture of each display for its page in the reference."""
+    X, clf = display_data()
+    ClassOverlapDisplay.from_estimator(clf).figure_.savefig(FOLDER / "ClassOverlapDisplay.png", dpi=110)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the list in another order is what the picture shows
+        wrong = clf.set_params(class_lists={"archive": [2, 0, 6, 4, 9, 8]}).fit(X)
+        shown = TeacherAgreementDisplay.from_estimator(wrong, X)
+        shown.figure_.savefig(FOLDER / "TeacherAgreementDisplay.png", dpi=110)
+        clf = clf.set_params(class_lists=None).fit(X)
+        SoftLabelDisplay.from_estimator(clf, X).figure_.savefig(FOLDER / "SoftLabelDisplay.png", dpi=110)
+        curve = DistillationCurveDisplay.from_estimator(clf, X, param_range=(1, 2, 3, 6, 10))
+        curve.figure_.savefig(FOLDER / "DistillationCurveDisplay.png", dpi=110)
+    plt.close("all")
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     draw_comparison()
     draw_decision()
     draw_problem()
     draw_path()
+    draw_displays()

@@ -379,3 +379,5 @@ def test_mistakes_are_told_before_anything_is_computed(frames, rows):
         TeacherMerger(teachers).fit(lazy[lazy["a"] > 1e9])
     with pytest.raises(ValueError, match="score without labels"):
         UnifiedEnsemble(teachers).fit(X).score(lazy)
+    with pytest.raises(TypeError, match="y must be one too"):
+        UnifiedEnsemble(teachers).fit(X).score(lazy, rows[1])

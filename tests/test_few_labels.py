@@ -178,6 +178,8 @@ def test_class_frequencies_differ_only_if_the_labels_say_so():
     one_rare = class_prior(np.array([22.0, 20, 25, 18, 22, 27, 21, 19, 24, 2]))
     assert one_rare[-1] < 0.02
     np.testing.assert_allclose(one_rare[:-1], 0.109, atol=0.003)  # these differ by chance
+    by_chance = class_prior(np.array([0.0] * 7 + [1] * 5 + [2, 2, 2, 3, 3, 3, 4, 6]))
+    np.testing.assert_allclose(by_chance, 0.05, atol=0.01)
 
 
 def test_groups_of_new_classes():

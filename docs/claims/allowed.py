@@ -24,6 +24,8 @@ ALLOWED: list[tuple[str, str, str]] = [
     ("compatibility.md", r"\b0\.\d(?:\.\d)?\b", "versions of this package"),
     ("dask.md", r"\(256 MiB at most\)|fit into 1 GiB|nearly 2 % of", "limits in the code"),
     ("dask.md", r"20 MB per block|of 1 GiB each", "a setting of the benchmark, or advice"),
+    ("dask.md", r"above 64 KiB|up to 128 MiB", "settings of malloc"),
+    ("dask.md", r"PySpark 4\.3\.0|PySpark 4\.3|Ray 2\.60\.0", "versions"),
     ("digits.md", r"40 % of the digits|40 % are|20 % are", "how the data were split"),
     (
         "few_labels.md",

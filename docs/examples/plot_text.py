@@ -6,6 +6,8 @@ Three teams have classifiers of short messages, made of TF-IDF and a linear mode
 and one team calls *sport* "football". Texts are passed as they are, as a list of strings.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -78,10 +80,23 @@ ClassOverlapDisplay.from_estimator(clf)
 plt.show()
 
 # %%
-for name, teacher in {"newsroom": newsroom, "magazine": magazine, "fan club": fan_club}.items():
+for name, teacher in teachers.items():
     said = np.where(teacher.predict(test) == "football", "sport", teacher.predict(test))  # the same class
     print(f"{name} alone: {np.mean(said == y_test):.3f}")
 print(f"merged: {clf.score(test, y_test):.3f}")
+
+# %%
+# What the student has learnt: the words that speak most for each topic.
+
+pipeline = clf.student_.estimator_
+words, model = pipeline[0].get_feature_names_out(), pipeline[-1].estimator_
+figure, axes = plt.subplots(1, 5, figsize=(11, 2.6), layout="constrained")
+for ax, topic, weights, color in zip(axes, clf.classes_, model.coef_, ["C0", "C1", "C2", "C3", "C4"]):
+    best = weights.argsort()[-6:]
+    ax.barh(words[best], weights[best], color=color)
+    ax.set_title(topic, fontsize=10)
+    ax.spines[["top", "right"]].set_visible(False)
+plt.show()
 
 # %%
 for text in ["the keeper said the goal was offside", "butter and flour in the oven", "storm over the airport"]:
