@@ -206,7 +206,7 @@ def test_underflow_of_a_network_is_not_saturation():
 def test_verbose_shows_progress(capsys):
     X = np.zeros((3, 2))
     TeacherOutputs(linear_teachers([[0, 1]]), verbose=1).fit(X)
-    assert "Reading teachers" in "".join(capsys.readouterr())
+    assert "Calling teachers" in "".join(capsys.readouterr())
     TeacherOutputs(linear_teachers([[0, 1]])).fit(X)
     assert "".join(capsys.readouterr()) == ""
 
