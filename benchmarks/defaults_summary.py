@@ -232,8 +232,8 @@ def by_more(records: list[Record]) -> Iterator[Record]:
     for power in (0, 0.25, 0.5, 0.75, 1):
         setting = next(s for s in cells if s.balance == power and (s.method, s.floor) == (BEST.method, BEST.floor))
         means = {
-            world: float(np.mean([value[0] for key, value in cells[setting].items() if key[0] == world]))
-            for world in UNEVEN
+            key: float(np.mean([value[0] for (name, *_), value in cells[setting].items() if name == world]))
+            for key, world in zip(("mixed", "networks", "balanced_test"), UNEVEN, strict=True)
         }
         yield {"kind": "power", "power": power, **means}
 

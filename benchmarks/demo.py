@@ -36,7 +36,7 @@ def kind(teacher: Any) -> str:
 
 def show_teachers(trial: Trial) -> None:
     """Print which teacher knows which digit."""
-    print("Who knows what in the first draw: each teacher was trained on its own images of a few digits\n")
+    print("The teachers of the first trial. Each was trained on its own images of a few digits:\n")
     for teacher in trial.teachers:
         row = " ".join(str(digit) if digit in teacher.classes_ else "." for digit in range(10))
         known = np.isin(trial.y_test, teacher.classes_)
@@ -65,7 +65,7 @@ def answers(trial: Trial) -> tuple[list[Any], Any]:
 
 
 def measure(trial: Trial, bar: Any) -> dict[Any, float]:
-    """Accuracy of every method, plain and balanced, with every student, of the ceiling and of the surest teacher."""
+    """Accuracy of every method, plain and balanced, with every student, the ceiling and the most confident teacher."""
     lists, log_p = answers(trial)
     found: dict[Any, float] = {"surest": most_confident_teacher(trial)}
     for student, model in STUDENTS.items():
@@ -82,13 +82,13 @@ def measure(trial: Trial, bar: Any) -> dict[Any, float]:
 def show_results(trials: list[dict[Any, float]]) -> None:
     """Print mean accuracies as a table."""
     mean = {key: float(np.mean([trial[key] for trial in trials])) for key in trials[0]}
-    print(f"\nMean accuracy on held-out images of all ten digits, {len(trials)} draws of class lists and images\n")
+    print(f"\nMean accuracy on test images of all ten digits, {len(trials)} trials with new class lists and images\n")
     print(f"  {'':14s}" + "".join(f"{s:>28s}" for s in STUDENTS))
     print(f"  {'':14s}" + f"{'plain':>18s}{'balanced':>10s}" * len(STUDENTS))
     for method, name in METHODS.items():
         row = "".join(f"{mean[s, method, False]:18.3f}{mean[s, method, True]:10.3f}" for s in STUDENTS)
         print(f"  {name:14s}{row}")
-    print(f"\n  most confident teacher{mean['surest']:10.3f}    (no student; what one does without this library)")
+    print(f"\n  most confident teacher{mean['surest']:10.3f}    (no student; the baseline without this library)")
     for student in STUDENTS:
         print(f"  supervised ceiling    {mean[student, 'ceiling']:10.3f}    ({student} on all teachers' labelled data)")
 

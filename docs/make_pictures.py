@@ -79,7 +79,7 @@ def draw_problem() -> None:
         ax.text(3.9, bottom + 1.28, kind, fontsize=9, color=INK, va="center", ha="right", style="italic")
         chips(ax, 0.3, bottom + 0.62, known, 3)
         arrow(ax, (4.15, bottom + 0.78), (5.05, 3.0 + 0.28 * (1 - k)))
-    ax.text(0.1, 5.8, "fitted classifiers; the training data stay where they are", fontsize=9.5)
+    ax.text(0.1, 5.8, "fitted classifiers; training data are not shared", fontsize=9.5)
     box(ax, 5.1, 2.1, 2.3, 1.8)
     ax.text(6.25, 3.0, "sklearn-uhc\n\nmerge the answers,\ntrain a student", ha="center", va="center", fontsize=9)
     box(ax, 5.1, 0.15, 2.3, 0.95, "white")
@@ -90,7 +90,7 @@ def draw_problem() -> None:
     ax.text(8.45, 3.6, "One classifier", fontsize=10.5, weight="bold", color=INK, va="center")
     ax.text(12.05, 3.6, "of any kind", fontsize=9, style="italic", ha="right", va="center")
     chips(ax, 8.45, 2.88, ALL, 3)
-    ax.text(10.25, 1.72, "knows all classes, needs no hospital", ha="center", fontsize=9.5)
+    ax.text(10.25, 1.72, "knows all classes, needs no teacher", ha="center", fontsize=9.5)
     figure.savefig(FOLDER / "problem.png", dpi=150, bbox_inches="tight", pad_inches=0.05)
 
 
@@ -145,7 +145,7 @@ def draw_path() -> None:
     image = figure.add_subplot(grid[1, 0])
     image.imshow(found["image"], cmap="Greys")
     image.set(xticks=[], yticks=[])
-    image.set_title("1  X: a row without label", fontsize=9.5, loc="left")
+    image.set_title("1  X: an unlabelled row", fontsize=9.5, loc="left")
     kinds = ["forest", "logistic regression", "nearest neighbours"]
     for k, (known, answer) in enumerate(zip(found["lists"], found["answers"], strict=True)):
         title = ("2  log_p: every teacher's answer\n" if k == 0 else "") + f"p{k + 1}: {kinds[k]}"
@@ -157,8 +157,7 @@ def draw_path() -> None:
     note = figure.add_subplot(grid[2, 2:])
     note.axis("off")
     text = (
-        "Hatched: the teacher does not know this digit, and says nothing about it.\n"
-        "The teachers contradict each other here. All numbers are real."
+        "Hatched: the teacher does not know this digit.\nThe teachers disagree about this image. All numbers are real."
     )
     note.text(0.02, 0.3, text, fontsize=9.5)
     figure.savefig(FOLDER / "path.png", dpi=130)
@@ -171,14 +170,14 @@ def draw_decision() -> None:
     ax.axis("off")
     questions = [
         (0.1, "Do all classifiers know\nthe same classes?"),
-        (3.5, "Do the lists overlap,\neach with some other?"),
+        (3.5, "Does every list share\nclasses with another?"),
         (6.9, "Do you have labels\nof some rows?"),
-        (10.3, "May the teachers be\nasked at prediction?"),
+        (10.3, "Can you keep the\nteachers?"),
     ]
     answers = [
         ("yes", "VotingClassifier\nor an average will do", PALE),
-        ("no", "harmonize the names,\na linking teacher,\nor a few labels", PALE),
-        ("yes", "fit(X, y) with the labels\nthat you have;\nGridSearchCV to choose", KNOWN),
+        ("no", "harmonize names,\nadd a linking teacher,\nor label a few rows", PALE),
+        ("yes", "fit(X, y) with the\nlabels you have;\nGridSearchCV to tune", KNOWN),
         ("yes", "UnifiedEnsemble", KNOWN),
     ]
     ways = ["no", "yes", "no", ""]

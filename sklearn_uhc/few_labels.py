@@ -44,7 +44,7 @@ DOUBT = 1e-3
 #: How wide frequencies of classes may be spread (shapes of a gamma distribution), and which share of the classes may be
 #: of average frequency, with the probability that it is.
 SHAPES = (0.3, 1.0, 3.0)
-AVERAGE = ((0.98, 0.7), (0.7, 0.1), (0.3, 0.1), (0.05, 0.1))
+AVERAGE = ((0.998, 0.97), (0.7, 0.01), (0.3, 0.01), (0.05, 0.01))
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +312,7 @@ def warn_of_labels(pool: LabelPool | None) -> None:
     """Say that labels count without a classifier of rows, if it could not be trained; after everything else worked."""
     if pool is not None and pool.of_rows.problem:
         warn_user(
-            f"{pool.of_rows.problem}. The labels count without it. Give another classifier for them as label_model, or "
+            f"{pool.of_rows.problem}. The labels are used without it. Pass another classifier as label_model, or "
             "label_model=None."
         )
 
@@ -354,8 +354,8 @@ def class_prior(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
     A class is as frequent as the average one, or r times that, with r from a gamma distribution of mean 1; its count is
     Poisson. What share of the classes is average, and how wide the distribution is, the counts decide. Counts of a few
-    rows per class differ by chance, and a student that followed them would lose accuracy, so that average is what most
-    classes are taken to be beforehand.
+    rows per class differ by chance, and a student that followed them would lose accuracy, so that beforehand nearly all
+    classes are taken to be average.
     """
     mean = counts.mean()
     as_average = counts * np.log(mean) - mean

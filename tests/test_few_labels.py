@@ -137,7 +137,7 @@ def test_a_student_that_needs_more_rows_is_left_out(iris, teachers):
 def test_a_class_that_only_labels_name(iris, teachers):
     X, y = iris
     renamed = np.where((y == "cat") & (X[:, 2] > 5.5), "dog", y)
-    with pytest.warns(UserWarning, match=r"no teacher knows: \['dog'\]. They are learnt"):
+    with pytest.warns(UserWarning, match=r"no teacher knows: \['dog'\]. They are learned"):
         clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3)).fit(X, some(renamed, 90))
     assert clf.classes_.tolist() == ["ant", "bee", "cat", "dog"]
     assert clf.score(X, renamed) > 0.85
@@ -178,6 +178,8 @@ def test_class_frequencies_differ_only_if_the_labels_say_so():
     one_rare = class_prior(np.array([22.0, 20, 25, 18, 22, 27, 21, 19, 24, 2]))
     assert one_rare[-1] < 0.02
     np.testing.assert_allclose(one_rare[:-1], 0.109, atol=0.003)  # these differ by chance
+    by_chance = class_prior(np.array([0.0] * 7 + [1] * 5 + [2, 2, 2, 3, 3, 3, 4, 6]))
+    np.testing.assert_allclose(by_chance, 0.05, atol=0.01)
 
 
 def test_groups_of_new_classes():

@@ -3,7 +3,7 @@ Text classifiers with different lists of labels
 ===============================================
 
 Three teams have classifiers of short messages, made of TF-IDF and a linear model. They use different lists of labels,
-and one team calls *sport* "football". Texts go through the library as they are: a list of strings.
+and one team calls *sport* "football". Texts are passed as they are, as a list of strings.
 """
 
 # sphinx_gallery_thumbnail_number = 2
@@ -20,7 +20,7 @@ from sklearn_uhc import ClassOverlapDisplay, HeterogeneousDistiller
 # %%
 # Messages
 # --------
-# A small generator of sentences, so that nothing has to be downloaded. A third of the words say nothing.
+# A small generator of sentences, so that nothing has to be downloaded. A third of the words are fillers.
 
 WORDS = {
     "sport": "match goal team player league coach stadium referee season keeper striker cup penalty fans",
@@ -50,7 +50,7 @@ print(*messages(3, list(WORDS), rng)[0], sep="\n")
 # %%
 # Three teams
 # -----------
-# Each classifier has a vocabulary of its own. The third team has its own names: "football" is our sport.
+# Each classifier has its own vocabulary. The third team also has its own names: "football" is our sport.
 
 newsroom = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(
     *messages(400, ["sport", "politics", "weather"], rng)
@@ -61,7 +61,7 @@ fan_club = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, np.
 print(fan_club.classes_)
 
 # %%
-# ``class_lists`` renames classes, teacher by teacher, in the order of ``classes_``; the others keep their own names.
+# ``class_lists`` renames classes of single teachers, in the order of ``classes_``; the others keep their own names.
 
 teachers = {"newsroom": newsroom, "magazine": magazine, "fan club": fan_club}
 class_lists = {"fan club": ["sport", "politics", "travel"]}
@@ -69,7 +69,7 @@ class_lists = {"fan club": ["sport", "politics", "travel"]}
 # %%
 # One classifier of five topics
 # -----------------------------
-# The student is a Pipeline that makes its own vocabulary from the unlabelled texts.
+# The student is a Pipeline that learns its own vocabulary from the unlabelled texts.
 
 unlabelled, _ = messages(1500, list(WORDS), rng)
 test, y_test = messages(1000, list(WORDS), rng)
@@ -81,7 +81,7 @@ plt.show()
 
 # %%
 for name, teacher in teachers.items():
-    said = np.where(teacher.predict(test) == "football", "sport", teacher.predict(test))  # the same thing
+    said = np.where(teacher.predict(test) == "football", "sport", teacher.predict(test))  # the same class
     print(f"{name} alone: {np.mean(said == y_test):.3f}")
 print(f"merged: {clf.score(test, y_test):.3f}")
 
