@@ -29,6 +29,9 @@ def rank_to_label(estimator: Any, X: Any, y: Any = None, *, random_state: Any = 
     Taking the hardest ones alone makes matters worse: labels also say how good teachers are, and rows without an easy
     one among them say it wrongly. Label some of the first, fit again with them, and rank again.
 
+    On average this gains nothing over rows drawn at random. Labels that are spread over the classes do not show how
+    frequent classes are: where these are imbalanced, label rows at random, or set `balance` instead of "auto".
+
     Parameters
     ----------
     estimator : HeterogeneousDistiller, UnifiedEnsemble or TeacherMerger, fitted
