@@ -150,7 +150,7 @@ class TeacherCalibrator(AnswerTransformer):
             self._learn_sets(some.saying(to_numpy(some.log_p)), usual)
 
     def apply(self, answers: Answers) -> Any:
-        """Return the log-probabilities at the temperatures learnt. See `AnswerTransformer.apply`."""
+        """Return the log-probabilities at the learned temperatures. See `AnswerTransformer.apply`."""
         X, blocks = answers.log_p, answers.space.matrices
         xp, teacher_of, blocks = array_namespace(X), blocks.teacher_of, blocks.like(X[:1])
         silent = xp.isnan(X)
@@ -163,7 +163,7 @@ class TeacherCalibrator(AnswerTransformer):
         return out
 
     def transform_answers(self, answers: Answers) -> Answers:
-        """Return answers at the temperatures learnt, as they are if all are 1. See `AnswerTransformer`."""
+        """Return answers at the learned temperatures, unchanged if all are 1. See `AnswerTransformer`."""
         return answers if (self.temperatures_ == 1).all() else super().transform_answers(answers)
 
     def check_params(self) -> None:

@@ -318,7 +318,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         heard = heard_weights(answers, sample_weight, merger.labels_)
         Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
         if by_student(self.membership):
-            self._tell("on parts of the rows, for their membership")
+            self._tell("on folds of the rows, to estimate membership")
             S = out_of_fold(student, X, targets, weights)[:, np.isin(merger.classes_, answers.space.classes)]
             answers = judge_by_student(answers, S, self.membership_weight, self.store)
             Q = clone(merger.method_).fit_transform_answers(answers)
@@ -362,16 +362,16 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     def _check_backprop(self, fit_params: dict[str, Any], sample_weight: Any) -> None:
         """Refuse what direct backpropagation has no place for, before any teacher is asked."""
         if fit_params:
-            raise ValueError(f"Direct backpropagation takes no fit parameters, got {sorted(fit_params)}.")
+            raise ValueError(f"Direct backpropagation does not accept fit parameters, got {sorted(fit_params)}.")
         if not isinstance(self.balance, str) and self.balance:
             raise ValueError(
-                "balance=True weighs soft labels by their mean over the transfer set, and direct backpropagation makes "
-                "none. Use balance='auto' or False with backprop=True, or backprop=False."
+                "balance=True weights soft labels, and direct backpropagation makes none. Use balance='auto' or False "
+                "with backprop=True, or backprop=False."
             )
         if self.store_soft_labels:
             raise ValueError("Direct backpropagation makes no soft labels: leave store_soft_labels at False.")
         if sample_weight is not None:
-            raise ValueError("Direct backpropagation takes no sample_weight: leave it out, or use backprop=False.")
+            raise ValueError("Direct backpropagation does not accept sample_weight: omit it, or use backprop=False.")
         if self.none_label is not None or any_scorer(self.membership, listed(self.teachers)):
             raise ValueError(NO_MEMBERSHIP)
         method = resolve_method(self.method)
@@ -388,7 +388,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             return SoftLabelClassifier(self.student)
         if self.student.temperature != 1:
             raise ValueError(
-                "A student in a distiller has the temperature of the merge: leave temperature of the "
+                "In a distiller, the student gets the temperature of the merge: leave temperature of the "
                 f"SoftLabelClassifier at 1, got {self.student.temperature!r}, and set that of the distiller."
             )
         student: SoftLabelClassifier = clone(self.student)

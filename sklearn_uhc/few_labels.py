@@ -312,7 +312,7 @@ def warn_of_labels(pool: LabelPool | None) -> None:
     """Say that labels count without a classifier of rows, if it could not be trained; after everything else worked."""
     if pool is not None and pool.of_rows.problem:
         warn_user(
-            f"{pool.of_rows.problem}. The labels count without it. Give another classifier for them as label_model, or "
+            f"{pool.of_rows.problem}. The labels are used without it. Pass another classifier as label_model, or "
             "label_model=None."
         )
 

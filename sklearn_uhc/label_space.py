@@ -340,7 +340,7 @@ class LabelSpace:
         if not self.has_sets or not len(self.undetermined()):
             return ""
         apart = self.never_apart()
-        never = f"never told apart: {', '.join(map(_braces, apart))}" if apart else ""
+        never = f"never distinguished: {', '.join(map(_braces, apart))}" if apart else ""
         within = set(np.concatenate(apart).tolist()) if apart else set()
         rest = [label for label in self.undetermined().tolist() if label not in within]
         open_ = f"not determined by their sets: {_braces(rest)}" if rest else ""

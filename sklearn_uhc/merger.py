@@ -332,7 +332,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     def learn_labels(
         self, Q: Any, answers: Answers, X: Any = None, *, sample_weight: NDArray[Any] | None = None
     ) -> tuple[Any, LabelPool | None]:
-        """Return soft labels after the labels that `fit_answers` was given, and what was learnt from these.
+        """Return the soft labels, improved by the labels given to `fit_answers`, and what was learned from these.
 
         Parameters
         ----------
@@ -362,7 +362,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         return pool.apply(Q, answers, X), pool
 
     def answers(self, X: Any) -> Answers:
-        """Return what the teachers say about X, before calibration.
+        """Return the teachers' answers for X, before calibration.
 
         Parameters
         ----------
@@ -376,20 +376,20 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "method_")
         if self.teacher_outputs_ is None:
             raise ValueError(
-                "fit was given log_p, so no teacher can be asked: use answers that were computed before, or fit with "
+                "fit was given log_p, so no teacher can be called: use answers that you have computed, or fit with "
                 "teachers."
             )
         return self.teacher_outputs_.answers(X, trust=self._trust(self.method_, self.label_space_))
 
     def adjust(self, answers: Answers, X: Any = None) -> Answers:
-        """Take answers through the fitted steps: calibrated and weighted, memberships beside them, ready to be merged.
+        """Apply the fitted steps to answers: calibrate and weight them, and add memberships, ready to be merged.
 
         Parameters
         ----------
         answers : Answers
-            As the teachers gave them.
+            The teachers' answers.
         X : array-like with n rows, default=None
-            The same rows. Needed where teachers have memberships.
+            The same rows. Required if teachers have memberships.
 
         Returns
         -------
@@ -401,7 +401,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         if memberships is None:
             return answers
         if X is None:
-            raise ValueError("This merge has memberships, which are read from X: pass the rows beside the answers.")
+            raise ValueError("This merge has memberships, which need X: pass the rows with the answers.")
         return memberships.join(answers, check_input(self, X, reset=False))
 
     def look_at_shares(self, Q: Any, answers: Answers, *, balanced: bool) -> None:
@@ -412,7 +412,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : array of shape (n, L)
             Soft labels.
         answers : Answers
-            What they were made from.
+            The answers they were made from.
         balanced : bool
             Whether the classes are balanced afterwards.
         """
@@ -423,7 +423,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
 
     @property
     def calibrator_(self) -> Any:
-        """The fitted calibration among the steps; None if there is none."""
+        """The fitted calibration step; None if there is none."""
         return next((step for step in self.steps_ if hasattr(step, "get_params")), None)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -452,14 +452,14 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         if isinstance(log_p, Answers):
             return None, log_p.space
         raise TypeError(
-            "teachers is None: give fitted classifiers, or their answers: class_lists and fit(X, log_p=...)."
+            "teachers is None: pass fitted classifiers, or their answers as class_lists and fit(X, log_p=...)."
         )
 
     def _make_memberships(self, roster: Roster | None, space: LabelSpace, X: Any) -> Memberships | None:
         """Return the memberships that take part, with all parameters checked."""
         found = make_memberships(self.membership, self.membership_weight, self.none_label, space, roster, self.store)
         if found is not None and X is None:
-            raise ValueError("Memberships are read from X, which is None: pass X beside log_p, or membership=None.")
+            raise ValueError("Memberships need X, which is None: pass X with log_p, or membership=None.")
         return found
 
     def _make_method(self, space: LabelSpace) -> Any:

@@ -137,7 +137,7 @@ def test_a_student_that_needs_more_rows_is_left_out(iris, teachers):
 def test_a_class_that_only_labels_name(iris, teachers):
     X, y = iris
     renamed = np.where((y == "cat") & (X[:, 2] > 5.5), "dog", y)
-    with pytest.warns(UserWarning, match=r"no teacher knows: \['dog'\]. They are learnt"):
+    with pytest.warns(UserWarning, match=r"no teacher knows: \['dog'\]. They are learned"):
         clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3)).fit(X, some(renamed, 90))
     assert clf.classes_.tolist() == ["ant", "bee", "cat", "dog"]
     assert clf.score(X, renamed) > 0.85

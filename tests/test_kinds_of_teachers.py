@@ -140,7 +140,7 @@ def test_function_teacher():
         (
             FunctionTeacher(logits, [0, 1]),
             ValueError,
-            r"logits gave an output of shape \(150, 3\) for 150 rows and 2 cl",
+            r"logits returned an output of shape \(150, 3\) for 150 rows and 2 cl",
         ),
         (
             FunctionTeacher(logits, [0, 1, 2]),

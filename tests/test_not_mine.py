@@ -269,13 +269,13 @@ def test_answers_computed_before_need_rows_for_the_scorers(digits):
     lists = [teacher.classes_ for teacher in teachers]
     given = TeacherMerger(None, class_lists=lists, membership=scorers)
     np.testing.assert_allclose(given.fit_transform(X[:50], log_p=log_p), expected, atol=1e-12)
-    with pytest.raises(ValueError, match="Memberships are read from X, which is None"):
+    with pytest.raises(ValueError, match="Memberships need X, which is None"):
         given.fit(None, log_p=log_p)
     assert TeacherMerger(None, class_lists=lists).fit(None, log_p=log_p).memberships_ is None
     answers = TeacherOutputs(teachers).fit_answers(X[:50])
     none = TeacherMerger(teachers, membership=scorers, none_label=-1)
     np.testing.assert_allclose(none.fit_transform(X[:50], log_p=answers), none.fit_transform(X[:50]), atol=1e-12)
-    with pytest.raises(ValueError, match="pass the rows beside the answers"):
+    with pytest.raises(ValueError, match="pass the rows with the answers"):
         none.fit(X[:50]).adjust(none.answers(X[:50]))
     with pytest.raises(ValueError, match=r"has 40 rows, but .* have 50"):
         none.adjust(none.answers(X[:50]), X[:40])

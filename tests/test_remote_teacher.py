@@ -281,7 +281,7 @@ def test_a_batch_that_keeps_failing():
             pytest.raises(ValueError, match="no answer for 10 of 50 rows, first for row 20"),
         ):
             teacher.predict(X)
-        with pytest.warns(UserWarning, match="no answer"):
+        with pytest.warns(UserWarning, match="did not answer"):
             log_p = TeacherOutputs([teacher], abstain=True).fit_transform(X)
         assert (np.isnan(log_p).all(axis=1) == silent).all()
 

@@ -206,7 +206,7 @@ def test_stored_silence_is_an_error_where_silence_is_none(teacher, tmp_path):
     kept = TeacherOutputs([silent], store=tmp_path, abstain=True).fit_transform(X)
     assert np.isnan(kept).any()
     first = int(np.argmax(X[:, 0] > 1))
-    message = rf"stored of teacher 0 \(SometimesSilent\) gives NaN in .* first in row {first} .*abstain=True"
+    message = rf"stored of teacher 0 \(SometimesSilent\) returns NaN in .* first in row {first} .*abstain=True"
     with pytest.raises(ValueError, match=message):
         TeacherOutputs([silent], store=tmp_path).fit(X)
     np.testing.assert_array_equal(TeacherOutputs([silent], store=tmp_path, abstain=True).fit_transform(X), kept)

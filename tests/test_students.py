@@ -111,7 +111,7 @@ def test_hard_labels_are_the_plain_estimator(data):
     weighted = SoftLabelClassifier(LogisticRegression()).fit(X, y, sample_weight=y + 1.0)
     expected = LogisticRegression().fit(X, y, sample_weight=y + 1.0)
     np.testing.assert_allclose(weighted.predict_proba(X), expected.predict_proba(X))
-    with pytest.raises(TypeError, match="takes no sample_weight"):
+    with pytest.raises(TypeError, match="does not accept sample_weight"):
         SoftLabelClassifier(LinearDiscriminantAnalysis()).fit(X, y, sample_weight=y + 1.0)
 
 

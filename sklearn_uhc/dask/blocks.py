@@ -30,7 +30,7 @@ def check_collection(X: Any) -> Any:
         return kept_apart(X)
     if not hasattr(type(X), "map_blocks"):  # of the type: a Delayed has every attribute
         raise TypeError(
-            f"X is a {type(X).__module__}.{type(X).__name__}: give a dask.array or a dask.dataframe, such as "
+            f"X is a {type(X).__module__}.{type(X).__name__}: pass a dask.array or a dask.dataframe, such as "
             "bag.to_dataframe() or dask.array.from_delayed."
         )
     split = [axis for axis in range(1, X.ndim) if len(X.chunks[axis]) > 1]

@@ -90,7 +90,7 @@ def _check_params(distiller: Any) -> None:
         'membership="student"': by_student(distiller.membership),
         "store_soft_labels=True": distiller.store_soft_labels,
     }
-    remedy = {"store_soft_labels=True": "give store= and read them there, or use TeacherMerger.transform"}
+    remedy = {"store_soft_labels=True": "pass store= and read them there, or use TeacherMerger.transform"}
     for name, is_wrong in wrong.items():
         if is_wrong:
             otherwise = remedy.get(name, "leave it out, or compute X first and fit in memory")

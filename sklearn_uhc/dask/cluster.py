@@ -74,7 +74,7 @@ def _explain(error: Exception) -> None:
     if type(error).__name__ == "KilledWorker":
         add_note(
             error,
-            "Workers died while they worked on the block that the task's name ends in, mostly for want of memory. Use "
-            "smaller blocks, X.repartition(partition_size='64MB') or X.rechunk, or a higher memory_limit. With store= "
-            "the blocks that were finished are kept, and the next run goes on after them.",
+            "Workers died while they worked on the block at the end of the task's name, usually because they ran out "
+            "of memory. Use smaller blocks, X.repartition(partition_size='64MB') or X.rechunk, or a higher "
+            "memory_limit. With store=, finished blocks are kept, and the next run resumes after them.",
         )

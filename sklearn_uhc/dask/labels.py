@@ -149,16 +149,15 @@ def weights_of_blocks(sample_weight: Any, X: Any) -> list[Any]:
     n = len(delayed_blocks(X))
     if sample_weight is None:
         return [None] * n
-    if not hasattr(sample_weight, "to_delayed"):
-        raise TypeError(
-            "X is a Dask collection: sample_weight must be one too, a Series or a one-dimensional array with the same "
-            f"blocks, got {type(sample_weight).__name__}."
-        )
     return aligned(sample_weight, X, "sample_weight")
 
 
 def aligned(other: Any, X: Any, name: str) -> list[Any]:
     """Return the blocks of a collection that goes with X; raise unless there are as many."""
+    if not hasattr(type(other), "to_delayed"):
+        raise TypeError(
+            f"X is a Dask collection: {name} must be one too, with the same blocks, got {type(other).__name__}."
+        )
     found, wanted = delayed_blocks(check_collection(other)), delayed_blocks(X)
     known = not is_frame(other) and not is_frame(X) and not np.isnan([*other.chunks[0], *X.chunks[0]]).any()
     if len(found) != len(wanted) or (known and other.chunks[0] != X.chunks[0]):

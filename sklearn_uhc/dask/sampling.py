@@ -28,7 +28,7 @@ def sample(X: Any, most: int | None = None) -> tuple[Any, NDArray[np.int_]]:
     lengths = rows_per_block(X if is_frame(X) else whole)  # of X as it came, a single column can be read
     n, most = int(lengths.sum()), LEARNT_FROM if most is None else max(2, int(most))
     if n == 0:
-        raise ValueError("X has no rows: give at least one unlabelled row.")
+        raise ValueError("X has no rows: pass at least one unlabelled row.")
     affordable = max(2, int(BUDGET // max(row_bytes(X), 1.0)))
     times = int(np.clip((affordable - 1) // (most - 1), 1, TIMES))
     rows = some_rows(n, min(times * (most - 1) + 1, max(affordable, most)))

@@ -10,11 +10,11 @@ from sklearn_uhc.dask.parcel import Parcel, packed
 
 
 class SharedTeachers(Sequence):
-    """A list of teachers that is kept on the cluster, and pickled as a reference to it.
+    """A list of teachers that is kept on the cluster and pickled as a reference.
 
-    A search through joblib's Dask backend pickles the distiller for every candidate and fold, and its teachers with it.
-    Give it `SharedTeachers(teachers)` instead: they go to each worker once, to workers that join later too, and stay
-    there until the cluster ends or `forget` is called.
+    A search with joblib's Dask backend pickles the distiller, including its teachers, for every candidate and fold.
+    Pass `SharedTeachers(teachers)` instead: the teachers are sent to each worker once, also to workers that join
+    later, and stay there until the cluster ends or `forget` is called.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class SharedTeachers(Sequence):
     def __init__(self, teachers: Any) -> None:
         client = client_in_use()
         if client is None:
-            raise ValueError("SharedTeachers needs a cluster: make a distributed.Client first.")
+            raise ValueError("SharedTeachers needs a cluster: create a distributed.Client first.")
         from sklearn_uhc.dask.workers import KEPT, Kept
 
         listed = list(teachers.items()) if isinstance(teachers, Mapping) else list(teachers)
@@ -66,8 +66,8 @@ class SharedTeachers(Sequence):
 
         if self._key not in KEPT:
             raise RuntimeError(
-                "SharedTeachers was unpickled where its teachers are not: it works on the cluster it was made for. "
-                "Give the teachers themselves to an estimator that is to be saved."
+                "SharedTeachers was unpickled without its teachers: it works only on the cluster it was made for. "
+                "To save an estimator, give it the teachers themselves."
             )
         found: list[Any] = KEPT[self._key].value
         return found

@@ -166,11 +166,11 @@ def contradiction(found: Comparisons, space: LabelSpace, i: int, culprits: Any) 
     called = other_names(own, space, i)
     says = f"T{who[1:]} contradicts the other teachers{_confirmed(own, rest)}.{_call(called)}"
     remedy = (
-        f"Check that its class list, {shorten(space.class_lists[i])}, has the order of its outputs; or leave it out, "
-        "or use teacher_weight='agreement', which lets a teacher that is noise to the others hardly count."
+        f"Check that its class list, {shorten(space.class_lists[i])}, has the order of its outputs. Otherwise leave it "
+        "out, or use teacher_weight='agreement', which gives such a teacher almost no weight."
     )
     if is_range(space.class_lists[i]):
-        remedy = f"Its class list looks like positions: behind a LabelEncoder, give encoder.classes_. {remedy}"
+        remedy = f"Its class list looks like positions: after a LabelEncoder, pass encoder.classes_. {remedy}"
     return Finding("contradiction", (i,), _evidence(own, rest) | {"called": called}, says, remedy)
 
 
@@ -179,7 +179,7 @@ def quarrel(found: Comparisons, space: LabelSpace, pair: tuple[int, int]) -> Fin
     own, both = found.of(pair[0]), " and ".join(space.called(i) for i in pair)
     says = f"T{both[1:]} contradict each other{_confirmed(own)}."
     remedy = (
-        "Either a class list is in another order than the outputs, or one of them is wrong, or the rows are of classes "
+        "Either a class list is not in the order of the outputs, or one of them is wrong, or the rows are of classes "
         "that neither knows: check class_lists, and use rows of their classes."
     )
     return Finding("contradiction", tuple(sorted(pair)), _evidence(own), says, remedy)
@@ -190,11 +190,11 @@ def positions(found: Comparisons, space: LabelSpace) -> Finding:
     lengths = sorted({len(labels) for labels in space.class_lists})
     size = f"0 to {lengths[0] - 1}" if len(lengths) == 1 else f"0 to {lengths[0] - 1} up to 0 to {lengths[-1] - 1}"
     says = (
-        f"The class lists look like positions, not names: all {space.n_teachers} teachers claim the classes {size}, "
-        f"and do not mean the same by them{_confirmed(found)}."
+        f"The class lists look like positions, not names: all {space.n_teachers} teachers have the classes {size}, "
+        f"but do not mean the same by them{_confirmed(found)}."
     )
     remedy = (
-        "A teacher that was trained behind a LabelEncoder knows numbers only: give the names in the order of its "
+        "A teacher trained after a LabelEncoder knows only numbers: pass the names in the order of its "
         "outputs, class_lists=[encoder.classes_, ...]. If the names are right, the rows may be foreign to the teachers."
     )
     return Finding("positions", tuple(range(space.n_teachers)), _evidence(found), says, remedy)
@@ -202,10 +202,10 @@ def positions(found: Comparisons, space: LabelSpace) -> Finding:
 
 def foreign(found: Comparisons) -> Finding:
     """Say that rows look foreign."""
-    says = f"The rows look foreign to the teachers, who contradict each other all over{_confirmed(found)}."
+    says = f"The rows look foreign to the teachers, who contradict each other on all kinds of rows{_confirmed(found)}."
     remedy = (
-        "What is learnt from such rows is not to be trusted: use rows like those that the teachers were trained on. If "
-        "the rows are right, several class lists may be wrong: look at teacher_report(teachers, X)."
+        "Do not trust what is learned from such rows: use rows like those the teachers were trained on. If "
+        "the rows are right, several class lists may be wrong: see teacher_report(teachers, X)."
     )
     return Finding("foreign", (), _evidence(found), says, remedy)
 
@@ -224,13 +224,13 @@ def _confirmed(own: Comparisons, rest: Comparisons | None = None) -> str:
     """Give the figures."""
     if not len(own):
         return ""
-    text = f": on the rows that one is surest of, others choose the same class in {own.confirmed:.0%} of the cases"
+    text = f": where one teacher is most confident, others choose the same class in {own.confirmed:.0%} of the cases"
     return text if rest is None or not len(rest) else f"{text}, in {rest.confirmed:.0%} without it"
 
 
 def _call(called: dict[Any, Any]) -> str:
     pairs = [f"{spelled(a)} is {spelled(b)}" for a, b in called.items()][:MOST_NAMED]
-    return f" To them its {', its '.join(pairs)}." if pairs else ""
+    return f" According to the others, its {', its '.join(pairs)}." if pairs else ""
 
 
 def _evidence(own: Comparisons, rest: Comparisons | None = None) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def find_teachers(merged: MergedClassifier, log_p: Any) -> tuple[Roster | None, 
         return roster, roster.space
     if log_p is None or (merged.class_lists is None and not isinstance(log_p, Answers)):
         raise TypeError(
-            "teachers of the estimator is None: give fitted classifiers, or their answers: class_lists and "
+            "teachers of the estimator is None: pass fitted classifiers, or their answers as class_lists and "
             "fit(X, log_p=...)."
         )
     return None, log_p.space if merged.class_lists is None else LabelSpace(merged.class_lists)

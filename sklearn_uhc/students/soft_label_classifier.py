@@ -331,7 +331,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
             return self._fit_one_hot(X, y, sample_weight, params)
         last = estimator.steps[-1] if isinstance(estimator, Pipeline) else ("", estimator)
         if sample_weight is not None and not has_fit_parameter(last[1], "sample_weight"):
-            raise TypeError(f"{type(last[1]).__name__}.fit takes no sample_weight.")
+            raise TypeError(f"{type(last[1]).__name__}.fit does not accept sample_weight.")
         if sample_weight is not None:
             params[f"{last[0]}__sample_weight" if last[0] else "sample_weight"] = sample_weight
         self.estimator_ = unchanged(estimator, lambda X: clone_student(estimator).fit(X, y, **params), X)

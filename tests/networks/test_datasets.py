@@ -101,7 +101,7 @@ def test_rows_without_a_number_are_refused(images, soft, teachers, kind):
         lambda rows: student.fit(rows, soft[:50]),
         lambda rows: distiller(teachers).fit(DataLoader(rows)),
     ):
-        with pytest.raises(TypeError, match=rf"{kind.__name__}, that gives its rows in passing.*__getitem__"):
+        with pytest.raises(TypeError, match=rf"{kind.__name__}, without random access.*__getitem__"):
             ask(rows)
 
 

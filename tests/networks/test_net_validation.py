@@ -135,7 +135,7 @@ def test_labels_are_names_of_classes(images, soft, held_out):
     student = net(train_split=predefined_split(SkorchDataset(X, NAMES[y])))
     by_name = fitted(student, images, soft, classes=NAMES)
     assert by_name.estimator_.history[:, "valid_loss"] == by_number.estimator_.history[:, "valid_loss"]
-    with pytest.raises(ValueError, match=r"Row 0 .* label 'h', which is not among the classes \[0, 1, .*names"):
+    with pytest.raises(ValueError, match=r"row 0 .* label 'h', which is not among the classes \[0, 1, .*names"):
         fitted(student, images, soft)
 
 
@@ -172,7 +172,7 @@ def test_rows_that_cannot_be_validated_by(images, soft, held_out, teachers):
     for rows, message in (
         (SkorchDataset(X, Q[:, :7]), r"targets of shape \(7,\): return a label, one of the 10 classes"),
         (Bare(torch.as_tensor(X)), "targets of shape None"),
-        (Stream(), "Stream, that gives its rows in passing"),
+        (Stream(), "Stream, without random access"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             fitted(net(train_split=predefined_split(rows)), images, soft)
