@@ -4,7 +4,8 @@
 
 BEFORE and AFTER are folders that hold `sklearn_uhc`, such as two git worktrees. One process is started for either. Each
 task is run by the one, then by the other, `--pairs` times; what counts is processor time, with one thread. Written are
-the medians, and the median of the ratios after / before within a pair. Tasks:
+the medians, and the median of the ratios after / before within a pair. Tasks that are not run again keep their
+records. Tasks:
 
 - `transform` of every soft-label method, at the two sizes of the paper and with 1,000 classes and 50 teachers;
 - `fit(X).transform(X)` and `fit_transform`;
@@ -159,7 +160,9 @@ def main() -> None:
     if args.work:
         work()
         return
-    workers, table = [Worker(tree) for tree in args.trees], []
+    workers = [Worker(tree) for tree in args.trees]
+    known = json.loads(args.out.read_text()) if args.out.exists() else []
+    table = {(row["task"], row["size"], row["method"]): row for row in known}
     for task in tasks():
         if args.only not in ", ".join(task):
             continue
@@ -169,9 +172,9 @@ def main() -> None:
         numbers |= {"times as fast": np.median(1 / ratios), "lowest": ratios.min(), "highest": ratios.max()}
         row = dict(zip(("task", "size", "method"), task, strict=True)) | {k: float(v) for k, v in numbers.items()}
         print(row, flush=True)
-        table.append(row | {"pairs": args.pairs})
+        table[task] = row | {"pairs": args.pairs}
         args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(table, indent=1))
+        args.out.write_text(json.dumps([table[key] for key in tasks() if key in table], indent=1) + "\n")
     for worker in workers:
         worker.process.terminate()
 

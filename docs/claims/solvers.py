@@ -1,4 +1,4 @@
-"""Figures of docs/solvers.md, from docs/solvers.json, versions.json and local_optima.json."""
+"""Figures of docs/solvers.md, from docs/solvers.json, versions.json, local_optima.json and index_sums.json."""
 
 from __future__ import annotations
 
@@ -79,9 +79,22 @@ def local_optima() -> Rows:
     return rows
 
 
+def latency() -> Rows:
+    """Return the times of calls with few rows before and after sums by index."""
+    rows = [["call", "rows", "method", "before, µs per row", "after", "ratio", "pairs"]]
+    for r in load("index_sums.json"):
+        if r["task"].endswith(" rows"):
+            *ensemble, n = r["task"].removesuffix(" rows").split(", ")
+            times = [f"{r[f'us {when}']:,.0f}" for when in ("before", "after")]
+            call = "`UnifiedEnsemble.predict_proba`" if ensemble else "`transform`"
+            rows.append([call, n, r["method"], *times, f"{r['ratio']:.2f}", str(r["pairs"])])
+    return rows
+
+
 def tables() -> dict[str, Rows]:
     """Return all tables of the page."""
-    return {"speed": speed(), "growth": growth(), "certificates": certificates(), "local optima": local_optima()}
+    found = {"speed": speed(), "growth": growth(), "certificates": certificates(), "local optima": local_optima()}
+    return found | {"latency": latency()}
 
 
 def ratios(method: str, key: str, size: str | None = None) -> list[float]:

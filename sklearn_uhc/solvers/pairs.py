@@ -161,9 +161,8 @@ class Pairs:
                 taken |= two
                 number[k] = len(taken) // 2 - 1
         use = number[which] >= 0
-        at = (like_array(columns[use], self.like) for columns in (left, right))
-        rows, n = number[which][use], int(use.sum())
-        return (*at, Incidence(rows, np.arange(n), (len(taken) // 2, n), self.like))
+        sums = Incidence(number[which][use], np.arange(use.sum()), (len(taken) // 2, int(use.sum())), self.like)
+        return like_array(left[use], self.like), like_array(right[use], self.like), sums
 
     def rank_one_error(self, P: Array) -> Array:
         """(n, K) to (n,): what sum_il (P_il - u_l v_i)^2 is at least, whatever u and v are.
