@@ -200,6 +200,7 @@ def summary() -> None:
             "above": sum(r["gain"] > 0 for r in cells),
             "surely_above": sum(r["interval"] is not None and r["gain"] > r["interval"] for r in cells),
             "worst": min(r["gain"] for r in cells),
+            "narrow": sum(r["interval"] is not None and r["interval"] < 1 for r in cells),
             "widest": max((r["interval"] for r in cells if r["interval"] is not None), default=None),
             "seeds": min(r["seeds"] for r in cells),
             "trials": len(records),
