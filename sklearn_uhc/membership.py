@@ -14,7 +14,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
@@ -48,8 +48,8 @@ def fit_membership(X_own: Any, X_public: Any, estimator: Any = None, *, y_own: A
         Unlabelled rows of all sorts of classes, own ones among them: such as the transfer set.
     estimator : classifier with predict_proba, predict_log_proba or decision_function, default=None
         Tells own rows from public ones, and is cloned. Give a Pipeline for texts, images or columns that are no
-        numbers. None: logistic regression, on the features for sparse matrices, on the features and 200 kernel features
-        for arrays and frames of numbers.
+        numbers. None: logistic regression, on the features for sparse matrices; for arrays and frames of numbers on
+        the features, long rows shortened, and 200 kernel features.
     y_own : array-like of shape (n_own,), default=None
         Classes of the own rows. With them each class is told from the public rows, and from the others, which is easier
         than to tell all of them at once: where classes overlap, give them.
@@ -235,11 +235,17 @@ def _default(X: Any, random_state: Any, cv: int) -> Any:
         )
     landmarks = min(N_COMPONENTS, shape[0] * (cv - 1) // cv)
     kernel = Nystroem(n_components=landmarks, random_state=random_state)
-    # Rows of norm 1 on average are like those of the kernel; half of that was as good for digits as the kernel alone.
-    both = FeatureUnion(
-        [("linear", "passthrough"), ("kernel", kernel)], transformer_weights={"linear": 0.5 * max(shape[1], 1) ** -0.5}
-    )
+    linear = FunctionTransformer(bounded_rows, validate=True, feature_names_out="one-to-one")
+    both = FeatureUnion([("linear", linear), ("kernel", kernel)])
     return make_pipeline(StandardScaler(), both, LogisticRegression(C=3.0, max_iter=1000, tol=1e-3))
+
+
+def bounded_rows(X: NDArray[Any]) -> NDArray[np.float64]:
+    """Scale standardised rows: a usual one to length 1, like those of the kernel, the farthest to less than 1.5.
+
+    Without a bound the linear part alone would decide about rows that are far from own and public ones.
+    """
+    return X / np.sqrt(0.5 * (X.shape[1] + (X**2).sum(axis=1, keepdims=True)))
 
 
 def _codes(own: NDArray[np.int_], y_own: Any) -> NDArray[np.int_]:
