@@ -2,7 +2,7 @@
 
     python -m benchmarks.comparison [--data FOLDER] [--seeds 10] [--out docs/comparison.json]
 
-Without a student: the best single teacher (chosen with the labels of the test), votes, averages and the surest teacher.
+Without a student: the best single teacher (chosen with the test labels), votes, averages, the most confident teacher.
 With a student: the same student, trained on what each way makes of the unlabelled rows; our default; and on all the
 teachers' data in one place, which is what nobody may do. One line per world and seed is kept in
 benchmarks/results/comparison.jsonl, so that an interrupted run goes on.
@@ -43,7 +43,7 @@ STUDENTS = {
 SHOWN = (
     "best teacher alone",
     "average of probabilities",
-    "surest teacher",
+    "most confident teacher",
     "student of: Dawid-Skene",
     "student of: our merge",
     "student of: all training data",
@@ -59,12 +59,12 @@ def measure(world: World, student: Any) -> dict[str, float]:
         "best teacher alone": max(t.score(world.X_test, world.y_test) for t in world.teachers.values()),
         "majority vote": accuracy(majority(test, space), right),
         "average of probabilities": accuracy(average(test, space), right),
-        "surest teacher": accuracy(RIVALS["Most confident"](test, space), right),
+        "most confident teacher": accuracy(RIVALS["Most confident"](test, space), right),
         "our merge": UnifiedEnsemble(world.teachers).fit(world.X).score(world.X_test, world.y_test),
     }
     taught = {"majority vote": majority, "average of probabilities": average, **RIVALS}
     for name, make in taught.items():
-        name = {"Most confident": "surest teacher"}.get(name, name)
+        name = {"Most confident": "most confident teacher"}.get(name, name)
         clf = SoftLabelClassifier(world.student(student)).fit(world.X, make(log_p, space))
         found[f"student of: {name}"] = accuracy(clf.predict_proba(world.X_test), right)
     clf = HeterogeneousDistiller(world.teachers, world.student(student)).fit(world.X)

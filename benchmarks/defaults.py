@@ -8,6 +8,8 @@ stages before:
 - methods: all five, at T = 1 and 3, balanced;
 - temperatures: the best three methods at T = 1, 2, 3 and 6, balanced or not;
 - steps: the best setting with other floors, without calibration, and at T = 0.7;
+- more: on three more seeds, the best setting, CE, floors that bound "auto" from below, and how much to balance where
+  classes are uneven;
 - report: on seeds of their own, the best settings, the best one without balance, the old defaults, and training with
   true labels;
 - students: most of these with three other students;
@@ -39,7 +41,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
-from benchmarks.worlds import World, available, make_world
+from benchmarks.worlds import WORLDS, World, available, make_world
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherMerger, TeacherOutputs, fit_membership
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.balance import balanced_targets, class_weights, decide_balance, measure_skew
@@ -50,7 +52,7 @@ Array = NDArray[Any]
 Record = dict[str, Any]
 RESULTS, SUMMARY = Path("benchmarks/results/defaults.jsonl"), Path("docs/defaults.json")
 #: Settings are chosen on the first seeds, and reported on the others.
-CHOOSING, REPORTING = range(2), range(100, 105)
+CHOOSING, MORE, REPORTING = range(2), range(2, 5), range(300, 305)
 STUDENTS: dict[str, Any] = {
     "10-NN": KNeighborsClassifier(10),
     "logistic": LogisticRegression(max_iter=300),
@@ -64,6 +66,8 @@ FIRST = ("10-NN", "logistic", "forest")
 MOST_BOOSTED, N_ROWS = 20, 1000
 METHODS, TEMPERATURES = ("mf_lf", "ce", "mf_p", "mf_lu", "sd"), (1, 2, 3, 6)
 FLOORS = (1e-1, 1e-2, 1e-4, 1e-6)
+AT_LEAST = "auto, at least "  #: before a number: a floor that is learnt, and not below it
+UNEVEN, POWERS = [name for name, recipe in WORLDS.items() if recipe.ratio > 1], (False, 0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,11 @@ class Case:
     def floored(self, floor: float | str) -> Answers:
         """Return the answers as `TeacherOutputs` gives them with this floor."""
         blocks = [self.raw.log_p[:, block] for block in self.raw.space.blocks]
-        floors = [learn_floor(block) if isinstance(floor, str) else floor for block in blocks]
+        if isinstance(floor, str):
+            bound = float(floor.removeprefix(AT_LEAST)) if floor.startswith(AT_LEAST) else 0.0
+            floors = [max(learn_floor(block), bound) for block in blocks]
+        else:
+            floors = [floor] * len(blocks)
         least = [min(own, 0.5 / block.shape[1]) for own, block in zip(floors, blocks, strict=True)]
         return self.raw.saying(np.hstack([apply_floor(p, own) for p, own in zip(blocks, least, strict=True)]))
 
@@ -211,6 +219,9 @@ def plan(stage: str, records: list[Record]) -> list[tuple[Setting | None, tuple[
         changes: list[Record] = [{"calibrate": False}, *({"floor": floor} for floor in FLOORS)]
         changes += [{"calibrate": False, "floor": 1e-2}, {"temperature": 0.7}]
         return [(replace(BEST, **change), pair) for change in changes]
+    if stage == "more":
+        bounds = [replace(BEST, floor=f"{AT_LEAST}{bound}") for bound in (1e-4, 1e-3, 1e-2)]
+        return [(s, FIRST) for s in (BEST, CE_1, *bounds, *(replace(BEST, balance=power) for power in POWERS))]
     if stage == "membership":
         return [(replace(BEST, membership=m), pair) for m in ("student", "owners")]
     if stage == "students":
@@ -224,17 +235,24 @@ def run_stage(stage: str, records: list[Record], out: Path, folder: Path | None)
     nothing = dict.fromkeys(asdict(OLD))
     wanted = plan(stage, records)
     skewed = {(r["world"], r["seed"]) for r in records if r.get("auto", 1) != 1}
-    for seed in REPORTING if stage == "report" else CHOOSING:
+    for seed in {"report": REPORTING, "more": MORE}.get(stage, CHOOSING):
         for name in available(folder, say=False):
             heads = [
                 ({"world": name, "seed": seed, "student": student, **(asdict(s) if s else nothing)}, s)
                 for s, students in wanted
                 for student in students
-                if s != HALF or (name, seed) in skewed
+                if is_asked(stage, s, name, (name, seed) in skewed)
             ]
             left = [(head, s) for head, s in heads if key_of(head) not in done]
             if left:
                 _append(Case(name, seed, folder), stage, left, records, out)
+
+
+def is_asked(stage: str, setting: Setting | None, world: str, skewed: bool) -> bool:
+    """Whether a setting is tried in a world: partial balance only where it matters."""
+    if setting is None or setting.balance is True:
+        return True
+    return world in UNEVEN if stage == "more" else setting != HALF or skewed
 
 
 def _append(
@@ -252,7 +270,7 @@ def _append(
             file.flush()
 
 
-STAGES = ("methods", "temperatures", "steps", "report", "students", "membership")
+STAGES = ("methods", "temperatures", "steps", "more", "report", "students", "membership")
 
 
 def main() -> None:

@@ -8,7 +8,9 @@
 - kind "student": accuracy by student in the eight worlds of images, both kinds of teachers;
 - kind "other student": the same of three more, in all worlds, on the choosing seeds;
 - kind "choice": by method, temperature and balance, the stages on the choosing seeds;
-- kind "step": what floors, calibration, T = 0.7 and membership change, on the choosing seeds.
+- kind "step": what floors, calibration, T = 0.7 and membership change, on the choosing seeds;
+- kind "more": what CE and bounds of the floor change, on three more choosing seeds, a world being one observation;
+- kind "power": accuracy by how much classes are balanced, where they are uneven, on the same seeds.
 
 `balance="auto"` is, for each world and seed, full balance or half of it; which, stands in the records.
 """
@@ -35,6 +37,7 @@ from benchmarks.defaults import (
     REPORTING,
     RESULTS,
     SUMMARY,
+    UNEVEN,
     Record,
     Setting,
     read,
@@ -211,6 +214,30 @@ def by_step(records: list[Record]) -> Iterator[Record]:
         }
 
 
+def by_more(records: list[Record]) -> Iterator[Record]:
+    """Yield what another method or floor gains over the best setting, in points, and by how much to balance."""
+    cells: dict[Setting, dict[tuple[Any, ...], NDArray[np.float64]]] = defaultdict(dict)
+    for r in records:
+        if r["stage"] == "more":
+            cells[setting_of(r)][r["world"], r["seed"], r["student"]] = np.array([r["accuracy"], r["log_loss"]])
+    for setting, own in cells.items():
+        if setting.balance is True and setting != BEST:
+            gains: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
+            for key, value in own.items():
+                gains[key[0]].append(value - cells[BEST][key])
+            table = np.array([np.mean(values, axis=0) for values in gains.values()])
+            name = WORDS["ce_1"] if setting == CE_1 else change_of(setting)
+            least = {"least": float(100 * table[:, 0].min()), "log_loss": float(table[:, 1].mean())}
+            yield {"kind": "more", "change": name, "gain": points(table[:, 0], "+.1f"), **least}
+    for power in (0, 0.25, 0.5, 0.75, 1):
+        setting = next(s for s in cells if s.balance == power and (s.method, s.floor) == (BEST.method, BEST.floor))
+        means = {
+            key: float(np.mean([value[0] for (name, *_), value in cells[setting].items() if name == world]))
+            for key, world in zip(("mixed", "networks", "balanced_test"), UNEVEN, strict=True)
+        }
+        yield {"kind": "power", "power": power, **means}
+
+
 def change_of(setting: Setting) -> str:
     """Say in what a setting differs from the best."""
     words = {
@@ -226,7 +253,7 @@ def summarize(records: list[Record]) -> list[Record]:
     """Return all records of the summary, as texts and numbers of four digits."""
     found = trials(records)
     rows = [*by_world(found), *by_setting(found), *by_student(found), *by_other_student(records)]
-    rows += [*by_choice(records), *by_step(records)]
+    rows += [*by_choice(records), *by_step(records), *by_more(records)]
     return [{key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()} for row in rows]
 
 

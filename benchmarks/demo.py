@@ -1,7 +1,8 @@
 """Classifiers that each know some of the digits become one that knows all: `make demo`.
 
 Several teachers of different kinds, each trained on its own images of 2 to 5 digits, are merged with unlabelled images
-only. Prints who knows what, then the accuracy on held-out labelled images; saves a figure.
+only. Prints who knows what in the first draw, then the mean accuracy over a few draws on held-out labelled images;
+saves a figure in which every dot is a draw.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from tqdm import tqdm
 
 from benchmarks.digits import Trial, make_trial
-from sklearn_uhc import HeterogeneousDistiller, LabelSpace
+from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherOutputs
+from sklearn_uhc.plots.style import CONTRAST, GUIDE, MAIN, SECOND
 
 METHODS = {"sd": "SD (naive)", "ce": "CE", "mf_p": "MF-P", "mf_lu": "MF-LU", "mf_lf": "MF-LF"}
 STUDENTS: dict[str, Any] = {
@@ -34,7 +36,7 @@ def kind(teacher: Any) -> str:
 
 def show_teachers(trial: Trial) -> None:
     """Print which teacher knows which digit."""
-    print("Who knows what: each teacher was trained on its own images of a few digits\n")
+    print("The teachers of the first trial. Each was trained on its own images of a few digits:\n")
     for teacher in trial.teachers:
         row = " ".join(str(digit) if digit in teacher.classes_ else "." for digit in range(10))
         known = np.isin(trial.y_test, teacher.classes_)
@@ -56,69 +58,88 @@ def most_confident_teacher(trial: Trial) -> float:
     return float((label == trial.y_test).mean())
 
 
-def measure(trial: Trial) -> dict[Any, float]:
-    """Accuracy of every method, plain and balanced, with every student, and of the supervised ceiling."""
-    steps = [(s, m, b) for s in STUDENTS for m in METHODS for b in (False, True)]
-    found: dict[Any, float] = {}
-    for student, method, balance in tqdm(steps, desc="Distilling"):
-        clf = HeterogeneousDistiller(trial.teachers, STUDENTS[student], method=method, balance=balance)
-        found[student, method, balance] = clf.fit(trial.X_unlabelled).score(trial.X_test, trial.y_test)
+def answers(trial: Trial) -> tuple[list[Any], Any]:
+    """Ask the teachers once: their class lists and log-probabilities for the unlabelled images."""
+    outputs = TeacherOutputs(trial.teachers).fit(trial.X_unlabelled)
+    return outputs.class_lists_, outputs.transform(trial.X_unlabelled)
+
+
+def measure(trial: Trial, bar: Any) -> dict[Any, float]:
+    """Accuracy of every method, plain and balanced, with every student, the ceiling and the most confident teacher."""
+    lists, log_p = answers(trial)
+    found: dict[Any, float] = {"surest": most_confident_teacher(trial)}
     for student, model in STUDENTS.items():
+        for method in METHODS:
+            for balance in (False, True):
+                params: dict[str, Any] = {"class_lists": lists, "method": method, "balance": balance}
+                clf = HeterogeneousDistiller(None, model, **params).fit(trial.X_unlabelled, log_p=log_p)
+                found[student, method, balance] = clf.score(trial.X_test, trial.y_test)
+                bar.update()
         found[student, "ceiling"] = clone(model).fit(trial.X_pool, trial.y_pool).score(trial.X_test, trial.y_test)
     return found
 
 
-def show_results(found: dict[Any, float], confident: float) -> None:
-    """Print the accuracies as a table."""
-    print("\nAccuracy on held-out images of all ten digits\n")
+def show_results(trials: list[dict[Any, float]]) -> None:
+    """Print mean accuracies as a table."""
+    mean = {key: float(np.mean([trial[key] for trial in trials])) for key in trials[0]}
+    print(f"\nMean accuracy on test images of all ten digits, {len(trials)} trials with new class lists and images\n")
     print(f"  {'':14s}" + "".join(f"{s:>28s}" for s in STUDENTS))
     print(f"  {'':14s}" + f"{'plain':>18s}{'balanced':>10s}" * len(STUDENTS))
     for method, name in METHODS.items():
-        row = "".join(f"{found[s, method, False]:18.3f}{found[s, method, True]:10.3f}" for s in STUDENTS)
+        row = "".join(f"{mean[s, method, False]:18.3f}{mean[s, method, True]:10.3f}" for s in STUDENTS)
         print(f"  {name:14s}{row}")
-    print(f"\n  most confident teacher{confident:10.3f}    (no student; what one does without this library)")
+    print(f"\n  most confident teacher{mean['surest']:10.3f}    (no student; the baseline without this library)")
     for student in STUDENTS:
-        print(
-            f"  supervised ceiling    {found[student, 'ceiling']:10.3f}    ({student} on all teachers' labelled data)"
-        )
+        print(f"  supervised ceiling    {mean[student, 'ceiling']:10.3f}    ({student} on all teachers' labelled data)")
 
 
-def draw(found: dict[Any, float], confident: float, path: Path) -> None:
-    """Save the accuracies as a bar chart."""
+def draw(trials: list[dict[Any, float]], path: Path) -> None:
+    """Save the accuracies: a dot is a draw, a bar the mean."""
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(STUDENTS), figsize=(10, 4), sharey=True, layout="constrained")
-    x = np.arange(len(METHODS))
-    for axis, student in zip(axes, STUDENTS, strict=True):
-        for shift, balance, color in ((-0.2, False, "#a6bddb"), (0.2, True, "#1f5a94")):
-            heights = [found[student, method, balance] for method in METHODS]
-            label = "balanced soft labels" if balance else "plain soft labels"
-            bars = axis.bar(x + shift, heights, 0.38, color=color, label=label)
-            ink = "white" if balance else "black"
-            axis.bar_label(bars, fmt="%.2f", fontsize=7, padding=-11, color=ink, weight="bold")
-        axis.axhline(found[student, "ceiling"], color="black", lw=1, label="supervised ceiling")
-        axis.axhline(confident, color="black", lw=1, ls=":", label="most confident teacher")
-        axis.set_xticks(x, list(METHODS.values()), fontsize=8)
-        axis.set_title(f"student: {student}", fontsize=10)
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("accuracy on all ten digits")
-    axes[0].set_ylim(0, 1.05)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    figure, panels = plt.subplots(1, len(STUDENTS), figsize=(10, 3.6), sharex=True, sharey=True, layout="constrained")
+    names = ["most confident teacher", *METHODS.values(), "supervised ceiling"]
+    for axes, student in zip(panels, STUDENTS, strict=True):
+        dots(axes, [trial["surest"] for trial in trials], 0, 0, GUIDE, None)
+        for row, method in enumerate(METHODS, 1):
+            for shift, balance, color in ((-0.17, False, SECOND), (0.17, True, MAIN)):
+                label = ("balanced soft labels" if balance else "plain soft labels") if row == 1 else None
+                dots(axes, [trial[student, method, balance] for trial in trials], row, shift, color, label)
+        dots(axes, [trial[student, "ceiling"] for trial in trials], len(METHODS) + 1, 0, CONTRAST, None)
+        axes.set_title(f"student: {student}", fontsize=10)
+        axes.grid(axis="x", color="#e3e3e3", linewidth=0.7)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(length=0)
+        axes.set_xlabel("accuracy on all ten digits")
+    panels[0].set_yticks(range(len(names)), names)
+    panels[0].invert_yaxis()
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
     figure.savefig(path, dpi=150)
+
+
+def dots(axes: Any, values: list[float], row: int, shift: float, color: str, label: str | None) -> None:
+    """Draw the values of all trials, and their mean."""
+    y = row + shift
+    axes.plot(values, [y] * len(values), "o", color=color, alpha=0.55, markersize=5, markeredgewidth=0)
+    axes.plot([np.mean(values)] * 2, [y - 0.15, y + 0.15], color=color, linewidth=3, label=label)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0, help="draws the split and the class lists")
+    parser.add_argument("--seed", type=int, default=0, help="of the first draw of images and class lists")
+    parser.add_argument("--draws", type=int, default=3, help="how many draws to average over")
     parser.add_argument("--figure", type=Path, default=Path("demo.png"))
     args = parser.parse_args()
-    trial = make_trial(args.seed, "varied", n_teachers=8, smallest=2, largest=5)
-    show_teachers(trial)
-    found, confident = measure(trial), most_confident_teacher(trial)
-    show_results(found, confident)
-    draw(found, confident, args.figure)
+    trials = []
+    with tqdm(total=args.draws * len(STUDENTS) * len(METHODS) * 2, desc="Distilling", leave=False) as bar:
+        for seed in range(args.seed, args.seed + args.draws):
+            trial = make_trial(seed, "varied", n_teachers=8, smallest=2, largest=5)
+            if seed == args.seed:
+                show_teachers(trial)
+            trials.append(measure(trial, bar))
+    show_results(trials)
+    draw(trials, args.figure)
     print(f"\nFigure: {args.figure}")
 
 

@@ -42,9 +42,7 @@ from sklearn_uhc.utils.rows import take_rows
 
 Array = NDArray[Any]
 RESULTS, SUMMARY = Path("benchmarks/results/findings.jsonl"), Path("docs/findings.json")
-SEEDS = {"choosing": range(3), "reporting": range(700, 715)}
-#: The rule for uneven classes was settled after the first seeds: it is judged by the others.
-UNEVEN_SEEDS = range(708, 715)
+SEEDS = {"choosing": range(3), "reporting": range(715, 730)}
 UNEVEN = [name for name, recipe in WORLDS.items() if recipe.ratio > 1]
 KINDS = ("contradiction", "positions", "foreign", "uneven")
 #: Foreign images are shown in fewer seeds.
@@ -251,9 +249,8 @@ def append(path: Path, records: list[dict[str, Any]]) -> None:
 
 def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return false alarms by kind, detections by case and by world, and the cost."""
-    own = [without_old_rule(r) for r in records if r["part"] == "reporting"]
+    own = [r for r in records if r["part"] == "reporting"]
     lines = [false_alarms(own, case) for case in ("clean", "clean, 300 rows", "half foreign")]
-    own = [r for r in own if r["case"] != "uneven" or r["seed"] in UNEVEN_SEEDS]
     broken = list(dict.fromkeys(r["case"] for r in own if r["expected"] is not None))
     lines += [{"part": "found", "case": case, **detected([r for r in own if r["case"] == case])} for case in broken]
     for case in ("foreign", "shuffled"):
@@ -266,20 +263,14 @@ def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return lines
 
 
-def without_old_rule(record: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what was said of uneven classes before the rule was settled."""
-    kinds = [kind for kind in record["kinds"] if kind != "uneven" or record["seed"] in UNEVEN_SEEDS]
-    return record | {"kinds": kinds}
-
-
 def false_alarms(records: list[dict[str, Any]], case: str) -> dict[str, Any]:
     """Count fits in which nothing was wrong, and what was said."""
     own = [r for r in records if r["case"] == case]
     counts = {
         kind: sum(kind in r["kinds"] for r in own) for kind in ("contradiction", "positions", "foreign", "uneven")
     }
-    fits = {"fits": len(own), "fits_uneven": sum(r["seed"] in UNEVEN_SEEDS for r in own)}
-    return {"part": "alarms", "case": case, **fits, "worlds": len({r["world"] for r in own}), **counts}
+    counts["any"] = sum(bool(r["kinds"]) for r in own)
+    return {"part": "alarms", "case": case, "fits": len(own), "worlds": len({r["world"] for r in own}), **counts}
 
 
 def detected(records: list[dict[str, Any]]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize as scipy_minimize
 
 from benchmarks.paper_solvers import alternate, gradient_descent
+from benchmarks.pictures import draw_solvers
 from sklearn_uhc import CrossEntropyUnifier, LabelSpace, LogitFactorization, ProbabilityFactorization
 from sklearn_uhc.soft_labels.base import CHUNK_ROWS
 from sklearn_uhc.solvers import ce, mf_lf, mf_lu, mf_p
@@ -254,35 +255,6 @@ def share_in_fit(n: int, n_trees: int) -> dict[str, float]:
     return share
 
 
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Save the times per sample as a chart."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    names = list(dict.fromkeys(row["size"] for row in rows))
-    figure, axes = plt.subplots(1, len(names), figsize=(4 * len(names), 3.6), sharey=True, layout="constrained")
-    bars = [
-        ("ours", "ours", "#1f5a94"),
-        ("paper", "the paper's algorithm", "#a6bddb"),
-        ("least", "least to do", "#d9d9d9"),
-    ]
-    for axis, name in zip(np.atleast_1d(axes), names, strict=True):
-        here = [row for row in rows if row["size"] == name]
-        for k, (key, label, color) in enumerate(bars):
-            x = np.arange(len(here)) + 0.27 * (k - 1)
-            axis.bar(x, [1e6 * row[key] for row in here], 0.26, color=color, label=label)
-        axis.set_yscale("log")
-        axis.set_xticks(range(len(here)), [row["method"] for row in here])
-        axis.set_title(name, fontsize=10)
-        axis.spines[["top", "right"]].set_visible(False)
-    np.atleast_1d(axes)[0].set_ylabel("microseconds per sample")
-    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-    figure.savefig(path, dpi=120)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="the two small sizes only, no growth beyond 1e5")
@@ -299,7 +271,7 @@ def main() -> None:
     }
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.with_suffix(".json").write_text(json.dumps(found, indent=1))
-    draw(rows, args.out.with_suffix(".png"))
+    draw_solvers(found, args.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":

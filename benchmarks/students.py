@@ -53,6 +53,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 from benchmarks.digits import make_trial
+from benchmarks.pictures import draw_students
 from sklearn_uhc import LabelSpace, LogitFactorization, SoftLabelClassifier, TeacherOutputs
 from sklearn_uhc.balance import balanced_targets, class_weights
 from sklearn_uhc.students.strategies import resolve_strategy
@@ -272,38 +273,6 @@ def key(row: dict[str, Any]) -> tuple[str, float, str]:
     return row["dataset"], row["T"], row["student"]
 
 
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Save what soft labels cost and what they gain, one panel per dataset and temperature."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    panels = list(dict.fromkeys((row["dataset"], row["T"]) for row in rows))
-    figure, axes = plt.subplots(2, len(panels), figsize=(4.6 * len(panels), 8.5), sharey=True, squeeze=False)
-    place = {name: k for k, name in enumerate(STUDENTS)}
-    for column, panel in enumerate(panels):
-        here = [r for r in rows if (r["dataset"], r["T"]) == panel and "failed" not in r["soft"] | r["argmax"]]
-        y = [place[r["student"]] for r in here]
-        cost, gain = axes[0, column], axes[1, column]
-        cost.barh(y, [r["soft"]["seconds"] / r["argmax"]["seconds"] for r in here], color="#1f5a94")
-        cost.axvline(1, color="black", linewidth=0.8)
-        cost.set_title(f"{panel[0]}, T = {panel[1]:g}\ntime, soft : argmax labels", fontsize=10)
-        for way, mark, face in (("argmax", "o", "none"), ("soft", "D", "#d95f02"), ("true", "|", None)):
-            x = [r[way].get("log-loss", np.nan) for r in here]
-            gain.plot(x, y, mark, label=f"{way} labels", markersize=10 if mark == "|" else 5, markerfacecolor=face)
-        gain.set_title("log-loss on the test rows", fontsize=10)
-        for axis in (cost, gain):
-            axis.set_xscale("log")
-            axis.xaxis.set_major_formatter("{x:g}")
-            axis.set_yticks(range(len(place)), list(place))
-            axis.spines[["top", "right"]].set_visible(False)
-    axes[0, 0].invert_yaxis()
-    axes[1, 0].legend(frameon=False, loc="lower right", fontsize=9)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with tinyimagenet_lite0_pca256.npz")
@@ -327,7 +296,7 @@ def main() -> None:
                 for row in measure(dataset, problem, temperature, args.only, Path(folder), args.limit):
                     rows[key(row)] = row
                     file.write_text(json.dumps(list(rows.values()), indent=1))
-    draw(sorted(rows.values(), key=lambda row: (row["dataset"], row["T"])), args.out.with_suffix(".png"))
+    draw_students(list(rows.values()), args.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from benchmarks.digits import Trial, make_trial
 from benchmarks.mixtures import make_mixture
+from benchmarks.pictures import draw_teachers
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator, TeacherOutputs, UnifiedEnsemble
 from sklearn_uhc.soft_labels import METHODS
 
@@ -277,33 +278,6 @@ def show(found: dict[str, Any]) -> None:
         print("Tiny-ImageNet", method, {k: np.mean([r[k] for r in rows], axis=0).round(4).tolist() for k in rows[0]})
 
 
-def draw(found: dict[str, Any], file: Path) -> None:
-    """Draw merged labels and students, without and with calibration."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    names = [name for name in SETTINGS if name in found]
-    figure, axes = plt.subplots(1, 3, figsize=(13, 0.5 * len(names) + 1.5), sharey=True)
-    for axis, k in zip(axes, (0, 1, 5), strict=True):
-        for shift, (method, color) in enumerate((("mf_lf", "tab:blue"), ("ce", "tab:orange"))):
-            for row, name in enumerate(names):
-                plain, auto = (np.mean([t[method][key][k] for t in found[name]]) for key in ("plain", "auto"))
-                axis.plot([plain, auto], [row + 0.2 * shift] * 2, color=color, lw=1)
-                axis.scatter([plain], [row + 0.2 * shift], facecolor="white", edgecolor=color, zorder=3)
-                label = method if row == 0 else None
-                axis.scatter([auto], [row + 0.2 * shift], color=color, zorder=3, label=label)
-        axis.set_title({0: "merged labels", 1: "k-NN student", 5: "logistic student"}[k])
-        axis.set_xlabel("accuracy, without (open) and with calibration")
-        axis.grid(axis="x", alpha=0.3)
-    axes[0].set_yticks(range(len(names)), names)
-    axes[0].invert_yaxis()
-    axes[2].legend()
-    figure.tight_layout()
-    figure.savefig(file, dpi=120)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
@@ -319,7 +293,7 @@ def main() -> None:
     found = json.loads(file.read_text()) if file.exists() else {}
     run(args, found, file)
     show(found)
-    draw(found, args.out.with_suffix(".png"))
+    draw_teachers(found, args.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":

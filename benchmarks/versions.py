@@ -62,13 +62,13 @@ def problem(size: str) -> tuple[list[Any], Any]:
 
 
 def make(method: str, lists: Any = None) -> Any:
-    """Return a transformer."""
+    """Return a transformer at T = 3, whatever a version's default is."""
     import sklearn_uhc as uhc
 
     kinds = {"SD": "StandardDistillation", "CE": "CrossEntropyUnifier", "MF-P": "ProbabilityFactorization"}
     if method in kinds:
-        return getattr(uhc, kinds[method])(lists)
-    return uhc.LogitFactorization(lists, scale="free" if method == "MF-LU" else "fixed")
+        return getattr(uhc, kinds[method])(lists, temperature=3.0)
+    return uhc.LogitFactorization(lists, scale="free" if method == "MF-LU" else "fixed", temperature=3.0)
 
 
 @cache

@@ -1,13 +1,16 @@
 """Settings of the documentation: `make docs` builds it, warnings are errors."""
 
-import os
+import re
+import socket
 import sys
 import warnings
 from pathlib import Path
+from urllib.parse import urlsplit
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 from docutils import nodes  # noqa: E402
+from sphinx import addnodes  # noqa: E402
 
 import sklearn_uhc  # noqa: E402
 
@@ -27,15 +30,26 @@ extensions = [
 ]
 exclude_patterns = ["_build", "examples"]
 
-# Links into the pages of others need the network: `DOCS_LINKS=1 make docs`.
-if os.environ.get("DOCS_LINKS"):
-    extensions.append("sphinx.ext.intersphinx")
-    intersphinx_mapping = {
-        "python": ("https://docs.python.org/3", None),
-        "numpy": ("https://numpy.org/doc/stable", None),
-        "sklearn": ("https://scikit-learn.org/stable", None),
-        "skorch": ("https://skorch.readthedocs.io/en/stable", None),
-    }
+# Links into the pages of others need the network. Without it the documentation is built without these links.
+OTHERS = {
+    "python": "https://docs.python.org/3",
+    "numpy": "https://numpy.org/doc/stable",
+    "sklearn": "https://scikit-learn.org/stable",
+    "skorch": "https://skorch.readthedocs.io/en/stable",
+}
+
+
+def reachable(url):
+    """Tell whether a host answers."""
+    try:
+        with socket.create_connection((urlsplit(url).hostname, 443), timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+extensions.append("sphinx.ext.intersphinx")
+intersphinx_mapping = {name: (url, None) for name, url in OTHERS.items() if reachable(url)}
 templates_path = ["_templates"]
 default_role = "literal"
 
@@ -61,6 +75,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     "within_subsection_order": "gallery_order.GalleryOrder",
     "doc_module": ("sklearn_uhc",),
+    "reference_url": {"sklearn_uhc": None},
     "backreferences_dir": "generated/backreferences",
     "abort_on_example_error": True,
     "download_all_examples": False,
@@ -101,7 +116,31 @@ def strip_code(app, doctree):
         block.children, block.rawsource = [nodes.Text(text)], text
 
 
+def link_names(app, doctree):
+    """Make `Name`, where it stands as code and is a public name, a link to its page."""
+    for code in list(doctree.findall(nodes.literal)):
+        name = re.fullmatch(r"(?:sklearn_uhc\.)?(\w+)(?:\(\))?", code.astext())
+        inside = isinstance(code.parent, nodes.reference | nodes.title | addnodes.pending_xref)
+        if name is None or inside or name[1] not in sklearn_uhc.__all__:
+            continue
+        link = addnodes.pending_xref(
+            "", refdomain="py", reftype="obj", reftarget=f"sklearn_uhc.{name[1]}", refexplicit=True, refwarn=False
+        )
+        code.replace_self(link)
+        link += code
+
+
+def make_report(app, error):
+    """Write the report that docs/report.md shows."""
+    if error is None and app.builder.format == "html":
+        from report_example import write
+
+        write(Path(app.outdir) / "report_example.html")
+
+
 def setup(app):
     """Connect to Sphinx."""
     app.connect("autodoc-skip-member", skip_foreign)
     app.connect("doctree-read", strip_code)
+    app.connect("doctree-read", link_names)
+    app.connect("build-finished", make_report)

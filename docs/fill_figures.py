@@ -9,8 +9,9 @@ A region names a JSON file beside the page with a list of records, which of them
 
 Several records make a table, with a line for each. Within a line of text, a region with a single KEY:FORMAT stands for
 one number: `<!-- figure: FILE; KEY=VALUE; KEY:FORMAT -->...<!-- end -->`. A key within a record within a record is
-written `outer.inner`, `KEY / KEY` is a ratio, and a dash stands for what is not there. `--check` changes nothing and
-fails if a page would change.
+written `outer.inner`, `KEY / KEY` is a ratio, and a dash stands for what is not there. Tables and sentences that need
+more than that come from `docs/claims`: `<!-- figure: NAME -->` is a table, sentences stand on the page as they are.
+`--check` changes nothing and fails if a page would change.
 """
 
 from __future__ import annotations
@@ -22,19 +23,27 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
+if str(FOLDER.parent) not in sys.path:  # as a script
+    sys.path.insert(0, str(FOLDER.parent))
+
+from docs import claims  # noqa: E402
+
 REGION = re.compile(r"(<!-- figure: (.*?) -->)(.*?)(<!-- end -->)", re.DOTALL)
 
 
-def filled(text: str, folder: Path) -> str:
-    """Return the text of a page with all its regions filled."""
-    return REGION.sub(lambda found: found[1] + content(found[2], "\n" in found[3], folder) + found[4], text)
+def filled(text: str, page: Path) -> str:
+    """Return the text of a page with all its regions and sentences filled."""
+    text = REGION.sub(lambda found: found[1] + content(found[2], "\n" in found[3], page) + found[4], text)
+    return claims.filled(text, claims.sentences(page), page.name)
 
 
-def content(spec: str, is_table: bool, folder: Path) -> str:
+def content(spec: str, is_table: bool, page: Path) -> str:
     """Return what belongs into a region."""
+    if ";" not in spec:
+        return claims.table(page, spec.strip())
     file, where, what = (part.strip() for part in spec.split(";", 2))
     conditions = [part.split("=", 1) for part in where.split(" & ") if part]
-    records = json.loads((folder / file).read_text())
+    records = json.loads((page.parent / file).read_text())
     chosen = [r for r in records if all(str(value(r, k.strip())) == v.strip() for k, v in conditions)]
     if not is_table:
         if len(chosen) != 1:
@@ -67,7 +76,7 @@ def main(check: bool) -> int:
     differ = 0
     for page in [FOLDER.parent / "README.md", *sorted(FOLDER.glob("*.md"))]:
         text = page.read_text()
-        new = filled(text, page.parent)
+        new = filled(text, page)
         if new != text:
             print(f"{page.name}: figures {'differ from their files' if check else 'filled in'}")
             differ += 1

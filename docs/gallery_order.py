@@ -1,6 +1,7 @@
 """Order of the examples in the gallery."""
 
 ORDER = [
+    "plot_tutorial.py",
     "plot_digits.py",
     "plot_hospitals.py",
     "plot_label_lists.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs
+from sklearn_uhc import (
+    ClassOverlapDisplay,
+    DistillationCurveDisplay,
+    HeterogeneousDistiller,
+    SoftLabelDisplay,
+    TeacherAgreementDisplay,
+    TeacherOutputs,
+)
 from sklearn_uhc.plots.style import CONTRAST, GUIDE, INK, KNOWN, MAIN, PALE, PALETTE
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -71,7 +79,7 @@ def draw_problem() -> None:
         ax.text(3.9, bottom + 1.28, kind, fontsize=9, color=INK, va="center", ha="right", style="italic")
         chips(ax, 0.3, bottom + 0.62, known, 3)
         arrow(ax, (4.15, bottom + 0.78), (5.05, 3.0 + 0.28 * (1 - k)))
-    ax.text(0.1, 5.8, "fitted classifiers; the training data stay where they are", fontsize=9.5)
+    ax.text(0.1, 5.8, "fitted classifiers; training data are not shared", fontsize=9.5)
     box(ax, 5.1, 2.1, 2.3, 1.8)
     ax.text(6.25, 3.0, "sklearn-uhc\n\nmerge the answers,\ntrain a student", ha="center", va="center", fontsize=9)
     box(ax, 5.1, 0.15, 2.3, 0.95, "white")
@@ -82,7 +90,7 @@ def draw_problem() -> None:
     ax.text(8.45, 3.6, "One classifier", fontsize=10.5, weight="bold", color=INK, va="center")
     ax.text(12.05, 3.6, "of any kind", fontsize=9, style="italic", ha="right", va="center")
     chips(ax, 8.45, 2.88, ALL, 3)
-    ax.text(10.25, 1.72, "knows all classes, needs no hospital", ha="center", fontsize=9.5)
+    ax.text(10.25, 1.72, "knows all classes, needs no teacher", ha="center", fontsize=9.5)
     figure.savefig(FOLDER / "problem.png", dpi=150, bbox_inches="tight", pad_inches=0.05)
 
 
@@ -137,7 +145,7 @@ def draw_path() -> None:
     image = figure.add_subplot(grid[1, 0])
     image.imshow(found["image"], cmap="Greys")
     image.set(xticks=[], yticks=[])
-    image.set_title("1  X: a row without label", fontsize=9.5, loc="left")
+    image.set_title("1  X: an unlabelled row", fontsize=9.5, loc="left")
     kinds = ["forest", "logistic regression", "nearest neighbours"]
     for k, (known, answer) in enumerate(zip(found["lists"], found["answers"], strict=True)):
         title = ("2  log_p: every teacher's answer\n" if k == 0 else "") + f"p{k + 1}: {kinds[k]}"
@@ -149,8 +157,7 @@ def draw_path() -> None:
     note = figure.add_subplot(grid[2, 2:])
     note.axis("off")
     text = (
-        "Hatched: the teacher does not know this digit, and says nothing about it.\n"
-        "The teachers contradict each other here. All numbers are real."
+        "Hatched: the teacher does not know this digit.\nThe teachers disagree about this image. All numbers are real."
     )
     note.text(0.02, 0.3, text, fontsize=9.5)
     figure.savefig(FOLDER / "path.png", dpi=130)
@@ -163,14 +170,14 @@ def draw_decision() -> None:
     ax.axis("off")
     questions = [
         (0.1, "Do all classifiers know\nthe same classes?"),
-        (3.5, "Do the lists overlap,\neach with some other?"),
+        (3.5, "Does every list share\nclasses with another?"),
         (6.9, "Do you have labels\nof some rows?"),
-        (10.3, "May the teachers be\nasked at prediction?"),
+        (10.3, "Can you keep the\nteachers?"),
     ]
     answers = [
         ("yes", "VotingClassifier\nor an average will do", PALE),
-        ("no", "harmonize the names,\na linking teacher,\nor a few labels", PALE),
-        ("yes", "fit(X, y) with the labels\nthat you have;\nGridSearchCV to choose", KNOWN),
+        ("no", "harmonize names,\nadd a linking teacher,\nor label a few rows", PALE),
+        ("yes", "fit(X, y) with the\nlabels you have;\nGridSearchCV to tune", KNOWN),
         ("yes", "UnifiedEnsemble", KNOWN),
     ]
     ways = ["no", "yes", "no", ""]
@@ -221,9 +228,42 @@ def draw_comparison() -> None:
     plt.close(figure)
 
 
+def display_data() -> tuple[Any, Any]:
+    """Return unlabelled digits and a merge of four teachers."""
+    X, y = load_digits(return_X_y=True)
+    lists = {
+        "tax office": [0, 1, 2, 3, 4, 5],
+        "post office": [3, 4, 5, 6, 7],
+        "registry": [0, 1, 6, 7, 8, 9],
+        "archive": [0, 2, 4, 6, 8, 9],
+    }
+    teachers = {}
+    for k, (name, known) in enumerate(lists.items()):
+        rows = 225 * k + np.flatnonzero(np.isin(y[225 * k : 225 * k + 225], known))
+        teachers[name] = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[rows], y[rows])
+    return X[900:1400], HeterogeneousDistiller(teachers, KNeighborsClassifier(10)).fit(X[900:1400])
+
+
+def draw_displays() -> None:
+    """Draw one picture of each display for its page in the reference."""
+    X, clf = display_data()
+    ClassOverlapDisplay.from_estimator(clf).figure_.savefig(FOLDER / "ClassOverlapDisplay.png", dpi=110)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the list in another order is what the picture shows
+        wrong = clf.set_params(class_lists={"archive": [2, 0, 6, 4, 9, 8]}).fit(X)
+        shown = TeacherAgreementDisplay.from_estimator(wrong, X)
+        shown.figure_.savefig(FOLDER / "TeacherAgreementDisplay.png", dpi=110)
+        clf = clf.set_params(class_lists=None).fit(X)
+        SoftLabelDisplay.from_estimator(clf, X).figure_.savefig(FOLDER / "SoftLabelDisplay.png", dpi=110)
+        curve = DistillationCurveDisplay.from_estimator(clf, X, param_range=(1, 2, 3, 6, 10))
+        curve.figure_.savefig(FOLDER / "DistillationCurveDisplay.png", dpi=110)
+    plt.close("all")
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     draw_comparison()
     draw_decision()
     draw_problem()
     draw_path()
+    draw_displays()

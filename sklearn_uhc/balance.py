@@ -83,13 +83,13 @@ def decide_balance(balance: bool | str, space: LabelSpace, n: int, skew: Skew, l
     if enough and skew.evenness < UNEVEN and skew.rare.mean() >= RARE_CLASSES:
         names = shorten(space.classes[skew.rare].tolist())
         return Decision(SKEWED_POWER, f"some seem to be rare in these rows, {names}")
-    return Decision(1.0, f"nothing shows that some are rare in these rows (evenness {skew.evenness:.2f})")
+    return Decision(1.0, f"no sign that some are rare in these rows (evenness {skew.evenness:.2f})")
 
 
 def tell_balance(decided: Decision, verbose: int) -> None:
     """Print what was decided, and why."""
     if verbose:
-        how = {0.0: "Not balancing", 1.0: "Balancing"}.get(decided.power, "Balancing half way")
+        how = {0.0: "Not balancing", 1.0: "Balancing"}.get(decided.power, "Partly balancing")
         print(f"{how} the classes: {decided.why}")
 
 
@@ -192,7 +192,7 @@ def class_weights(Q: NDArray[Any], sample_weight: NDArray[Any] | None = None) ->
 def balanced_targets(
     Q: NDArray[Any], class_weight: NDArray[Any], sample_weight: NDArray[Any] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return targets and sample weights that make plain cross-entropy the weighted one.
+    """Return targets and sample weights whose plain cross-entropy is the class-weighted one.
 
     Parameters
     ----------
@@ -208,8 +208,8 @@ def balanced_targets(
     targets : ndarray of shape (n, L)
         w * q, normalised.
     sample_weight : ndarray of shape (n,)
-        The sums of w * q, scaled to mean 1 (or to the mean of the weights given): a common factor changes no
-        minimiser, but would change how strong a student's own regularisation is beside the loss. Weights of extreme
+        The sums of w * q, scaled to mean 1 (or to the mean of the weights given). A common factor does not change the
+        minimiser of the loss, but would change the relative strength of a student's regularisation. Weights of extreme
         size, above 1e100 or all below 1e-100, are divided by the largest.
 
     Examples

@@ -39,59 +39,61 @@ MAX_ANSWERS = 20_000_000
 
 
 class TeacherCalibrator(AnswerTransformer):
-    r"""Give every teacher a temperature, learnt from unlabelled answers, and divide its logits by it.
+    r"""Learn a temperature for every teacher from unlabelled answers, and divide its logits by it.
 
-    A tree says 1 where a forest says .7 and a network .9, and mean the same. Teacher i is compared with the merged
-    answer of all the OTHERS, on the classes that they share with it:
+    Where a tree answers 1, a forest may answer .7 and a network .9 for the same evidence. Calibration makes their
+    confidence comparable. Teacher i is compared with the merged answer of all the OTHERS, on the classes they share:
 
     .. math:: \tau_i = \arg\min_\tau \sum_x w_i(x) \, H\big(t^{(-i)}(x),\, \mathrm{softmax}(z_i(x) / \tau)\big)
 
     H is the cross-entropy, t the MF-LF merge without teacher i, at the temperatures found so far, and w the square root
-    of the mass that the merge gives to the classes of teacher i. What all teachers have in common cannot be told
-    without labels: the median of log tau is taken out. What is left is shrunk by its standard error and `tolerance`,
-    down to nothing where the temperatures differ by no more than these: teachers of one kind are left as they are.
+    of the probability that the merge gives to the classes of teacher i. How confident all teachers should be together
+    cannot be known without labels, so the median of log tau is subtracted. The rest is shrunk by its standard error and
+    `tolerance`, to zero if the temperatures differ by no more than these: teachers of one kind do not change.
 
-    Columns that mean one class come first. Who has fewer than two of them is then compared with their merge, summed
-    over its sets, or, if that does not determine two of its sets, with the merge of all columns of the others. Where
-    sets cut across each other, the unions that both tell apart are compared. No temperature found before changes.
+    Columns that stand for one class come first. A teacher with fewer than two of them is compared afterwards with their
+    merge, summed over its sets, or, if that does not determine two of its sets, with the merge of all columns of the
+    others. If sets of different teachers overlap partly, unions that both distinguish are compared. Temperatures found
+    before do not change.
 
     Parameters
     ----------
     class_lists : list of lists, default=None
-        Classes of each teacher, in block order. None: one block, its columns are the classes.
+        Classes of each teacher, in the order of the blocks. None: one block whose columns are the classes.
     tolerance : float, default=0.15
-        Differences of log tau of this size count as noise, however many rows bear them out: networks of one kind differ
+        Differences of log tau of this size count as noise, however many rows there are: networks of one kind differ
         by .1, a forest and a tree by 1.
     min_overlap : float, default=0.5
-        All teachers are left as they are if their class lists allow fewer comparisons per teacher than this. Teacher i
-        gives k_i - 1 odds, a merge of L linked classes needs L - 1; the rest can be compared. 0: calibrate in any case.
+        Nothing is calibrated if the class lists allow fewer comparisons per teacher than this. Teacher i provides
+        k_i - 1 odds, and a merge of L linked classes needs L - 1; the rest can be compared. 0: always calibrate.
     teacher_weight : list of float, default=None
-        Trust in each teacher, in the merges and in what counts as usual; None: 1 each.
+        Weight of each teacher in the merges and in the median. None: 1 each.
     n_rounds : int, default=3
-        How often the merges are made anew with the temperatures found.
+        How often the merges are repeated with the temperatures found.
     max_samples : int or None, default=5000
-        Rows that `fit` looks at, evenly spaced; fewer with over 4,000 columns, 20 million answers in all. None: all.
+        Rows that `fit` uses, evenly spaced; fewer with over 4,000 columns, 20 million answers in all. None: all.
     abstain : bool, default=False
-        Whether a teacher may be silent about a row: NaN in its whole block. It stays silent. `fit` looks at the 40 sets
-        of teachers that most often answer together; of a row that none of these fits, at those of its answers that do.
+        Whether a teacher may leave a row unanswered, by NaN in its whole block. It stays silent. `fit` uses the 40
+        combinations of teachers that most often answer together; of other rows, the answers that fit one of these.
 
     Attributes
     ----------
     temperatures_ : ndarray of shape (N,)
-        What each teacher's logits are divided by; above 1 for teachers that are more confident than the answers of the
+        The temperature of each teacher. It is above 1 for teachers that are more confident than the answers of the
         others justify.
     standard_errors_ : ndarray of shape (N,)
-        Of log tau before it is shrunk, rows of one merged label as one observation; infinite where none was found.
+        Standard error of log tau before shrinking, with rows of one merged label as one observation. Infinite if none
+        was found.
     weights_ : ndarray of shape (N,)
-        `teacher_weight`, times 0.001 for a teacher whose answers look random to the others: over seven times as
-        confident as they justify, with hardly a sign that it knows anything. Its temperature makes it say that all
-        classes are alike, which still pulls at the merge: pass these weights on as `teacher_weight` of the next step,
-        as `teacher_weight="agreement"` of the distiller does.
+        `teacher_weight`, times 0.001 for a teacher whose answers look random compared with the others: over seven times
+        as confident as they justify, with hardly a sign of knowledge. Its temperature makes its answers nearly uniform,
+        which still affects the merge. So pass these weights as `teacher_weight` to the next step, as
+        `teacher_weight="agreement"` of the distiller does.
     comparable_ : ndarray of bool of shape (N,)
-        Whether a teacher could have been found to be noise: it shares two classes with another, three teachers or more
+        Whether the teacher could be identified as noise: it shares two classes with another, at least three teachers
         have a standard error, and there are at least 0.5 comparisons per teacher (see `min_overlap`).
     uncalibrated_ : dict of int to str
-        Teachers that keep temperature 1 for want of evidence, and why.
+        Teachers that keep temperature 1 because there is too little evidence, and why.
     label_space_ : LabelSpace
         Blocks and connected components of the lists.
     n_features_in_ : int
@@ -99,9 +101,9 @@ class TeacherCalibrator(AnswerTransformer):
 
     Notes
     -----
-    `docs/teachers.md` has measurements. If labelled rows exist at the teacher's owner, `CalibratedClassifierCV` there
-    makes its probabilities right on its own classes; what it says of other classes' rows is as arbitrary as before, and
-    that is what this estimator tempers. One does not replace the other.
+    `docs/teachers.md` has measurements. An owner with labelled rows may use `CalibratedClassifierCV`, which makes
+    the teacher's probabilities right on its own classes. Its answers about rows of other classes remain arbitrary,
+    and this estimator deals with these. One does not replace the other.
 
     Examples
     --------
@@ -148,7 +150,7 @@ class TeacherCalibrator(AnswerTransformer):
             self._learn_sets(some.saying(to_numpy(some.log_p)), usual)
 
     def apply(self, answers: Answers) -> Any:
-        """Return the log-probabilities at the temperatures learnt. See `AnswerTransformer.apply`."""
+        """Return the log-probabilities at the learned temperatures. See `AnswerTransformer.apply`."""
         X, blocks = answers.log_p, answers.space.matrices
         xp, teacher_of, blocks = array_namespace(X), blocks.teacher_of, blocks.like(X[:1])
         silent = xp.isnan(X)
@@ -161,7 +163,7 @@ class TeacherCalibrator(AnswerTransformer):
         return out
 
     def transform_answers(self, answers: Answers) -> Answers:
-        """Return answers at the temperatures learnt, as they are if all are 1. See `AnswerTransformer`."""
+        """Return answers at the learned temperatures, unchanged if all are 1. See `AnswerTransformer`."""
         return answers if (self.temperatures_ == 1).all() else super().transform_answers(answers)
 
     def check_params(self) -> None:
@@ -204,7 +206,7 @@ class TeacherCalibrator(AnswerTransformer):
             if np.isfinite(error[i]):
                 self.uncalibrated_.pop(i, None)
             else:
-                self.uncalibrated_[i] = "too few rows, or answers too much alike, to tell"
+                self.uncalibrated_[i] = "too few rows, or answers too similar, to tell"
 
     def _take_over(self, answers: Answers, whose: NDArray[np.int_]) -> None:
         """Leave teachers as they are whose columns mean sets; the others, `whose`, have been compared."""
@@ -280,15 +282,15 @@ class TeacherCalibrator(AnswerTransformer):
         reasons = {}
         for i in range(len(known)):
             if not answered[i]:
-                reasons[i] = "answers none of the rows looked at"
+                reasons[i] = "answers none of the rows used"
             elif not enough:
-                reasons[i] = "the class lists overlap too little to compare how confident teachers are"
+                reasons[i] = "the class lists overlap too little to compare the teachers' confidence"
             elif not together[i]:
-                reasons[i] = "answers too few rows that others answer as well"
+                reasons[i] = "answers too few rows that others also answer"
             elif i not in compared:
                 reasons[i] = "shares fewer than two classes that the other teachers link"
             elif not known[i]:
-                reasons[i] = "too few rows, or answers too much alike, to tell"
+                reasons[i] = "too few rows, or answers too similar, to tell"
             elif known.sum() == 1:
                 reasons[i] = "no other teacher has a temperature to compare with"
             elif doubtful[i]:

@@ -23,7 +23,7 @@ def check_class_lists(
     check_is_list(class_lists)
     lists = [check_class_list(i, labels) for i, labels in enumerate(class_lists)]
     if not lists:
-        raise ValueError("class_lists is empty: give one list of classes per teacher, for at least one teacher.")
+        raise ValueError("class_lists is empty: pass one list of classes per teacher, for at least one teacher.")
     flat = [_named(i, labels) for i, labels in enumerate(lists)]
     check_families(flat)
     return lists, flat
@@ -51,7 +51,7 @@ def check_is_list(class_lists: Any) -> None:
     if isinstance(class_lists, (str, bytes, set, frozenset, dict)) or not isinstance(class_lists, Iterable):
         raise TypeError(f"class_lists must be a list with one list of classes per teacher, got {class_lists!r}.")
     if isinstance(class_lists, Iterator):
-        raise TypeError(f"class_lists can be read only once, got {class_lists!r}: give list(class_lists).")
+        raise TypeError(f"class_lists can be read only once, got {class_lists!r}: pass list(class_lists).")
 
 
 def check_class_list(i: int, labels: Any) -> NDArray[Any]:
@@ -78,8 +78,8 @@ def check_class_list(i: int, labels: Any) -> NDArray[Any]:
     unique, counts = np.unique(array, return_counts=True)
     if len(unique) < len(array):
         raise ValueError(
-            f"Class list {i} repeats {shorten(unique[counts > 1])}: each class must stand once, alone or in a set. "
-            "If two output columns mean the same class, add their probabilities up in the teacher first."
+            f"Class list {i} repeats {shorten(unique[counts > 1])}: each class may occur only once, alone or in a set. "
+            "If two output columns mean the same class, add up their probabilities in the teacher first."
         )
     return array
 
@@ -104,8 +104,8 @@ def _exact_type(values: Sequence[Any]) -> Any:
         rounded = [value for value in whole if abs(value) >= 2**64 or float(value) != value]
         if rounded:
             raise ValueError(
-                f"The classes {shorten(rounded)} are too large to stand beside classes with a decimal point, which "
-                "numpy holds to 53 bits. Rename the classes of one side with class_lists."
+                f"The classes {shorten(rounded)} are too large to be merged with classes that have a decimal point, "
+                "which numpy stores with 53 bits. Rename the classes of one side with class_lists."
             )
         return np.float64
     for kind in (np.int64, np.uint64):
@@ -127,7 +127,7 @@ def _family(i: int, labels: NDArray[Any]) -> str:
     if kind not in _FAMILIES:
         raise TypeError(
             f"Class list {i} must hold strings only or numbers only, got {shorten(labels)}. "
-            "Give such classes one sort of name with class_lists."
+            "Use class_lists to give them names of one type."
         )
     return _FAMILIES[kind]
 

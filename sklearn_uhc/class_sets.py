@@ -48,17 +48,17 @@ def flat_labels(i: int, values: Sequence[Any]) -> list[Any]:
     """Return the labels of a class list with sets, one after the other; OTHER has none."""
     if sum(value is OTHER for value in values) > 1:
         raise ValueError(
-            f"Class list {i} holds OTHER more than once: add the probabilities of these columns up in the teacher."
+            f"Class list {i} has OTHER more than once: add up the probabilities of these columns in the teacher."
         )
     if () in [value for value in values if isinstance(value, tuple)]:
-        raise ValueError(f"Class list {i} holds an empty set, (): every column must stand for at least one class.")
+        raise ValueError(f"Class list {i} has an empty set, (): every column must stand for at least one class.")
     flat = [label for value in values if value is not OTHER for label in _members(value)]
     if not flat:
-        raise ValueError(f"Class list {i} holds nothing but OTHER: it must name a class that OTHER is not.")
+        raise ValueError(f"Class list {i} has only OTHER: it must name at least one class.")
     if holds_sets(flat):
         raise ValueError(
-            f"Class list {i} holds a set within a set: a set is a tuple of labels. OTHER stands for all classes that "
-            "the list does not name, as an entry of its own."
+            f"Class list {i} has a set within a set: a set is a tuple of labels. OTHER stands for all classes that "
+            "the list does not name, and must be an entry of its own."
         )
     return flat
 

@@ -52,97 +52,104 @@ NO_MEMBERSHIP = (
 class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     """Distil fitted classifiers, each with its own list of classes, into one classifier over all classes.
 
-    Every teacher answers for every unlabelled row over the classes that it knows; a soft-label method merges the
-    answers into one distribution over all classes; the student is trained on these. No labels and no training data of
-    the teachers are needed.
+    For every unlabelled row, each teacher gives probabilities for the classes it knows. A soft-label method merges
+    these answers into one distribution over all classes, and the student is trained on the merged soft labels. Neither
+    labels nor the teachers' training data are needed.
 
     Parameters
     ----------
     teachers : list or dict of fitted classifiers
-        Anything with `predict_log_proba`, `predict_proba` or `decision_function`; a dict, or (name, classifier) pairs,
-        give them names for messages, plots and reports. Never fitted, changed or cloned: `clone`, Pipelines and
-        searches carry them over as they are. None is allowed if `fit` is given `log_p`.
+        Any objects with `predict_log_proba`, `predict_proba` or `decision_function`. A dict, or a list of
+        (name, classifier) pairs, names them in messages, plots and reports. They are never refitted, changed or
+        cloned, not even by `clone`, Pipelines and searches. May be None if `fit` is given `log_p`.
     student : estimator
-        What is trained: a tree, a forest, nearest neighbours, LightGBM, XGBoost, CatBoost, any classifier whose `fit`
-        takes `sample_weight`, a skorch net, a torch module, or a Pipeline that ends in one of these. A
-        `SoftLabelClassifier` is taken with its own `strategy`; its classes and temperature are those of the merge.
+        The classifier to train: a tree, a forest, nearest neighbours, LightGBM, XGBoost, CatBoost, any classifier whose
+        `fit` accepts `sample_weight`, a skorch net, a torch module, or a Pipeline that ends in one of these. Trees,
+        forests and neighbours are trained as regressors of the same kind, so a fitted forest shows up as a
+        `RandomForestRegressor`; see `SoftLabelClassifier`. You may also pass a `SoftLabelClassifier`, for example to
+        set its `strategy`; its classes and temperature are set by the merge.
     method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
-        How the teachers' answers are merged. "mf_lv" is another name of "mf_lu".
+        How the teachers' answers are merged. "mf_lv" is another name for "mf_lu".
     balance : bool or "auto", default="auto"
-        Whether classes that the soft labels rarely show get more weight. "auto" balances unless all teachers know the
-        same classes or there are fewer rows than classes, and goes half the way if the rows themselves seem to show
-        some classes rarely; `verbose=1` tells. See `docs/choosing.md`.
+        Whether classes that are rare among the soft labels get more weight. "auto" balances unless all teachers know
+        the same classes or there are fewer rows than classes. If the rows themselves seem to be imbalanced, it takes
+        the square root of the class weights. `verbose=1` prints the decision. See `docs/choosing.md`.
     temperature : float, default=None
-        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 1 by default (the paper's
-        is 3), and with `backprop` 3.
+        The teachers' logits are divided by it. Values above 1 make the soft labels smoother. None means the method's
+        own temperature: 1 by default (the paper uses 3), and 3 with `backprop`.
     backprop : bool, default=False
-        Whether to train a network on the method's own objective instead of on soft labels (CE-BP, MF-P-BP, MF-LU-BP,
-        MF-LF-BP of the paper; see `sklearn_uhc.losses`). The student must be a skorch net or a torch module; there is
-        no balance, and "auto" means none.
+        Whether to train a network directly on the method's objective instead of on soft labels (CE-BP, MF-P-BP,
+        MF-LU-BP, MF-LF-BP of the paper; see `sklearn_uhc.losses`). The student must be a skorch net or a torch module.
+        Balance is not available, and `balance="auto"` means none.
     class_lists : list or dict of lists, default=None
-        Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
+        The names of each teacher's classes, in the order of its outputs. None, for all teachers or for one, means the
+        teacher's own `classes_`.
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"
-        Whether each teacher's logits are divided by a temperature of its own, learnt from the others' answers, before
-        the merge. "auto" does so where the class lists overlap enough to compare teachers, True in any case; where
-        teachers differ by no more than noise, all temperatures are 1. See `docs/teachers.md`.
+        Whether to divide each teacher's logits by its own temperature before the merge. Temperatures are learned from
+        the other teachers' answers, without labels. "auto" does so if the class lists overlap enough to compare
+        teachers, True always. If teachers differ by no more than noise, all temperatures are 1. See
+        `docs/teachers.md`.
     teacher_weight : array-like of N positive numbers or "agreement", default=None
-        Trust in each teacher, in the method's objective. "agreement" learns which teachers are noise to the others
-        and gives them next to none; finer weights learnt from agreement did not help.
+        Weight of each teacher in the method's objective. "agreement" detects teachers whose answers do not fit the
+        others and gives them almost no weight.
     membership : None, "auto", "student", list or dict of scorers, default="auto"
-        How likely a row belongs to a teacher's classes at all: a scorer or None per teacher, or a dict of scorers by
-        the teachers' names. A scorer has `predict_membership(X)`, shape (n,), values in [0, 1]; `fit_membership` makes
-        one. "auto": the `membership_` of every teacher that carries one. "student": without the owners' help, from a
-        student trained on merged labels of other rows, five of them; what `soft_labels_` and the final student get to
-        see rests on it, `merger_` does not.
+        Scorers that say how likely a row belongs to any of a teacher's classes: a list with a scorer or None per
+        teacher, or a dict of scorers by teacher name. A scorer has `predict_membership(X)`, which returns values in
+        [0, 1] of shape (n,); `fit_membership` makes one. "auto" uses the `membership_` attribute of every teacher that
+        has one. "student" needs no scorers from the owners: it uses five students, each trained on the merged labels
+        of the other rows. It affects `soft_labels_` and the final student, but not `merger_`.
     membership_weight : float, default=1.0
-        Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
+        Weight of every scorer in the merge, relative to the mean weight of the teachers. 0 turns scorers off.
     none_label : label, default=None
-        Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
+        Name of an additional class, "none of these", for rows that belong to no teacher. It must have the type of the
+        other classes. Only scorers and OTHER can assign rows to it.
     label_model : classifier, "auto" or None, default="auto"
-        Trained on the rows whose labels are given to `fit`, as one more opinion on all rows; cross-validation decides
-        how much it counts. "auto": the student. None: the labels count through the teachers' answers alone. See
-        `docs/few_labels.md`.
+        Classifier of X that is trained on the labelled rows, if `fit` is given labels. Its predictions are combined
+        with the merge; cross-validation decides how much they count. "auto" means the student. None uses the labels
+        only to learn from the teachers' answers. See `docs/few_labels.md`.
     abstain : bool, default=None
-        Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
-        answers for gets no weight. None: the method's own.
+        Whether a teacher may leave a row unanswered, by NaN for all its classes. It is then left out for that row. A
+        row that no teacher answers for gets no weight. None means the method's own setting.
     floor : float or "auto", default="auto"
-        Smallest probability a teacher may give, see `TeacherOutputs`.
+        Smallest probability of a teacher's answers; smaller values are raised to it. See `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
-        Where to keep the teachers' answers, so that a search reads each teacher once per X. **It is
-        unpickled: whoever can write there can run code as you.** Prefer `store`.
+        Cache for the teachers' answers, so that a search calls each teacher once per X. **Its files are unpickled:
+        anyone who can write to it can run code as you.** Prefer `store`.
     store : str or path, default=None
-        Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
+        Folder that keeps the teachers' answers, so that an interrupted run can resume. See `TeacherOutputs`.
     store_soft_labels : bool, default=False
         Whether to keep the soft labels of the transfer set in `soft_labels_`.
     n_jobs : int, default=None
-        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
+        Number of teachers that are called, and of chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The union of the teachers' classes, `none_label`, and classes that only labels given to `fit` name, sorted.
+        All classes, sorted: those of the teachers, `none_label`, and classes that occur only in the labels given to
+        `fit`.
     student_ : SoftLabelClassifier
-        The trained student; `student_.estimator_` is the bare one.
+        The trained student. `student_.estimator_` is the model inside: for a tree, forest or neighbours student, the
+        regressor of the same kind (`SoftLabelClassifier` says why).
     merger_ : TeacherMerger
         The fitted merge: teachers, calibration, weights, method.
     class_weight_ : ndarray of shape (L,) or None
-        Weights of the classes, 1 / mean soft label; None if not balanced.
+        Class weights, 1 / mean soft label; None if not balanced.
     soft_labels_ : ndarray of shape (n, L)
-        With `store_soft_labels` only: the soft labels, before balancing.
+        The soft labels before balancing; only with `store_soft_labels`.
     n_features_in_ : int
         Number of features, if X is two-dimensional.
 
     See Also
     --------
-    UnifiedEnsemble : The same merge without a student, for those who may keep all teachers.
+    UnifiedEnsemble : The same merge without a student; it calls all teachers at every prediction.
 
     Notes
     -----
-    A pickled distiller contains its teachers. To hand on the merged classifier alone, pickle `student_`: it predicts
-    the same. A transformer before the distiller in a Pipeline changes what the teachers see as well; preprocessing for
-    the student alone belongs into a Pipeline that is the student.
+    A pickled distiller contains its teachers. To share the merged classifier alone, pickle `student_`, which predicts
+    the same. A transformer before the distiller in a Pipeline changes what the teachers see as well. To preprocess X
+    for the student alone, use a Pipeline as the student.
 
     Examples
     --------
@@ -218,16 +225,16 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         Parameters
         ----------
         X : array-like with n rows
-            The transfer set. Arrays, sparse matrices, DataFrames, images, texts: passed on to teachers and student.
+            The unlabelled rows (transfer set): arrays, sparse matrices, DataFrames, images, texts. They are passed
+            unchanged to the teachers and the student.
         y : array-like of shape (n,), default=None
-            Labels of some rows, or of none; None, NaN or -1 for the others. With `backprop` they are checked and not
-            used.
+            Labels of some rows, with None, NaN or -1 for the others. With `backprop` they are checked but not used.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the rows, in the class balance and in the student's training.
+            Row weights, used in the class balance and in the student's training.
         log_p : array-like of shape (n, K), default=None
-            The teachers' answers on X, if they were computed before (see `TeacherOutputs`): no teacher is asked.
+            The teachers' answers on X, if you have computed them already (see `TeacherOutputs`). No teacher is called.
         **fit_params : dict
-            Routed to the student's `fit` if metadata routing is enabled.
+            Passed to the student's `fit` if metadata routing is enabled.
 
         Returns
         -------
@@ -254,7 +261,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         return self
 
     def make_merger(self) -> TeacherMerger:
-        """Return the merge that the parameters describe, not fitted yet; what the student adds comes after it.
+        """Return the merge that the parameters describe, not fitted yet and without the student's part.
 
         Returns
         -------
@@ -311,7 +318,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         heard = heard_weights(answers, sample_weight, merger.labels_)
         Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
         if by_student(self.membership):
-            self._tell("on parts of the rows, for their membership")
+            self._tell("on folds of the rows, to estimate membership")
             S = out_of_fold(student, X, targets, weights)[:, np.isin(merger.classes_, answers.space.classes)]
             answers = judge_by_student(answers, S, self.membership_weight, self.store)
             Q = clone(merger.method_).fit_transform_answers(answers)
@@ -355,16 +362,16 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     def _check_backprop(self, fit_params: dict[str, Any], sample_weight: Any) -> None:
         """Refuse what direct backpropagation has no place for, before any teacher is asked."""
         if fit_params:
-            raise ValueError(f"Direct backpropagation takes no fit parameters, got {sorted(fit_params)}.")
+            raise ValueError(f"Direct backpropagation does not accept fit parameters, got {sorted(fit_params)}.")
         if not isinstance(self.balance, str) and self.balance:
             raise ValueError(
-                "balance=True weighs soft labels by their mean over the transfer set, and direct backpropagation makes "
-                "none. Use balance='auto' or False with backprop=True, or backprop=False."
+                "balance=True weights soft labels, and direct backpropagation makes none. Use balance='auto' or False "
+                "with backprop=True, or backprop=False."
             )
         if self.store_soft_labels:
             raise ValueError("Direct backpropagation makes no soft labels: leave store_soft_labels at False.")
         if sample_weight is not None:
-            raise ValueError("Direct backpropagation takes no sample_weight: leave it out, or use backprop=False.")
+            raise ValueError("Direct backpropagation does not accept sample_weight: omit it, or use backprop=False.")
         if self.none_label is not None or any_scorer(self.membership, listed(self.teachers)):
             raise ValueError(NO_MEMBERSHIP)
         method = resolve_method(self.method)
@@ -381,7 +388,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             return SoftLabelClassifier(self.student)
         if self.student.temperature != 1:
             raise ValueError(
-                "A student in a distiller has the temperature of the merge: leave temperature of the "
+                "In a distiller, the student gets the temperature of the merge: leave temperature of the "
                 f"SoftLabelClassifier at 1, got {self.student.temperature!r}, and set that of the distiller."
             )
         student: SoftLabelClassifier = clone(self.student)

@@ -35,66 +35,71 @@ __all__ = ["UnifiedEnsemble"]
 
 
 class UnifiedEnsemble(MergedClassifier, BaseEstimator):
-    """Merge fitted classifiers with different classes at prediction time, for those who may keep all of them.
+    """Merge fitted classifiers with different classes at prediction time, without a student.
 
-    `predict_proba` asks every teacher and merges the answers as `HeterogeneousDistiller` does for its student; all
-    that is learnt are the teachers' floors, their temperatures and weights if wanted, and the class weights.
+    `predict_proba` calls every teacher and merges the answers as `HeterogeneousDistiller` does for its student. `fit`
+    learns only the teachers' floors, their temperatures and weights if requested, and the class weights.
 
     Parameters
     ----------
     teachers : list or dict of fitted classifiers
-        Anything with `predict_log_proba`, `predict_proba` or `decision_function`; a dict, or (name, classifier) pairs,
-        give them names. Never fitted, changed or cloned.
+        Any objects with `predict_log_proba`, `predict_proba` or `decision_function`. A dict, or a list of
+        (name, classifier) pairs, names them. They are never refitted, changed or cloned.
     method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
         How the teachers' answers are merged.
     balance : bool or "auto", default="auto"
-        Whether merged probabilities, still at the temperature of the merge, are divided by their mean over the data
-        given to `fit`: what a student would learn from balanced soft labels. "auto" does so unless all teachers know
-        the same classes or there are fewer rows than classes, and goes half the way if the rows themselves seem to show
-        some classes rarely; `verbose=1` tells.
+        Whether to divide the merged probabilities, at the temperature of the merge, by their mean over the data given
+        to `fit`, as a student would learn from balanced soft labels. "auto" does so unless all teachers know the same
+        classes or there are fewer rows than classes. If the rows themselves seem to be imbalanced, it takes the square
+        root of the class weights. `verbose=1` prints the decision.
     temperature : float, default=None
-        Divides the teachers' logits before the merge; the merged probabilities are brought back to temperature 1.
-        None: the method's own, 1 by default (the paper's is 3).
+        The teachers' logits are divided by it before the merge; the merged probabilities are brought back to
+        temperature 1. None means the method's own temperature, 1 by default (the paper uses 3).
     class_lists : list or dict of lists, default=None
-        Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
+        The names of each teacher's classes, in the order of its outputs. None, for all teachers or for one, means the
+        teacher's own `classes_`.
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"
-        Whether each teacher's logits are divided by a temperature of its own, learnt from the others' answers, before
-        the merge. "auto" does so where the class lists overlap enough to compare teachers, True in any case; where
-        teachers differ by no more than noise, all temperatures are 1. See `docs/teachers.md`.
+        Whether to divide each teacher's logits by its own temperature before the merge. Temperatures are learned from
+        the other teachers' answers, without labels. "auto" does so if the class lists overlap enough to compare
+        teachers, True always. If teachers differ by no more than noise, all temperatures are 1. See
+        `docs/teachers.md`.
     teacher_weight : array-like of N positive numbers or "agreement", default=None
-        Trust in each teacher, in the method's objective. "agreement" learns which teachers are noise to the others
-        and gives them next to none; finer weights learnt from agreement did not help.
+        Weight of each teacher in the method's objective. "agreement" detects teachers whose answers do not fit the
+        others and gives them almost no weight.
     membership : None, "auto", list or dict of scorers, default="auto"
-        How likely a row belongs to a teacher's classes at all: a scorer or None per teacher, or a dict of scorers by
-        the teachers' names. A scorer has `predict_membership(X)`, shape (n,), values in [0, 1]; `fit_membership` makes
-        one. "auto": the `membership_` of every teacher that carries one.
+        Scorers that say how likely a row belongs to any of a teacher's classes: a list with a scorer or None per
+        teacher, or a dict of scorers by teacher name. A scorer has `predict_membership(X)`, which returns values in
+        [0, 1] of shape (n,); `fit_membership` makes one. "auto" uses the `membership_` attribute of every teacher that
+        has one.
     membership_weight : float, default=1.0
-        Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
+        Weight of every scorer in the merge, relative to the mean weight of the teachers. 0 turns scorers off.
     none_label : label, default=None
-        Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
+        Name of an additional class, "none of these", for rows that belong to no teacher. It must have the type of the
+        other classes. Only scorers and OTHER can assign rows to it.
     label_model : classifier, "auto" or None, default="auto"
-        Trained on the rows whose labels are given to `fit`, as one more opinion on all rows; cross-validation decides
-        how much it counts. "auto": logistic regression, if X is a matrix of numbers. None: the labels count through
-        the teachers' answers alone. See `docs/few_labels.md`.
+        Classifier of X that is trained on the labelled rows, if `fit` is given labels. Its predictions are combined
+        with the merge; cross-validation decides how much they count. "auto" means logistic regression, if X is a
+        matrix of numbers. None uses the labels only to learn from the teachers' answers. See `docs/few_labels.md`.
     abstain : bool, default=None
-        Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
-        answers for gets uniform probabilities. None: the method's own.
+        Whether a teacher may leave a row unanswered, by NaN for all its classes. It is then left out for that row. A
+        row that no teacher answers for gets uniform probabilities. None means the method's own setting.
     floor : float or "auto", default="auto"
-        Smallest probability a teacher may give, see `TeacherOutputs`.
+        Smallest probability of a teacher's answers; smaller values are raised to it. See `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
-        Where to keep the teachers' answers. **It is unpickled: whoever can
-        write there can run code as you.** Prefer `store`.
+        Cache for the teachers' answers. **Its files are unpickled: anyone who can write to it can run code as you.**
+        Prefer `store`.
     store : str or path, default=None
-        Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
+        Folder that keeps the teachers' answers, so that an interrupted run can resume. See `TeacherOutputs`.
     n_jobs : int, default=None
-        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
+        Number of teachers that are called, and of chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The union of the teachers' classes, `none_label`, and classes that only labels given to `fit` name, sorted.
+        All classes, sorted: those of the teachers, `none_label`, and classes that occur only in the labels given to
+        `fit`.
     merger_ : TeacherMerger
         The fitted merge: teachers, calibration, weights, method.
     class_weight_ : ndarray of shape (L,) or None
@@ -104,7 +109,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
 
     See Also
     --------
-    HeterogeneousDistiller : Trains one classifier that needs no teacher any more.
+    HeterogeneousDistiller : Trains one classifier that does not need the teachers any more.
 
     Examples
     --------
@@ -160,19 +165,19 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     @all_or_nothing
     @lazily
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, log_p: Any = None) -> UnifiedEnsemble:
-        """Learn the teachers' floors, their temperatures and weights if wanted, and the class weights.
+        """Learn the teachers' floors, their temperatures and weights if requested, and the class weights.
 
         Parameters
         ----------
         X : array-like with n rows
-            Unlabelled data, passed on to the teachers as it is.
+            Unlabelled data, passed unchanged to the teachers.
         y : array-like of shape (n,), default=None
-            Labels of some rows, or of none; None, NaN or -1 for the others.
+            Labels of some rows, with None, NaN or -1 for the others.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the rows in the class weights, and of their labels.
+            Row weights, used for the class weights and for the labels.
         log_p : array-like of shape (n, K), default=None
-            The teachers' answers on X, if they were computed before. No teacher is asked, so there are no predictions
-            afterwards; `merger_` has what was learnt.
+            The teachers' answers on X, if you have computed them already. No teacher is called, so the ensemble cannot
+            predict afterwards; `merger_` has what was learned.
 
         Returns
         -------

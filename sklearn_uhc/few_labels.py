@@ -9,6 +9,7 @@ evidence the merge alone counts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,10 @@ MOST_ROWS = 3000
 STRENGTHS = (0.001, 0.01, 0.1)
 #: Share of a labelled row's soft label that all classes have alike.
 DOUBT = 1e-3
-#: Prior sizes of a class, in rows, of which the labels' own frequencies choose one.
-SIZES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
+#: How wide frequencies of classes may be spread (shapes of a gamma distribution), and which share of the classes may be
+#: of average frequency, with the probability that it is.
+SHAPES = (0.3, 1.0, 3.0)
+AVERAGE = ((0.998, 0.97), (0.7, 0.01), (0.3, 0.01), (0.05, 0.01))
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +312,7 @@ def warn_of_labels(pool: LabelPool | None) -> None:
     """Say that labels count without a classifier of rows, if it could not be trained; after everything else worked."""
     if pool is not None and pool.of_rows.problem:
         warn_user(
-            f"{pool.of_rows.problem}. The labels count without it. Give another classifier for them as label_model, or "
+            f"{pool.of_rows.problem}. The labels are used without it. Pass another classifier as label_model, or "
             "label_model=None."
         )
 
@@ -349,13 +352,20 @@ def all_groups(space: LabelSpace, classes: NDArray[Any]) -> NDArray[np.int_]:
 def class_prior(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how frequent classes are, from labelled rows: their shares, drawn towards equal ones.
 
-    By as much as the counts themselves suggest: of Dirichlet priors with equal sizes, the one under which they are most
-    probable. Counts that differ by no more than chance give equal frequencies.
+    A class is as frequent as the average one, or r times that, with r from a gamma distribution of mean 1; its count is
+    Poisson. What share of the classes is average, and how wide the distribution is, the counts decide. Counts of a few
+    rows per class differ by chance, and a student that followed them would lose accuracy, so that beforehand nearly all
+    classes are taken to be average.
     """
-    n, L = counts.sum(), len(counts)
-
-    def likelihood(size: float) -> float:
-        return float(gammaln(size * L) - gammaln(size * L + n) + (gammaln(size + counts) - gammaln(size)).sum())
-
-    size = max(SIZES, key=likelihood)
-    return (counts + size) / (n + size * L)
+    mean = counts.mean()
+    as_average = counts * np.log(mean) - mean
+    ratios, log_p = [], []
+    for shape, (share, before) in product(SHAPES, AVERAGE):
+        other = gammaln(counts + shape) - gammaln(shape) + shape * np.log(shape) + counts * np.log(mean)
+        other -= (shape + counts) * np.log(shape + mean)
+        both = np.logaddexp(np.log(share) + as_average, np.log(1 - share) + other)
+        average = np.exp(np.log(share) + as_average - both)
+        ratios.append(average + (1 - average) * (counts + shape) / (mean + shape))
+        log_p.append(both.sum() + np.log(before))
+    ratio: NDArray[np.float64] = softmax(log_p) @ np.array(ratios)
+    return ratio / ratio.sum()

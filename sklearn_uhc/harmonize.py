@@ -37,31 +37,31 @@ def harmonize(
 ) -> list[list[Any]]:
     """Bring the class lists of several teachers into one vocabulary.
 
-    The result is the `class_lists` of everything that merges. Three steps, in this order:
+    Pass the result as `class_lists` to any estimator of this library. There are three steps, in this order:
 
-    1. `synonyms` give classes one name.
+    1. `synonyms` gives classes one name.
     2. Names in `other` become `OTHER`: "none of my other classes".
-    3. `taxonomy` turns a coarse class into the tuple of finer classes that it stands for. The merged classes are those
-       that some teacher has and that nobody divides further; every coarser class becomes the set of those below
-       it. A coarse class with one of them below it becomes that class, and one with none stays a class of its own.
+    3. `taxonomy` turns a coarse class into the tuple of finer classes that it stands for. The merged classes are the
+       finest ones that some teacher knows; every coarser class becomes the set of those below it. A coarse class with
+       one of them below it becomes that class, and one with none stays a class of its own.
 
-    Nothing is guessed: see `suggest_harmonization` for names that may mean the same.
+    Nothing is guessed. See `suggest_harmonization` for names that may mean the same.
 
     Parameters
     ----------
     teachers : list of fitted classifiers, of lists of classes, or of (name, either) pairs; or dict of name: either
-        Of classifiers, `classes_` is read. Entries of a list are labels, strings or numbers, tuples of labels
-        ("one of these") or `OTHER`. If a name means something else for one teacher, give its list in its place.
+        For classifiers, `classes_` is used. Entries of a list are labels (strings or numbers), tuples of labels
+        ("one of these") or `OTHER`. If a name means something else to one teacher, pass that teacher's list instead.
     synonyms : dict of {name: name to use} or callable, default=None
-        A callable takes and returns a label: `str.casefold`, for example. A dict may lead from name to name.
+        A callable takes and returns a label, for example `str.casefold`. In a dict, names may be chained.
     taxonomy : dict of {parent: list of children}, default=None
-        Of any depth: a child may be a parent elsewhere, and children may be a dict in turn. Like `other`, it uses the
-        names that `synonyms` lead to; older names are understood.
+        May have any depth: a child may be a parent elsewhere, and children may be a dict in turn. Like `other`, it may
+        use the names before or after `synonyms`.
     other : label or list of labels, default=()
         Names that mean "none of my other classes".
     handle_unknown : {"error", "ignore"}, default="error"
-        What to do with names in `synonyms`, `taxonomy` and `other` that no teacher has. "ignore" is for tables that are
-        larger than what the teachers know, such as an ontology; a misspelt name is not noticed then.
+        What to do with names in `synonyms`, `taxonomy` and `other` that no teacher has. Use "ignore" for tables that
+        are larger than what the teachers know, such as an ontology. Misspelt names are then not detected.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def harmonize(
     others = _check_other(other, old, known, strict)
     tree = Taxonomy({} if taxonomy is None else taxonomy, old, known, strict)
     if both := others & tree.names:
-        raise ValueError(f"{shorten(sorted(both, key=str))} stand in both other and taxonomy: leave them out of one.")
+        raise ValueError(f"{shorten(sorted(both, key=str))} are in both other and taxonomy: remove them from one.")
     result = [[_translate(entry, others, tree) for entry in own.entries] for own in renamed]
     for own, entries in zip(lists, result, strict=True):
         _refuse_overlap(own, entries, tree)
@@ -114,7 +114,7 @@ def read_lists(teachers: Any) -> list[NamedList]:
         name, own = item if is_pair(item) else (i, item)
         out.append(NamedList(f"Teacher {name!r}", _entries(name, own)))
     if not out:
-        raise ValueError("No teachers were given: a class list is needed from at least one.")
+        raise ValueError("No teachers were given: pass at least one class list.")
     return out
 
 
@@ -139,8 +139,8 @@ def _entries(name: Any, own: Any) -> list[Any]:
     """Return one class list as plain values."""
     if isinstance(own, type) or (not hasattr(own, "classes_") and hasattr(own, "fit")):
         raise TypeError(
-            f"Teacher {name!r} has no classes_: it is not fitted, or it keeps no names of classes. Fit it, or give its "
-            "list of classes in its place."
+            f"Teacher {name!r} has no classes_: it is not fitted, or does not store its class names. Fit it, or pass "
+            "its class list instead."
         )
     labels = getattr(own, "classes_", own)
     if isinstance(labels, (str, bytes, set, frozenset, Mapping)) or not isinstance(labels, Iterable):
@@ -191,7 +191,7 @@ def _renamer(synonyms: Any, lists: Sequence[NamedList], strict: bool) -> Callabl
     return lambda label: final.get(label, label)
 
 
-_REMEDY = 'Mend the spelling, leave the names out, or pass handle_unknown="ignore".'
+_REMEDY = 'Correct the spelling, remove the names, or pass handle_unknown="ignore".'
 
 
 def _last_name(label: Any, table: Mapping[Any, Any]) -> Any:
@@ -201,7 +201,7 @@ def _last_name(label: Any, table: Mapping[Any, Any]) -> Any:
         label = table[label]
         if label in seen:
             circle = " -> ".join(map(repr, [*seen[seen.index(label) :], label]))
-            raise ValueError(f"synonyms go round in a circle: {circle}. Choose one of these names for all.")
+            raise ValueError(f"synonyms form a cycle: {circle}. Choose one of these names for all.")
         seen.append(label)
     return label
 
@@ -214,7 +214,7 @@ def _checked(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
             new = _plain(function(label))
         except Exception as error:
             raise TypeError(
-                f"synonyms failed for the class {label!r} ({type(error).__name__}: {error}). The function must take "
+                f"synonyms failed for the class {label!r} ({type(error).__name__}: {error}). The function must accept "
                 "the label of any class and return a label."
             ) from error
         return _check_label(new, f"synonyms gives {label!r} the name")
@@ -224,9 +224,9 @@ def _checked(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _check_label(label: Any, whose: str) -> Any:
     if label is OTHER:
-        raise TypeError(f"{whose} OTHER: name such classes in other= instead.")
+        raise TypeError(f"{whose} OTHER: pass such classes as other= instead.")
     if not isinstance(label, (str, int, float)):
-        raise TypeError(f"{whose} {label!r}: a name must be a string or a number. Sets of classes belong to taxonomy=.")
+        raise TypeError(f"{whose} {label!r}: a name must be a string or a number. Sets of classes belong in taxonomy=.")
     return label
 
 
@@ -282,20 +282,18 @@ def _refuse_overlap(own: NamedList, entries: Sequence[Any], tree: Taxonomy) -> N
 
 def _about_pair(pair: list[Any], entries: Sequence[Any], a: int, b: int, label: Any, tree: Taxonomy) -> str:
     """Say why two columns cannot both stand, and what to do."""
-    by_hand = (
-        "or give this teacher's own list in its place, with entries that say what its columns mean (a tuple is a set)"
-    )
+    by_hand = "or pass this teacher's own list instead, with entries that say what its columns mean (a tuple is a set)"
     if entries[a] == entries[b]:
         return (
-            f"its columns {pair[0]!r} and {pair[1]!r} both become {label!r}, but every column needs a meaning of its "
-            "own. If the teacher tells them apart, do not give them one name; if they are the same, add their "
-            f"probabilities up in the teacher first; {by_hand}."
+            f"its columns {pair[0]!r} and {pair[1]!r} both become {label!r}, but every column needs a different "
+            "meaning. If the teacher distinguishes them, do not give them one name. If they are the same, add up their "
+            f"probabilities in the teacher first, {by_hand}."
         )
     parents = tree.parents_of(label)
     why = f" ({label!r} has several parents: {shorten(parents)})" if len(parents) > 1 else ""
     return (
         f"its columns {pair[0]!r} and {pair[1]!r} become {entries[a]!r} and {entries[b]!r}, which have {label!r} in "
-        f"common{why}. Sets of one teacher must not overlap: mend the taxonomy, {by_hand}: for example, what is left "
+        f"common{why}. Sets of one teacher must not overlap: correct the taxonomy, {by_hand}, for example what remains "
         "of the larger class."
     )
 
@@ -304,5 +302,5 @@ def _check_sorts(lists: Sequence[NamedList], result: Sequence[Sequence[Any]]) ->
     """Raise if labels are of different sorts, or if a teacher has no class but OTHER."""
     for own, entries in zip(lists, result, strict=True):
         if all(entry is OTHER for entry in entries):
-            raise ValueError(f"{own.name} has no class but OTHER, {own.entries}: leave it out.")
+            raise ValueError(f"{own.name} has only OTHER, {own.entries}: leave it out.")
     LabelSpace([[label for entry in entries for label in members(entry)] for entries in result])

@@ -33,52 +33,52 @@ class Singles(NamedTuple):
 
 
 class LabelSpace:
-    """The classes of all teachers together, and who knows which of them.
+    """The classes of all teachers together, and which teacher knows which of them.
 
-    Teacher outputs stand side by side in one array of K = sum of the list lengths
-    columns; `blocks[i]` are the columns of teacher i. A column means one class, or a
-    set of classes ("one of these").
+    The answers of all teachers are put side by side in one array. It has K columns, the
+    sum of the list lengths; `blocks[i]` are the columns of teacher i. A column stands for
+    one class, or for a set of classes ("one of these").
 
     Parameters
     ----------
-    class_lists : sequence of N sequences, or dict of them by teachers' names
-        For each teacher what its output columns mean, in their order: a label, a tuple
-        of labels ("one of these") or `OTHER` ("none of my other classes", that is, all
-        classes of the union that the list does not name). Labels are strings or numbers,
-        but the same sort everywhere. The columns of one teacher have no class in common.
+    class_lists : sequence of N sequences, or dict of them by teacher name
+        For each teacher, what its output columns stand for, in their order: a label, a
+        tuple of labels ("one of these") or `OTHER` ("none of my other classes": all
+        classes that this list does not name). Labels are strings or numbers, but of one
+        type everywhere. The columns of one teacher must not have a class in common.
     universe : sequence of labels, default=None
-        More classes that OTHER stands for, though no list names them. They count only
-        if a list holds OTHER.
+        Additional classes that OTHER stands for although no list names them. They count
+        only if a list has OTHER.
 
     Attributes
     ----------
     teacher_names : list of N str
-        Names of the teachers; "teacher0", "teacher1", ... if they were given none.
+        Names of the teachers; "teacher0", "teacher1", ... if they have none.
     classes : ndarray of shape (L,)
-        The union of all labels, alone or in a set, sorted.
+        All labels, alone or in a set, sorted.
     class_lists : list of N ndarrays
-        The lists as arrays; of objects where they hold tuples or OTHER. A set of one
+        The lists as arrays, of dtype object if they hold tuples or OTHER. A set of one
         class is that class.
     members : ndarray of int
-        The classes, as indices in `classes`, of column 0, then those of column 1, ...
+        The classes, as indices into `classes`, of column 0, then those of column 1, ...
     offsets : ndarray of int, shape (K + 1,)
         `members[offsets[k]:offsets[k + 1]]` are the classes of column k.
     has_sets : bool
-        Whether any column means more than one class.
+        Whether any column stands for more than one class.
     columns : list of N ndarrays of int
-        `columns[i][j]` is the index in `classes` of the j-th class of teacher i. An
-        error where columns mean sets.
+        `columns[i][j]` is the index in `classes` of the j-th class of teacher i. Raises an
+        error if columns stand for sets.
     blocks : list of N slices
         The columns of teacher i among the K columns.
     mask : ndarray of bool, shape (N, L)
-        True where class l stands in a column of teacher i (the paper's M, transposed).
+        True if class l is in a column of teacher i (the paper's M, transposed).
     named : ndarray of bool, shape (N, L)
         The same without OTHER.
     components : ndarray of int, shape (L,)
-        Group of every class: two classes share a group if a chain of teachers links
-        them. How probable one group is beside another cannot be told from the teachers.
+        Group of every class. Two classes share a group if a chain of teachers links
+        them. The teachers do not determine relative probabilities between groups.
     list_ids : ndarray of int, shape (N,)
-        Teachers with the same number know the same classes, whatever their order.
+        Teachers with the same number know the same classes, in any order.
 
     Examples
     --------
@@ -128,8 +128,8 @@ class LabelSpace:
         for i, columns in enumerate(sets):
             if not all(map(len, columns)):
                 raise ValueError(
-                    f"Class list {i} names all {L} classes that there are, so that its OTHER stands for none. Leave "
-                    "that column out of the teacher's answers, or give OTHER a class of its own: a tuple with its name."
+                    f"Class list {i} names all {L} classes, so its OTHER stands for none. Remove that column from the "
+                    "teacher's answers, or give OTHER a class of its own: a tuple with its name."
                 )
         ends = np.cumsum([len(own) for own in sets]).tolist()
         self.blocks = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
@@ -142,30 +142,30 @@ class LabelSpace:
             self.mask[i, self.members[self.offsets[block.start] : self.offsets[block.stop]]] = True
 
     def restrict(self, teachers: Sequence[int] | NDArray[np.int_]) -> LabelSpace:
-        """Return the label space of some of the teachers, in which every column means what it means here.
+        """Return the label space of some of the teachers. Every column keeps its meaning.
 
-        OTHER stays "all classes of this space that the list does not name".
+        OTHER remains "all classes of this space that the list does not name".
 
         Parameters
         ----------
         teachers : sequence of int
-            Which teachers, in which order.
+            Indices of the teachers, in the order wanted.
 
         Returns
         -------
         space : LabelSpace
-            Its classes are those that stand in a column of one of these teachers.
+            Its classes are those in a column of one of these teachers.
         """
         return LabelSpace([self.class_lists[i] for i in teachers], universe=self.classes)
 
     def complete(self) -> tuple[LabelSpace, NDArray[np.int_]]:
-        """Return the label space in which every teacher has one more column for each class that it leaves out.
+        """Return the label space in which every teacher has an additional column for each class it leaves out.
 
         Returns
         -------
         space : LabelSpace
         columns : ndarray of int
-            For every column of it the column here, or K for those that are new.
+            For each of its columns the column here, or K for new ones.
         """
         missing = [self.classes[~own].tolist() for own in self.mask]
         lists = [[*own.tolist(), *more] for own, more in zip(self.class_lists, missing, strict=True)]
@@ -197,11 +197,11 @@ class LabelSpace:
 
     @property
     def column_names(self) -> list[str]:
-        """What the K columns mean: a class, the classes of a set with bars between them, or OTHER."""
+        """What the K columns stand for: a class, the classes of a set joined by bars, or OTHER."""
         return [name_of_entry(label) for labels in self.class_lists for label in labels]
 
     def called(self, i: int) -> str:
-        """Return how messages call teacher i: by its name if it has one, else by its number."""
+        """Return how messages refer to teacher i: by name if it has one, else by number."""
         return f"teacher {self.teacher_names[i]!r}" if self.is_named else f"teacher {i}"
 
     @cached_property
@@ -221,7 +221,7 @@ class LabelSpace:
 
     @property
     def set_sizes(self) -> NDArray[np.int_]:
-        """(K,), how many classes every column means."""
+        """(K,), the number of classes of every column."""
         return np.diff(self.offsets)
 
     @property
@@ -232,7 +232,7 @@ class LabelSpace:
         return [self.members[block] for block in self.blocks]
 
     def singles(self, i: int) -> Singles:
-        """Return the columns of teacher i that mean one class, among the K columns, and which class it is."""
+        """Return the columns of teacher i that stand for one class, among the K columns, and their classes."""
         block = self.blocks[i]
         columns = np.arange(block.start, block.stop)[self.set_sizes[block] == 1]
         return Singles(columns, self.members[self.offsets[columns]])
@@ -268,39 +268,39 @@ class LabelSpace:
 
     @property
     def is_identified(self) -> bool:
-        """Whether consistent answers determine q: all classes are linked, and sets tell them all apart."""
+        """Whether consistent answers determine q: all classes are linked, and sets distinguish them all."""
         return self.rank == self.n_classes - 1
 
     def undetermined(self) -> NDArray[Any]:
-        """Return the classes whose probability within their group of linked classes sets do not determine."""
+        """Return the classes whose probability within their group is not determined because of sets."""
         return self.classes[self.identification.touched] if self.has_sets else self.classes[:0]
 
     def never_apart(self) -> list[NDArray[Any]]:
-        """Return groups of classes that stand in the same columns everywhere, and get equal shares therefore."""
+        """Return groups of classes that are in the same columns everywhere and therefore get equal shares."""
         return [self.classes[group] for group in self.identification.never_apart]
 
     def condition(self, q: Any = None) -> float:
-        """Say how well the linked classes are tied to each other.
+        """Return how much errors of the teachers may be amplified in q.
 
-        By how much errors in the teachers' log-odds can grow in the log-odds of q: the largest over the smallest
-        singular value, other than zero, of the derivative of the former by the latter. A hundred or more: some classes
-        hang on others by a long chain of teachers, or only through large sets.
+        The condition is the largest over the smallest nonzero singular value of the derivative of the teachers'
+        log-odds by the log-odds of q. If it is a hundred or more, some classes are linked to others only by a long
+        chain of teachers, or only through large sets.
 
         Parameters
         ----------
         q : array-like of shape (L,), default=None
-            Where to take the derivative; None: all classes equally probable.
+            Where to take the derivative. None means that all classes are equally probable.
 
         Returns
         -------
         condition : float
-            At least 1; infinite if what is determined for most q is not at this one.
+            At least 1. Infinite if something that is determined for most q is not determined at this one.
         """
         identified = self.identification
         return identified.condition if q is None else identified.condition_at(np.asarray(q, dtype=float))
 
     def membership(self) -> NDArray[np.bool_]:
-        """(K, L), which classes every column means."""
+        """(K, L), the classes of every column."""
         table = np.zeros((self.n_outputs, self.n_classes), dtype=bool)
         table[np.repeat(np.arange(self.n_outputs), self.set_sizes), self.members] = True
         return table
@@ -325,7 +325,7 @@ class LabelSpace:
         return [self.classes[self.components == c] for c in range(self.n_components)]
 
     def describe(self) -> str:
-        """Say in one line what the lists determine and what they do not."""
+        """Describe in one line what the lists determine and what they do not."""
         size = f"{_count(self.n_teachers, 'teacher')}, {_count(self.n_classes, 'class', 'classes')}"
         if self.has_sets:
             size += f", {int((self.set_sizes > 1).sum())} of {self.n_outputs} columns mean sets of classes"
@@ -340,7 +340,7 @@ class LabelSpace:
         if not self.has_sets or not len(self.undetermined()):
             return ""
         apart = self.never_apart()
-        never = f"never told apart: {', '.join(map(_braces, apart))}" if apart else ""
+        never = f"never distinguished: {', '.join(map(_braces, apart))}" if apart else ""
         within = set(np.concatenate(apart).tolist()) if apart else set()
         rest = [label for label in self.undetermined().tolist() if label not in within]
         open_ = f"not determined by their sets: {_braces(rest)}" if rest else ""
@@ -369,7 +369,7 @@ def _check_universe(flat: list[NDArray[Any]], universe: Any) -> NDArray[Any]:
         check_families([*flat, more])
     except TypeError as error:
         raise TypeError(
-            f"{shorten(universe)}, which OTHER is to stand for, must be of the classes' own type: they are "
+            f"{shorten(universe)}, which OTHER is to stand for, must have the type of the classes, such as "
             f"{shorten(flat[0])}."
         ) from error
     return more

@@ -43,12 +43,12 @@ class TeacherLoss(nn.Module):
     class_lists : list of lists
         The classes of each teacher, in the order of its block of `log_p`.
     temperature : float, default=3.0
-        T above; predictions use the logits as they are.
+        T above; predictions use the logits undivided.
 
     Attributes
     ----------
     classes : ndarray of shape (L,)
-        What the columns of the logits stand for: all classes, sorted.
+        The classes of the columns of the logits: all classes, sorted.
     """
 
     def __init__(self, class_lists: Sequence[Any], *, temperature: float = 3.0) -> None:
@@ -68,16 +68,16 @@ class TeacherLoss(nn.Module):
         Parameters
         ----------
         logits : Tensor of shape (n, L)
-            What the network says of all classes, in the order of `classes`.
+            The network's logits for all classes, in the order of `classes`.
         log_p : Tensor of shape (n, K)
             Log-probabilities or logits of all teachers, block by block, at temperature 1. -inf is allowed. NaN, +inf
-            and probabilities are refused on the CPU; on other devices looking for them would hold up every batch.
+            and probabilities raise an error on the CPU; on other devices the check would slow down every batch.
 
         Returns
         -------
         loss : Tensor
-            A scalar, computed in single precision at least, also under autocast. N / T^2 times it is the mean of the
-            objective over the rows, times `factor` where there is one.
+            A scalar, computed at least in single precision, also under autocast. N / T^2 times it is the mean of the
+            objective over the rows, times `factor` if there is one.
         """
         self._check(logits, log_p)
         with torch.autocast(logits.device.type, enabled=False):
@@ -88,7 +88,7 @@ class TeacherLoss(nn.Module):
         """Refuse what does not fit, and, on the CPU, what would become NaN; elsewhere the GPU would have to wait."""
         K, L = len(self._blocks.class_of), self._blocks.n_classes
         if logits.ndim != 2 or logits.shape[1] != L or len(logits) == 0:
-            raise ValueError(f"The network must give {L} logits per row, one per class, got {tuple(logits.shape)}.")
+            raise ValueError(f"The network must return {L} logits per row, one per class, got {tuple(logits.shape)}.")
         if log_p.ndim != 2 or log_p.shape[1] != K or len(log_p) != len(logits):
             raise ValueError(f"log_p must have the shape ({len(logits)}, {K}), got {tuple(log_p.shape)}.")
         if log_p.device.type == "cpu":
@@ -96,8 +96,8 @@ class TeacherLoss(nn.Module):
             if not most < float("inf"):  # NaN neither
                 row, column = (~(log_p < float("inf"))).nonzero()[0].tolist()
                 raise ValueError(
-                    f"log_p holds {log_p[row, column].item()}, first in row {row}, column {column}: every teacher must "
-                    "answer every row, with -inf, the logarithm of zero, at the least. Leave such rows out."
+                    f"log_p has {log_p[row, column].item()}, first in row {row}, column {column}: every teacher must "
+                    "answer for every row, with at least -inf, the logarithm of zero. Leave such rows out."
                 )
             if least >= 0:
                 refuse_probabilities(log_p, self._space, name="log_p")
@@ -155,7 +155,7 @@ def _padded_columns(space: LabelSpace) -> NDArray[np.int64]:
 
 
 class CrossEntropyUnifierLoss(TeacherLoss):
-    r"""CE-BP: cross-entropy of every teacher's answer against the network's restricted to that teacher's classes.
+    r"""CE-BP: cross-entropy of every teacher's answer against the network's, restricted to that teacher's classes.
 
     .. math:: - \frac{T^2}{N} \sum_i \sum_{l \in L_i} p_i(l) \log \frac{e^{u_l}}{\sum_{k \in L_i} e^{u_k}}
 
@@ -164,7 +164,7 @@ class CrossEntropyUnifierLoss(TeacherLoss):
     class_lists : list of lists
         The classes of each teacher, in the order of its block of `log_p`.
     temperature : float, default=3.0
-        T of u = logits / T; predictions use the logits as they are.
+        T of u = logits / T; predictions use the logits undivided.
 
     Examples
     --------
@@ -197,11 +197,11 @@ class ProbabilityFactorizationLoss(TeacherLoss):
     class_lists : list of lists
         The classes of each teacher, in the order of its block of `log_p`.
     temperature : float, default=3.0
-        T of u = softmax(logits / T); predictions use the logits as they are.
+        T of u = softmax(logits / T); predictions use the logits undivided.
     factor : float, default=None
-        s above. The error of probabilities is small, for which the paper raises the learning rate of this loss. None:
-        half the mean length of the class lists, with which its curvature at uniform answers is that of CE-BP, so that
-        both take the same learning rate.
+        s above. Squared errors of probabilities are small, so the paper raises the learning rate of this loss. None:
+        half the mean length of the class lists. Its curvature at uniform answers is then that of CE-BP, so both can use
+        the same learning rate.
     """
 
     def __init__(self, class_lists: Sequence[Any], *, temperature: float = 3.0, factor: float | None = None) -> None:
@@ -232,16 +232,16 @@ class LogitFactorizationLoss(TeacherLoss):
     class_lists : list of lists
         The classes of each teacher, in the order of its block of `log_p`.
     temperature : float, default=3.0
-        T of u = logits / T; predictions use the logits as they are.
+        T of u = logits / T; predictions use the logits undivided.
     scale : {"fixed", "free"}, default="fixed"
         MF-LF or MF-LU.
     lam : float, default=0.01
-        Weight of the regularisation, with `scale="free"` only: the paper's, for T = 3. It is weighed against squared
-        logits over T^2; where these are smaller, as in an untrained network at T = 10, v and the gradients are small
-        and training is slow at first. With 0.01 / T^2 it starts alike at all temperatures.
+        Weight of the regularisation, for `scale="free"` only. The default is the paper's, for T = 3. It competes with
+        squared logits over T^2. If these are smaller, as in an untrained network at T = 10, v and the gradients are
+        small and training is slow at first. With 0.01 / T^2 it starts equally fast at all temperatures.
     factor : float, default=None
-        s above. None: 1 over twice the mean length of the class lists, with which the curvature at uniform answers
-        (and v = 1) is that of CE-BP, so that all take the same learning rate, where `lam` does not hold MF-LU back.
+        s above. None: 1 over twice the mean length of the class lists. The curvature at uniform answers
+        (and v = 1) is then that of CE-BP, so all can use the same learning rate, unless `lam` slows MF-LU down.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class LogitFactorizationLoss(TeacherLoss):
         return self.factor * (error + self.lam * ((u**2).sum(dim=1) + (V**2).sum(dim=1)))
 
     def scales(self, logits: Tensor, log_p: Tensor) -> Tensor:
-        """Return v (n, N): how much each teacher's logits are stretched against the network's; ones if fixed.
+        """Return v (n, N), the scale of each teacher's logits relative to the network's; ones if fixed.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""How likely a row belongs to a teacher's classes at all: a small scorer that the teacher's owner sends along."""
+"""How likely a row belongs to any of a teacher's classes: a small scorer that the teacher's owner sends along."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ LOG_MIN = float(np.log(1e-6))
 
 
 def fit_membership(X_own: Any, X_public: Any, estimator: Any = None, *, y_own: Any = None) -> MembershipScorer:
-    """Learn to tell how likely a row belongs to the classes that a classifier was trained on.
+    """Learn how likely a row belongs to any of the classes that a classifier was trained on.
 
-    For the owner of a classifier, who has its training rows. A classifier answers with confidence about classes that it
-    has never seen; the scorer says that they are not its own. It holds no training rows but the landmarks of its
-    kernel: `MembershipScorer` says how to do without them.
+    For the owner of a classifier, who has its training rows. A classifier answers with confidence even about classes it
+    has never seen. The scorer recognises rows of such classes. It contains no training rows except the landmarks of its
+    kernel; see `MembershipScorer` for how to avoid these.
 
     Parameters
     ----------
     X_own : array-like with n_own rows
-        Rows that the classifier was trained on, or others of the same classes.
+        Rows that the classifier was trained on, or other rows of the same classes.
     X_public : array-like with n_public rows, of the same form
-        Unlabelled rows of all sorts of classes, own ones among them: such as the transfer set.
+        Unlabelled rows of many classes, including the own ones, such as the transfer set.
     estimator : classifier with predict_proba, predict_log_proba or decision_function, default=None
-        Tells own rows from public ones, and is cloned. Give a Pipeline for texts, images or columns that are no
-        numbers. None: logistic regression, on the features for sparse matrices; for arrays and frames of numbers on
-        the features, long rows shortened, and 200 kernel features.
+        Distinguishes own from public rows; it is cloned. Pass a Pipeline for texts, images or columns that are not
+        numbers. None means logistic regression, on the features for sparse matrices, and on the features, with long
+        rows shortened, and 200 kernel features for arrays and frames of numbers.
     y_own : array-like of shape (n_own,), default=None
-        Classes of the own rows. With them each class is told from the public rows, and from the others, which is easier
-        than to tell all of them at once: where classes overlap, give them.
+        Classes of the own rows. Pass them if classes overlap: each class is then compared with the public rows and the
+        other classes, which is easier than comparing all own rows at once.
 
     Returns
     -------
@@ -77,42 +77,43 @@ def fit_membership(X_own: Any, X_public: Any, estimator: Any = None, *, y_own: A
 
 
 class MembershipScorer(Versioned, BaseEstimator):
-    r"""The chance that a row belongs to the classes of a classifier, from own rows and public ones.
+    r"""The probability that a row belongs to the classes of a classifier, learned from own and public rows.
 
-    A classifier that tells own rows (p, in total, if it tells their classes apart) from public ones gives the ratio of
-    their densities,
+    A classifier of own rows (with total probability p, if it knows their classes) against public ones estimates the
+    ratio of their densities,
 
     .. math:: r(x) = \frac{p(x)}{1 - p(x)} \cdot \frac{n_{public}}{n_{own}}
 
-    Where public rows are of the own classes, r is as large as it gets; where they are not, r is small. The scale is
-    found on own rows that were held out: their median counts as surely in, d(x) = min(1, r(x) / median r).
+    r is largest where public rows are of the own classes, and small where they are not. The scale is found on held-out
+    own rows: the median one gets membership 1, d(x) = min(1, r(x) / median r).
 
     Parameters
     ----------
     estimator : classifier, default=None
-        As in `fit_membership`. The default keeps 200 rows, own or public, as landmarks of its kernel. If own rows must
-        not be shared, give an estimator that keeps none, such as a Pipeline that ends in `LogisticRegression`.
+        As in `fit_membership`. The default contains 200 rows, own or public, as landmarks of its kernel. If own rows
+        must not be shared, pass an estimator that contains none, such as a Pipeline that ends in `LogisticRegression`.
     background : float, default=1.0
-        Rows to make up, as a multiple of the public ones, by shuffling every column on its own among own and public
-        rows. They count as public, so that rows that are like neither are out. Only for arrays and frames of numbers.
+        Number of synthetic rows, as a multiple of the public ones, made by shuffling every column separately among own
+        and public rows. They count as public, so that rows unlike both get a low membership. Only for arrays and frames
+        of numbers.
     cv : int, default=5
         Folds for the held-out rows.
     random_state : int, RandomState or None, default=0
-        For folds, landmarks and shuffling.
+        Used for folds, landmarks and shuffling.
 
     Attributes
     ----------
     estimator_ : classifier
-        Tells own rows (1, or 1, 2, ... by class) from public ones (0), fitted on all.
+        Classifier of own rows (1, or 1, 2, ... by class) against public ones (0), fitted on all rows.
     log_scale_ : float
         Logarithm of the median of p / (1 - p) over held-out own rows.
     auroc_ : float
-        Area under the ROC curve of held-out own rows against held-out public ones. Own classes among the public rows
-        keep it below 1; near 0.5 the scorer knows nothing.
+        Area under the ROC curve of held-out own rows against held-out public ones. It stays below 1 if own classes are
+        among the public rows; near 0.5 the scorer has learned nothing.
     n_features_in_ : int
         Number of features, if the rows have any.
     feature_names_in_ : ndarray of str
-        Their names, if the rows come in a frame.
+        Their names, if the rows are in a frame.
 
     Examples
     --------
@@ -131,16 +132,16 @@ class MembershipScorer(Versioned, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X_own: Any, X_public: Any, y_own: Any = None) -> MembershipScorer:
-        """Learn from own rows and public ones.
+        """Learn from own and public rows.
 
         Parameters
         ----------
         X_own : array-like with n_own rows
             Rows of the own classes.
         X_public : array-like with n_public rows
-            Unlabelled rows of all sorts of classes.
+            Unlabelled rows of many classes.
         y_own : array-like of shape (n_own,), default=None
-            Classes of the own rows. None: all are taken for one class.
+            Classes of the own rows. None: all count as one class.
 
         Returns
         -------
@@ -165,12 +166,12 @@ class MembershipScorer(Versioned, BaseEstimator):
         return self
 
     def predict_membership(self, X: Any) -> NDArray[np.float64]:
-        """Return the chance that each row belongs to the own classes.
+        """Return the probability that each row belongs to the own classes.
 
         Parameters
         ----------
         X : array-like with n rows
-            New rows. Of a frame, the columns that were there in `fit` are taken by name.
+            New rows. From a frame, the columns seen in `fit` are taken by name.
 
         Returns
         -------
@@ -191,9 +192,7 @@ class MembershipScorer(Versioned, BaseEstimator):
             return X
         wanted = self.feature_names_in_.tolist()
         if missing := [name for name in wanted if name not in names]:
-            raise ValueError(
-                f"X has not got the columns {missing[:8]}, which the scorer was fitted on. X has {names[:8]}."
-            )
+            raise ValueError(f"X lacks the columns {missing[:8]}, which the scorer was fitted on. X has {names[:8]}.")
         return X if wanted == names else take_columns(X, wanted)
 
     def _check_parameters(self) -> None:
@@ -225,13 +224,13 @@ def _default(X: Any, random_state: Any, cv: int) -> Any:
     if shape is None:
         kind = type(X[0]).__name__ if len(X) else "nothing"
         raise TypeError(
-            f"The default estimator takes arrays and frames of numbers, not a list of {kind}: give an estimator that "
-            "reads such rows, for example make_pipeline(TfidfVectorizer(), LogisticRegression())."
+            f"The default estimator accepts arrays and frames of numbers, not a list of {kind}: pass an estimator that "
+            "accepts such rows, for example make_pipeline(TfidfVectorizer(), LogisticRegression())."
         )
     if len(shape) != 2:
         raise ValueError(
-            f"The default estimator takes one row of features per sample, got shape {tuple(shape)}: flatten "
-            "it with X.reshape(len(X), -1), or give a Pipeline that makes features."
+            f"The default estimator accepts one row of features per sample, got shape {tuple(shape)}: flatten "
+            "it with X.reshape(len(X), -1), or pass a Pipeline that makes features."
         )
     landmarks = min(N_COMPONENTS, shape[0] * (cv - 1) // cv)
     kernel = Nystroem(n_components=landmarks, random_state=random_state)
@@ -254,7 +253,7 @@ def _codes(own: NDArray[np.int_], y_own: Any) -> NDArray[np.int_]:
         return own
     y = column_or_1d(y_own)
     if len(y) != own.sum():
-        raise ValueError(f"y_own has {len(y)} classes for {own.sum()} rows of X_own.")
+        raise ValueError(f"y_own has {len(y)} labels for {own.sum()} rows of X_own.")
     codes = own.copy()
     codes[own == 1] = np.unique(y, return_inverse=True)[1] + 1
     return codes
@@ -264,7 +263,7 @@ def _check_estimator(estimator: Any) -> None:
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
         raise TypeError(f"estimator must be a scikit-learn classifier, not fitted yet, got {estimator!r}.")
     if not any(hasattr(estimator, name) for name in ("predict_log_proba", "predict_proba", "decision_function")):
-        raise TypeError(f"estimator cannot say how likely a row is own: {estimator!r} has no predict_proba.")
+        raise TypeError(f"estimator cannot score rows: {estimator!r} has no predict_proba.")
 
 
 def _held_out(estimator: Any, X: Any, codes: NDArray[np.int_], folds: StratifiedKFold) -> NDArray[np.float64]:
@@ -332,7 +331,7 @@ def _stack_frames(X_own: Any, X_public: Any, names: list[str] | None, others: li
     if names is None or others is None or not set(names) <= set(others):
         shown = [(own or [type(X).__name__])[:8] for own, X in ((names, X_own), (others, X_public))]
         raise ValueError(
-            f"X_own and X_public must be of one form and have the same columns, got {shown[0]}, {shown[1]}."
+            f"X_own and X_public must have the same form and the same columns, got {shown[0]}, {shown[1]}."
         )
     return _below(X_own, take_columns(X_public, names))
 

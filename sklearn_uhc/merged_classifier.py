@@ -64,7 +64,7 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         Returns
         -------
         labels : ndarray of shape (n,)
-            From the union of the teachers' classes.
+            One of `classes_` per row.
         """
         proba = self.predict_proba(X)
         return self.classes_[proba.argmax(axis=1)]
@@ -87,23 +87,23 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
 
     @lazily
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy on rows with a label if labels are given, else the agreement with the teachers.
+        """Return the accuracy if labels are given, else the agreement with the teachers.
 
         Parameters
         ----------
         X : array-like with n rows
             Data to score on.
         y : array-like of shape (n,), default=None
-            Labels of all rows, or of some: rows with None, NaN or -1 do not count; if none has a label, that is an
-            error. None: `metrics.teacher_agreement`, which needs none. It cannot choose settings of the merge, and a
-            search that lets it do so is warned of: see `TeacherHoldoutSearch`.
+            Labels of all or some rows. Rows with None, NaN or -1 are ignored; at least one row must have a label. If y
+            is None, the score is `metrics.teacher_agreement`, which needs no labels. Do not use it to choose settings
+            of the merge; a search that does is warned. See `TeacherHoldoutSearch`.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
+            Row weights.
 
         Returns
         -------
         score : float
-            Higher is better; the agreement is at most 0.
+            Higher is better. The agreement is at most 0.
         """
         if y is not None:
             X, y, known = labelled_part(X, y, self.classes_)
@@ -117,7 +117,7 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
     def _answers_to_score(self, X: Any) -> Answers:
         if self.merger_.teacher_outputs_ is None:
             raise ValueError(
-                "score without y asks the teachers, but fit was given log_p instead. Pass y, or call "
+                "score without y calls the teachers, but fit was given log_p instead. Pass y, or call "
                 "sklearn_uhc.metrics.teacher_agreement(log_p, self.predict_proba(X), class_lists)."
             )
         return self.merger_.answers(X)
@@ -155,7 +155,7 @@ def _warn_of_search() -> None:
     wrong = sorted({own[-1] for own in names if own[-1] in NOT_BY_AGREEMENT and "student" not in own})
     if wrong:
         warn_user(
-            f"A search without labels scores agreement with the teachers that were merged, which cannot choose "
-            f"{', '.join(wrong)}: it leans to what reproduces the teachers, errors included. Use TeacherHoldoutSearch, "
-            "or give the search labels of some rows."
+            f"A search without labels scores agreement with the merged teachers, which cannot choose "
+            f"{', '.join(wrong)}: it prefers whatever reproduces the teachers, including their errors. Use "
+            "TeacherHoldoutSearch, or pass labels of some rows to the search."
         )

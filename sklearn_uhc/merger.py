@@ -36,87 +36,92 @@ __all__ = ["TeacherMerger"]
 
 
 class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
-    """Transform X into soft labels over all classes: ask the teachers, calibrate them, merge their answers.
+    """Transform X into soft labels over all classes: call the teachers, calibrate them, merge their answers.
 
-    What `HeterogeneousDistiller` trains its student on, and `UnifiedEnsemble` predicts with. Of use by itself where
-    soft labels are wanted: in a Pipeline, for a learner of your own, or as features.
+    `HeterogeneousDistiller` trains its student on these soft labels, and `UnifiedEnsemble` predicts with them. Use the
+    merger itself if you need soft labels: in a Pipeline, for a learner of your own, or as features.
 
     Parameters
     ----------
     teachers : list or dict of fitted classifiers
-        Anything with `predict_log_proba`, `predict_proba` or `decision_function`; a dict, or (name, classifier) pairs,
-        give them names. Never fitted, changed or cloned. None is allowed if `fit` is given `log_p`.
+        Any objects with `predict_log_proba`, `predict_proba` or `decision_function`. A dict, or a list of
+        (name, classifier) pairs, names them. They are never refitted, changed or cloned. May be None if `fit` is given
+        `log_p`.
     method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
-        How the teachers' answers are merged. "mf_lv" is another name of "mf_lu". An instance must not have class lists
+        How the teachers' answers are merged. "mf_lv" is another name for "mf_lu". An instance must not have class lists
         of its own.
     temperature : float, default=None
-        Divides the teachers' logits, which smooths the soft labels. None: the method's own, 1 by default (the paper's
-        is 3).
+        The teachers' logits are divided by it. Values above 1 make the soft labels smoother. None means the method's
+        own temperature, 1 by default (the paper uses 3).
     class_lists : list or dict of lists, default=None
-        Names of each teacher's classes in the order of its outputs. None, for all or for one teacher: its `classes_`.
+        The names of each teacher's classes, in the order of its outputs. None, for all teachers or for one, means the
+        teacher's own `classes_`.
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"
-        Whether each teacher's logits are divided by a temperature of its own, learnt from the others' answers, before
-        the merge. "auto" does so where the class lists overlap enough to compare teachers, True in any case; where
-        teachers differ by no more than noise, all temperatures are 1. See `docs/teachers.md`.
+        Whether to divide each teacher's logits by its own temperature before the merge. Temperatures are learned from
+        the other teachers' answers, without labels. "auto" does so if the class lists overlap enough to compare
+        teachers, True always. If teachers differ by no more than noise, all temperatures are 1. See
+        `docs/teachers.md`.
     teacher_weight : array-like of N positive numbers or "agreement", default=None
-        Trust in each teacher, in the method's objective. "agreement" learns which teachers are noise to the others
-        and gives them next to none; finer weights learnt from agreement did not help. None: the method's own.
+        Weight of each teacher in the method's objective. "agreement" detects teachers whose answers do not fit the
+        others and gives them almost no weight. None means the method's own weights.
     membership : None, "auto", list or dict of scorers, default="auto"
-        How likely a row belongs to a teacher's classes at all: a scorer or None per teacher, or a dict of scorers by
-        the teachers' names. A scorer has `predict_membership(X)`, shape (n,), values in [0, 1]; `fit_membership` makes
-        one. "auto": the `membership_` of every teacher that carries one.
+        Scorers that say how likely a row belongs to any of a teacher's classes: a list with a scorer or None per
+        teacher, or a dict of scorers by teacher name. A scorer has `predict_membership(X)`, which returns values in
+        [0, 1] of shape (n,); `fit_membership` makes one. "auto" uses the `membership_` attribute of every teacher that
+        has one.
     membership_weight : float, default=1.0
-        Weight of every scorer in the merge, relative to the mean weight of the teachers; 0 leaves them out.
+        Weight of every scorer in the merge, relative to the mean weight of the teachers. 0 turns scorers off.
     none_label : label, default=None
-        Of the classes' own type: turns on one more class, "none of these", which only scorers and OTHER speak of.
+        Name of an additional class, "none of these", for rows that belong to no teacher. It must have the type of the
+        other classes. Only scorers and OTHER can assign rows to it.
     label_model : classifier, "auto" or None, default="auto"
-        Trained on the rows whose labels are given to `fit`, as one more opinion on all rows; cross-validation decides
-        how much it counts. "auto": logistic regression, if X is a matrix of numbers. None: the labels count through
-        the teachers' answers alone. See `docs/few_labels.md`.
+        Classifier of X that is trained on the labelled rows, if `fit` is given labels. Its predictions are combined
+        with the merge; cross-validation decides how much they count. "auto" means logistic regression, if X is a
+        matrix of numbers. None uses the labels only to learn from the teachers' answers. See `docs/few_labels.md`.
     abstain : bool, default=None
-        Whether a teacher may be silent about a row: NaN for all its classes. It is left out there; a row that nobody
-        answers gets uniform soft labels. None: the method's own.
+        Whether a teacher may leave a row unanswered, by NaN for all its classes. It is then left out for that row. A
+        row that no teacher answers for gets uniform soft labels. None means the method's own setting.
     floor : float or "auto", default="auto"
-        Smallest probability a teacher may give, see `TeacherOutputs`.
+        Smallest probability of a teacher's answers; smaller values are raised to it. See `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
-        Where to keep the teachers' answers, so that a search reads each teacher once per X. **It is
-        unpickled: whoever can write there can run code as you.** Prefer `store`.
+        Cache for the teachers' answers, so that a search calls each teacher once per X. **Its files are unpickled:
+        anyone who can write to it can run code as you.** Prefer `store`.
     store : str or path, default=None
-        Folder that keeps the teachers' answers, so that an interrupted reading goes on; see `TeacherOutputs`.
+        Folder that keeps the teachers' answers, so that an interrupted run can resume. See `TeacherOutputs`.
     n_jobs : int, default=None
-        Teachers that answer, and chunks of rows that are merged, at the same time, in threads.
+        Number of teachers that are called, and of chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
         1 shows progress.
 
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The union of the teachers' classes, `none_label`, and classes that only labels given to `fit` name, sorted: the
-        columns of the soft labels.
+        All classes, sorted: those of the teachers, `none_label`, and classes that occur only in the labels given to
+        `fit`. They are the columns of the soft labels.
     label_space_ : LabelSpace
-        Who knows which class, and what that leaves undetermined.
+        Which teacher knows which class, and what this leaves undetermined.
     roster_ : Roster or None
-        The teachers as a list, with their names; None if there are none.
+        The teachers with their names; None if there are none.
     teacher_outputs_ : TeacherOutputs or None
         The fitted teacher step; None if `fit` was given `log_p`.
     steps_ : list
-        The fitted steps between answers and method.
+        The fitted steps between the answers and the method.
     calibrator_ : TeacherCalibrator or None
-        The calibration among these; None if there is none.
+        The calibration step; None if there is none.
     teacher_weight_ : ndarray of shape (N,) or None
-        The weights that the merge uses, given or learnt; None if all teachers count alike.
+        The teachers' weights in the merge, given or learned; None if all count equally.
     memberships_ : Memberships or None
-        The scorers that take part; None if there are none.
+        The membership scorers in use; None if there are none.
     method_ : soft-label transformer
         The fitted method.
     skew_ : Skew
-        Signs that the rows show some classes rarely, for `balance="auto"` of the classifiers.
+        Signs that the rows are imbalanced, used by `balance="auto"` of the classifiers.
     labels_ : Labels or None
-        The rows that had a label in `fit`, and which; None if none had.
+        The labelled rows and their labels in `fit`; None if there were none.
     label_pool_ : LabelPool or None
-        What was learnt from labels; None if there were none.
+        What was learned from labels; None if there were none.
     findings_ : list of Finding
-        What is odd about teachers and rows; each was warned of (`FindingWarning`).
+        Problems found with teachers and rows. Each was reported by a `FindingWarning`.
     n_features_in_ : int
         Number of features, if X is two-dimensional.
 
@@ -175,17 +180,17 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     @all_or_nothing
     @lazily
     def fit(self, X: Any, y: Any = None, *, log_p: Any = None) -> TeacherMerger:
-        """Learn the teachers' floors, temperatures and weights, as far as that is wanted; no labels are needed.
+        """Learn the teachers' floors, and their temperatures and weights if requested. No labels are needed.
 
         Parameters
         ----------
         X : array-like with n rows
-            Unlabelled data, passed on to the teachers as it is. None is allowed if `log_p` is given.
+            Unlabelled data, passed unchanged to the teachers. None is allowed if `log_p` is given.
         y : array-like of shape (n,), default=None
-            Labels of some rows; None, NaN or -1 for the others. Ignored if it holds no class of the teachers: then it
-            is for a later step of a Pipeline.
+            Labels of some rows, with None, NaN or -1 for the others. Ignored if it has no class in common with the
+            teachers, as it is then meant for a later step of a Pipeline.
         log_p : array-like of shape (n, K) or Answers, default=None
-            The teachers' answers on X, if they were computed before: no teacher is asked.
+            The teachers' answers on X, if you have computed them already. No teacher is called.
 
         Returns
         -------
@@ -202,11 +207,11 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like with n rows
-            Unlabelled data. None is allowed if `log_p` is given.
+            Unlabelled data. May be None if `log_p` is given.
         y : array-like of shape (n,), default=None
             Labels of some rows, see `fit`.
         log_p : array-like of shape (n, K) or Answers, default=None
-            The teachers' answers on X, if they were computed before.
+            The teachers' answers on X, if you have computed them already.
 
         Returns
         -------
@@ -235,16 +240,16 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
 
     @all_or_nothing
     def fit_answers(self, X: Any, y: Any = None, *, log_p: Any = None, foreign: str = "raise") -> Answers:
-        """Fit everything but the method, and return the answers as it gets them: read, calibrated, weighted.
+        """Fit everything except the method, and return the answers that the method gets: calibrated and weighted.
 
         Parameters
         ----------
         X : array-like with n rows
-            Unlabelled data. None is allowed if `log_p` is given.
+            Unlabelled data. May be None if `log_p` is given.
         y : array-like of shape (n,), default=None
             Labels of some rows, kept in `labels_` for `fit_merge`.
         log_p : array-like of shape (n, K) or Answers, default=None
-            The teachers' answers on X, if they were computed before.
+            The teachers' answers on X, if you have computed them already.
         foreign : {"raise", "ignore"}, default="raise"
             What to do with a y that has no class in common with the teachers.
 
@@ -289,16 +294,16 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         return answers if memberships is None or D is None else memberships.join_scores(answers, D)
 
     def fit_merge(self, answers: Answers, X: Any = None, *, sample_weight: NDArray[Any] | None = None) -> Any:
-        """Fit the method, learn from the labels that `fit_answers` was given, and return the soft labels.
+        """Fit the method, learn from the labels given to `fit_answers`, and return the soft labels.
 
         Parameters
         ----------
         answers : Answers
-            What `fit_answers` has returned.
+            The result of `fit_answers`.
         X : array-like with n rows, default=None
-            The same rows, for the classifier of labelled rows; None: there is none.
+            The same rows, for the classifier of labelled rows. None: there is no such classifier.
         sample_weight : ndarray of shape (n,), default=None
-            Weights of the rows.
+            Row weights.
 
         Returns
         -------
@@ -315,9 +320,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         answers : Answers
-            What `adjust` has returned.
+            The result of `adjust`.
         X : array-like with n rows, default=None
-            The same rows. Needed where `fit` was given labels.
+            The same rows. Required if `fit` was given labels.
 
         Returns
         -------
@@ -330,7 +335,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     def learn_labels(
         self, Q: Any, answers: Answers, X: Any = None, *, sample_weight: NDArray[Any] | None = None
     ) -> tuple[Any, LabelPool | None]:
-        """Return soft labels after the labels that `fit_answers` was given, and what was learnt from these.
+        """Return the soft labels, improved by the labels given to `fit_answers`, and what was learned from these.
 
         Parameters
         ----------
@@ -339,9 +344,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         answers : Answers
             The answers behind them.
         X : array-like with n rows, default=None
-            The same rows, for the classifier of labelled rows; None: there is none.
+            The same rows, for the classifier of labelled rows. None: there is no such classifier.
         sample_weight : ndarray of shape (n,), default=None
-            Weights of the rows.
+            Row weights.
 
         Returns
         -------
@@ -360,7 +365,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         return pool.apply(Q, answers, X), pool
 
     def answers(self, X: Any) -> Answers:
-        """Return what the teachers say about X, before calibration.
+        """Return the teachers' answers for X, before calibration.
 
         Parameters
         ----------
@@ -374,20 +379,20 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "method_")
         if self.teacher_outputs_ is None:
             raise ValueError(
-                "fit was given log_p, so no teacher can be asked: use answers that were computed before, or fit with "
+                "fit was given log_p, so no teacher can be called: use answers that you have computed, or fit with "
                 "teachers."
             )
         return self.teacher_outputs_.answers(X, trust=self._trust(self.method_, self.label_space_))
 
     def adjust(self, answers: Answers, X: Any = None) -> Answers:
-        """Take answers through the fitted steps: calibrated and weighted, memberships beside them, ready to be merged.
+        """Apply the fitted steps to answers: calibrate and weight them, and add memberships, ready to be merged.
 
         Parameters
         ----------
         answers : Answers
-            As the teachers gave them.
+            The teachers' answers.
         X : array-like with n rows, default=None
-            The same rows. Needed where teachers have memberships.
+            The same rows. Required if teachers have memberships.
 
         Returns
         -------
@@ -399,7 +404,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         if memberships is None:
             return answers
         if X is None:
-            raise ValueError("This merge has memberships, which are read from X: pass the rows beside the answers.")
+            raise ValueError("This merge has memberships, which need X: pass the rows with the answers.")
         return memberships.join(answers, check_input(self, X, reset=False))
 
     def look_at_shares(self, Q: Any, answers: Answers, *, balanced: bool) -> None:
@@ -410,7 +415,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : array of shape (n, L)
             Soft labels.
         answers : Answers
-            What they were made from.
+            The answers they were made from.
         balanced : bool
             Whether the classes are balanced afterwards.
         """
@@ -421,7 +426,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
 
     @property
     def calibrator_(self) -> Any:
-        """The fitted calibration among the steps; None if there is none."""
+        """The fitted calibration step; None if there is none."""
         return next((step for step in self.steps_ if hasattr(step, "get_params")), None)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -450,14 +455,14 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         if isinstance(log_p, Answers):
             return None, log_p.space
         raise TypeError(
-            "teachers is None: give fitted classifiers, or their answers: class_lists and fit(X, log_p=...)."
+            "teachers is None: pass fitted classifiers, or their answers as class_lists and fit(X, log_p=...)."
         )
 
     def _make_memberships(self, roster: Roster | None, space: LabelSpace, X: Any) -> Memberships | None:
         """Return the memberships that take part, with all parameters checked."""
         found = make_memberships(self.membership, self.membership_weight, self.none_label, space, roster, self.store)
         if found is not None and X is None:
-            raise ValueError("Memberships are read from X, which is None: pass X beside log_p, or membership=None.")
+            raise ValueError("Memberships need X, which is None: pass X with log_p, or membership=None.")
         return found
 
     def _make_method(self, space: LabelSpace) -> Any:

@@ -31,24 +31,25 @@ def teacher_agreement(
 
     .. math:: \frac{1}{nN} \sum_x \sum_i \sum_{l \in L_i} p_i(l) \log \frac{q_l}{\sum_{k \in L_i} q_k}
 
-    At temperature 1, so that scores compare across temperatures of the soft labels. Higher is better; a perfect merge
-    reaches minus the mean entropy of the teachers. It tells how well a merge reproduces its teachers: a drop shows that
-    something is wrong with one of them. It cannot choose settings. It is the objective of CE with all teachers alike,
-    as they are, their errors on foreign rows included: by construction it leans to CE, to no balance, no calibration
-    and no weights of teachers. To choose without labels, use `TeacherHoldoutSearch`.
+    It is taken at temperature 1, so that scores are comparable across temperatures of the soft labels. Higher is
+    better; a perfect merge reaches minus the mean entropy of the teachers. It measures how well a merge reproduces its
+    teachers: a drop shows that something is wrong with one of them. Do not use it to choose settings. It is the
+    objective of CE with all teachers taken equally and as they are, including their errors on rows of classes they do
+    not know. So by construction it prefers CE, no balance, no calibration and no teacher weights. To choose without
+    labels, use `TeacherHoldoutSearch`.
 
     Parameters
     ----------
     log_p : array-like of shape (n, K)
-        Log-probabilities or logits of the teachers, as `TeacherOutputs` gives them.
+        Log-probabilities or logits of the teachers, as returned by `TeacherOutputs`.
     proba : array-like of shape (n, L)
         Merged probabilities, columns in the sorted order of all classes.
     class_lists : list of lists
-        Classes of each teacher, in block order.
+        Classes of each teacher, in the order of the blocks.
     sample_weight : ndarray of shape (n,), default=None
-        Weights of the rows.
+        Row weights.
     abstain : bool, default=False
-        Whether a teacher may be silent about a row (NaN in its whole block). The mean is over the answers there are.
+        Whether a teacher may leave a row unanswered (NaN in its whole block). The mean is over the existing answers.
 
     Returns
     -------
@@ -92,27 +93,27 @@ def agreement_with(answers: Answers, proba: Any, sample_weight: NDArray[Any] | N
 def pairwise_agreement(
     log_p: Any, class_lists: Sequence[Any], *, sample_weight: NDArray[Any] | None = None
 ) -> np.ma.MaskedArray[Any, Any]:
-    """Share of rows for which two teachers choose the same of the classes that both know.
+    """Share of rows for which two teachers choose the same class among those that both know.
 
-    Columns that mean several classes are left out.
+    Columns that stand for several classes are ignored.
 
-    A row counts by how much both expect it to be one of those classes: the product of the probabilities that they
-    give to them. Rows of classes that one of the two has never seen hardly count therefore; rows that one of the two
-    did not answer (NaN) do not count at all.
+    A row is weighted by the product of the probabilities that the two teachers give to their shared classes. So rows
+    of classes that one of them has never seen hardly count, and rows that one of them did not answer (NaN) do not
+    count at all.
 
     Parameters
     ----------
     log_p : array-like of shape (n, K)
-        Log-probabilities or logits of the teachers, as `TeacherOutputs` gives them.
+        Log-probabilities or logits of the teachers, as returned by `TeacherOutputs`.
     class_lists : list of lists
-        Classes of each teacher, in block order.
+        Classes of each teacher, in the order of the blocks.
     sample_weight : ndarray of shape (n,), default=None
-        Weights of the rows.
+        Row weights.
 
     Returns
     -------
     agreement : masked array of shape (N, N)
-        Between 0 and 1, symmetric; masked where two teachers share fewer than two classes, or expect none of them.
+        Between 0 and 1, symmetric. Masked if two teachers share fewer than two classes, or expect none of them.
 
     Examples
     --------
@@ -146,9 +147,9 @@ def agreement_of_pairs(answers: Answers, sample_weight: NDArray[Any] | None = No
 
 
 def teacher_agreement_scorer(estimator: Any, X: Any, y: Any = None) -> float:
-    """Score a distiller, or a Pipeline that ends in one, by agreement with its teachers, even if y is given.
+    """Score a distiller, or a Pipeline that ends in one, by its agreement with the teachers, even if y is given.
 
-    Pass it as `scoring` of a search, alone or beside a labelled score. Without y, `score` is this already.
+    Pass it as `scoring` of a search, alone or next to a score with labels. Without y, `score` is the same.
 
     Parameters
     ----------

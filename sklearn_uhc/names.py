@@ -172,5 +172,5 @@ def about_look_alikes(groups: list[dict[Any, int]], most: int = 8) -> str:
     more = f"; and {len(groups) - most} more" if len(groups) > most else ""
     return (
         f"Names that differ in spelling only count as different classes: {'; '.join(found)}{more}. If they mean the "
-        "same, give them one name: class_lists=harmonize(teachers, synonyms={name: name to use})."
+        "same class, give them one name: class_lists=harmonize(teachers, synonyms={name: name to use})."
     )

@@ -69,7 +69,7 @@ class Memberships:
     def join_scores(self, answers: Answers, D: NDArray[np.float64]) -> Answers:
         """Return answers with memberships, (n, M), beside them."""
         if len(D) != len(answers):
-            raise ValueError(f"Membership is of {len(D)} rows, but the teachers' answers are about {len(answers)}.")
+            raise ValueError(f"Membership has {len(D)} rows, but the teachers' answers have {len(answers)}.")
         D = np.clip(D, LEAST, 1 - LEAST)
         more = np.stack([np.log(D), np.log1p(-D)], axis=2).reshape(len(D), -1)
         more[~answers.heard] = np.nan
@@ -108,9 +108,7 @@ def make_memberships(
     empty = [i for i in found if not new and space.mask[i].all()]
     if empty and not isinstance(membership, str):
         names = ", ".join(space.called(i) for i in empty)
-        warn_user(
-            f"The membership of {names} is left out: it covers all classes that there are, so that it says nothing."
-        )
+        warn_user(f"The membership of {names} is ignored: it covers all classes, so it says nothing.")
     whose = [i for i in found if i not in empty]
     if none_label is not None:
         _check_none(none_label, space, whose)
@@ -136,8 +134,8 @@ def find_scorers(membership: Any, space: LabelSpace, roster: Roster | None) -> l
     if isinstance(membership, str):
         if membership == "student":
             raise ValueError(
-                'membership="student" needs a student, so only HeterogeneousDistiller takes it. Here give None, "auto" '
-                "or a scorer or None per teacher."
+                'membership="student" needs a student, so only HeterogeneousDistiller accepts it. Here pass None, '
+                '"auto" or a scorer or None per teacher.'
             )
         if membership != "auto":
             raise ValueError(f'membership must be None, "auto" or a scorer or None per teacher, got {membership!r}.')
@@ -172,17 +170,17 @@ def _in_order(membership: Any, space: LabelSpace) -> list[Any]:
         names = space.teacher_names
         if unknown := [name for name in membership if name not in names]:
             raise ValueError(
-                f"membership names teachers that are not there: {shorten(unknown)}; the teachers are {shorten(names)}."
+                f"membership names unknown teachers: {shorten(unknown)}; the teachers are {shorten(names)}."
             )
         return [membership.get(name) for name in names]
     if not isinstance(membership, Sequence):
         raise TypeError(
-            f'membership must be None, "auto", a list with a scorer or None per teacher, or a dict of scorers by the '
-            f"teachers' names, got {membership!r}."
+            f'membership must be None, "auto", a list with a scorer or None per teacher, or a dict of scorers by '
+            f"teacher name, got {membership!r}."
         )
     if len(membership) != space.n_teachers:
         raise ValueError(
-            f"membership has {len(membership)} entries for {space.n_teachers} teachers: give a scorer or None for each."
+            f"membership has {len(membership)} entries for {space.n_teachers} teachers: pass a scorer or None for each."
         )
     return list(membership)
 
@@ -201,7 +199,7 @@ def extended_space(space: LabelSpace, whose: list[int], new: list[Any]) -> Label
 def universe_of(none_label: Any) -> list[Any] | None:
     """Return the classes that stand in OTHER alone."""
     if none_label is not None and (isinstance(none_label, tuple) or none_label is OTHER or np.ndim(none_label) > 0):
-        raise ValueError(f"none_label must be one label of the classes' own type, got {none_label!r}.")
+        raise ValueError(f"none_label must be one label of the type of the classes, got {none_label!r}.")
     return None if none_label is None else [none_label]
 
 
@@ -218,15 +216,15 @@ def _check_none(none_label: Any, space: LabelSpace, whose: list[int]) -> None:
     values = space.classes.tolist()
     if isinstance(none_label, str) != isinstance(values[0], str):
         raise TypeError(
-            f"none_label={none_label!r} must be of the classes' own type, as it becomes one of them: they are "
+            f"none_label={none_label!r} must have the type of the classes, since it becomes one of them. They are "
             f"{shorten(values)}."
         )
     if none_label in values and space.named[:, values.index(none_label)].any():
-        raise ValueError(f"none_label={none_label!r} is a class that a teacher has: choose another label.")
+        raise ValueError(f"none_label={none_label!r} is already a class of a teacher: choose another label.")
     if none_label not in values and not whose:
         raise ValueError(
-            f"none_label={none_label!r} would be undetermined: no teacher has OTHER among its classes, and none has a "
-            "membership that counts. Give membership=, or leave none_label out."
+            f"none_label={none_label!r} would be undetermined: no teacher has OTHER among its classes, and no "
+            "membership is in use. Pass membership=, or leave none_label out."
         )
 
 
@@ -251,13 +249,14 @@ def _checked(found: Any, rows: slice, title: str) -> NDArray[np.float64]:
     d = np.asarray(found)
     if d.shape != (n,) or d.dtype.kind not in "fiub":
         raise ValueError(
-            f"predict_membership must give one number per row; {title} gave {d.dtype} of shape {d.shape} for {n} rows."
+            f"predict_membership must return one number per row; {title} gave {d.dtype} of shape {d.shape} for "
+            f"{n} rows."
         )
     bad = ~((d >= -ROUNDING) & (d <= 1 + ROUNDING))  # NaN too
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(
-            f"predict_membership must give numbers from 0 to 1; {title} gave {float(d[row]):.4g} for row "
+            f"predict_membership must return numbers from 0 to 1; {title} gave {float(d[row]):.4g} for row "
             f"{rows.start + row}."
         )
     return d.astype(float)

@@ -22,21 +22,21 @@ LEAST_CHANCE = 0.1
 
 
 def rank_to_label(estimator: Any, X: Any, y: Any = None, *, random_state: Any = None) -> NDArray[np.int_]:
-    """Rank the rows by what their labels would tell: more of those that are hard to reconcile, from all classes.
+    """Rank rows for labelling: from all classes in turn, preferring rows on which teachers are hard to reconcile.
 
-    Rows are taken in turns from the classes that the merge gives them, so that no class is forgotten; within a class
-    they are drawn, with chances in proportion to how far the merge is from its teachers (`reconciliation_error`).
-    Taking the hardest ones alone makes matters worse: labels also say how good teachers are, and rows without an easy
-    one among them say it wrongly. Label some of the first, fit again with them, and rank again.
+    Rows are taken in turn from the classes that the merge gives them, so that no class is forgotten. Within a class
+    they are drawn at random, with probabilities in proportion to the `reconciliation_error` of the merge. Taking only
+    the hardest rows is worse: labels also show how good the teachers are, and hard rows alone give a wrong picture.
+    Label some of the first rows, fit again with them, and rank again.
 
     Parameters
     ----------
     estimator : HeterogeneousDistiller, UnifiedEnsemble or TeacherMerger, fitted
-        Whose teachers are asked about X.
+        Its teachers are called on X.
     X : array-like with n rows
         Rows to choose from, of the kind given to `fit`.
     y : array-like of shape (n,), default=None
-        Labels that there are already: these rows are left out. None, NaN or -1 for the others.
+        Labels that you already have, with None, NaN or -1 for the other rows. Labelled rows are left out.
     random_state : int, RandomState instance or None, default=None
         An int gives the same ranking at every call.
 
@@ -69,7 +69,7 @@ def rank_to_label(estimator: Any, X: Any, y: Any = None, *, random_state: Any = 
     answers = merger.adjust(merger.answers(X), X)
     if not hasattr(merger.method_, "reconciliation_error"):
         raise TypeError(
-            f"{type(merger.method_).__name__} cannot tell how hard rows are: it has no reconciliation_error."
+            f"{type(merger.method_).__name__} cannot say how hard rows are: it has no reconciliation_error."
         )
     Q = sharpen(to_numpy(merger.merge(answers, X)), merger.method_.temperature)
     hard = to_numpy(merger.method_.reconciliation_error(answers.log_p))

@@ -56,7 +56,7 @@ def resolve_calibrator(calibrate: Any) -> Any:
         calibrator.check_params()
     for name in ("class_lists", "teacher_weight"):
         if getattr(calibrator, name, None) is not None:
-            raise ValueError(f"{name} of the calibrator does not count in a merge: give {name} to the merge itself.")
+            raise ValueError(f"{name} of the calibrator is ignored in a merge: pass {name} to the merge itself.")
     return calibrator
 
 
@@ -80,8 +80,8 @@ class TrustByAgreement:
             source.fit_transform_answers(answers)
         if not source.comparable_.any():
             warn_user(
-                'teacher_weight="agreement" cannot tell a broken teacher here, weights stay as they are: it takes '
-                "three teachers or more whose lists share two classes and overlap enough, and ten rows."
+                'teacher_weight="agreement" cannot identify a broken teacher here, so weights do not change: it needs '
+                "at least three teachers whose lists share two classes and overlap enough, and ten rows."
             )
         self.weights_ = source.weights_
         return self.transform_answers(answers)

@@ -67,7 +67,7 @@ class Taxonomy:
                 open_children.pop()
             elif child in trail:
                 circle = " -> ".join(map(repr, [*trail[trail.index(child) :], child]))
-                raise ValueError(f"taxonomy goes round in a circle: {circle}. Leave one of these steps out.")
+                raise ValueError(f"taxonomy has a cycle: {circle}. Remove one of these steps.")
             elif child not in self._below:
                 trail.append(child)
                 open_children.append(iter(self.children.get(child, [])))
@@ -79,7 +79,7 @@ class Taxonomy:
         if unknown:
             raise ValueError(
                 f"taxonomy names {shorten(sorted(unknown, key=str))}, but no teacher has such a class. The classes are "
-                f"{shorten(sorted(self.known, key=str), 20)}. Mend the spelling, leave the names out, or, if the "
+                f"{shorten(sorted(self.known, key=str), 20)}. Correct the spelling, remove the names, or, if the "
                 'taxonomy is larger than what the teachers know, pass handle_unknown="ignore".'
             )
 
@@ -91,7 +91,7 @@ def _edges(table: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
             raise TypeError(f"taxonomy[{parent!r}] must be a list of classes, got {children!r}: write [{children!r}].")
         listed = list(children)
         if not listed:
-            raise ValueError(f"taxonomy[{parent!r}] is empty: give its children, or leave it out.")
+            raise ValueError(f"taxonomy[{parent!r}] is empty: list its children, or leave it out.")
         yield from ((parent, child) for child in listed)
         if isinstance(children, Mapping):
             yield from _edges({child: below for child, below in children.items() if below})

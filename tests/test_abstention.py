@@ -154,14 +154,14 @@ def test_nothing_to_reconcile_is_0(name, answers):
 def test_outputs_keep_silence_and_floors_do_not_see_it():
     X = np.random.default_rng(5).normal(size=(40, 3))
     teachers = silent_teachers(0.5, np.inf, np.inf, np.inf)
-    with pytest.raises(ValueError, match=r"teacher 0 \(Silent\) gives NaN.*whole row.*abstain=True"):
+    with pytest.raises(ValueError, match=r"teacher 0 \(Silent\) returns NaN.*whole row.*abstain=True"):
         TeacherOutputs(teachers).fit(X)
     outputs = TeacherOutputs(teachers, abstain=True).fit(X)
     log_p = outputs.transform(X)
     assert (np.isnan(log_p[:, 0]) == (X[:, 0] > 0.5)).all()
     assert not np.isnan(log_p[:, 3:]).any()
     assert (outputs.floor_ == 1e-6).all()
-    with pytest.raises(ValueError, match=r"\(part of the row\). To be silent about a row, .* NaN for all its classes"):
+    with pytest.raises(ValueError, match=r"\(part of the row\). To leave a row unanswered, .* NaN for all its classes"):
         TeacherOutputs(silent_teachers(0.5, 0.5, 0.5, 0.5, part=True), abstain=True).fit(X)
 
 
@@ -279,12 +279,12 @@ def test_a_teacher_silent_about_all_rows_is_told(name):
     Z = random_outputs(np.random.default_rng(10), LISTS, 20)
     Z[:, SPACE.blocks[2]] = np.nan
     with pytest.warns(
-        UserWarning, match=r"None of the 20 rows is answered by teacher 2: the merge does without\. Give rows"
+        UserWarning, match=r"None of the 20 rows is answered by teacher 2, so the merge ignores it\. Use rows"
     ):
         make_method(name, LISTS, abstain=True).fit(Z)
     Z[:, SPACE.blocks[3]] = np.nan
     message = (
-        r"None of the 20 rows is answered by teacher 2, teacher 3: .* Nobody answers for \[4\]: what is said of them is"
+        r"None of the 20 rows is answered by teacher 2, teacher 3, .* No other teacher answers for \[4\]: their prob"
     )
     with pytest.warns(UserWarning, match=message):
         method = make_method(name, LISTS, abstain=True).fit(Z)
@@ -299,7 +299,7 @@ def test_distiller_and_ensemble_tell_of_a_mute_teacher(calibrate):
         HeterogeneousDistiller(teachers, KNeighborsClassifier(3), **params),
         UnifiedEnsemble(teachers, **params),
     ):
-        with pytest.warns(UserWarning, match=r"teacher 2, teacher 3: .* Nobody answers for \[4\]") as told:
+        with pytest.warns(UserWarning, match=r"teacher 2, teacher 3, .* No other teacher answers for \[4\]") as told:
             clf.fit(X)
         assert [warning.filename for warning in told] == [__file__]
     report = teacher_report(teachers, X)
@@ -317,7 +317,7 @@ def test_warnings_of_unanswered_rows_say_what_becomes_of_them_and_point_at_the_c
         make_pipeline(ensemble).fit,
         UnifiedEnsemble(teachers, abstain=True).fit(X[X[:, 0] <= 1]).predict,
     ):
-        with pytest.warns(UserWarning, match="No teacher answers for .* no weight in the distiller's student") as told:
+        with pytest.warns(UserWarning, match="No teacher answers for .* no weight in the student's training") as told:
             call(X)
         assert [warning.filename for warning in told] == [__file__]
     for call in (ensemble.predict, ensemble.score, ensemble.fit):

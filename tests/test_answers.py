@@ -166,7 +166,7 @@ def test_one_row_of_one_teacher_says_too_little():
         ([LOG_P[:, block] for block in SPACE.blocks], r"log_p is a list of 4 arrays.*np.hstack\(log_p\)"),
         (
             pd.DataFrame(LOG_P, columns=OUTPUTS.get_feature_names_out()).iloc[:, ::-1],
-            "The column 'teacher3__4' stands where the class lists name '0'",
+            "The column 'teacher3__4' is where the class lists have '0'",
         ),
     ],
     ids=["columns", "flat", "sparse", "list", "order"],

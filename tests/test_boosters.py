@@ -263,9 +263,9 @@ def test_trees_without_any_split_give_the_mean(make):
     ("student", "message"),
     [
         (lgbm(objective="multiclassova"), "objective='multiclassova' of LGBMClassifier"),
-        (lgbm(is_unbalance=True), "is_unbalance=True of LGBMClassifier cannot be kept: give class_weight"),
+        (lgbm(is_unbalance=True), "is_unbalance=True of LGBMClassifier is not supported: use class_weight"),
         (xgb(objective="multi:other"), "objective='multi:other' of XGBClassifier"),
-        (xgb(scale_pos_weight=3), "scale_pos_weight=3 of XGBClassifier cannot be kept"),
+        (xgb(scale_pos_weight=3), "scale_pos_weight=3 of XGBClassifier is not supported"),
         (cat(loss_function="MultiClassOneVsAll"), "loss_function='MultiClassOneVsAll'"),
         (cat(auto_class_weights="Balanced"), "auto_class_weights='Balanced'"),
     ],
@@ -279,9 +279,9 @@ def test_settings_that_mean_nothing_on_soft_labels(data, student, message):
 @pytest.mark.parametrize("params", [{"application": "multiclass"}, {"unbalance": True}, {"pos_bagging_fraction": 0.5}])
 def test_other_names_of_lightgbms_parameters(data, params):
     X, _, Q = data
-    with pytest.raises(ValueError, match=f"{next(iter(params))}=.* of LGBMClassifier cannot be kept"):
+    with pytest.raises(ValueError, match=f"{next(iter(params))}=.* of LGBMClassifier is not supported"):
         SoftLabelClassifier(lgbm(**params)).fit(X, Q)
-    with pytest.raises(ValueError, match="random forests take no objective"):
+    with pytest.raises(ValueError, match="random forests cannot learn from soft labels"):
         SoftLabelClassifier(lgbm(boosting_type="rf", subsample=0.5, subsample_freq=1)).fit(X, Q)
 
 

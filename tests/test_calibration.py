@@ -372,11 +372,11 @@ def test_a_teacher_that_answers_alone_is_left_for_that_reason():
         X[: 100 if i != 3 else 0, block] = np.nan
     X[100:, space.blocks[3]] = np.nan
     calibrator = TeacherCalibrator(LISTS, abstain=True).fit(X)
-    assert calibrator.uncalibrated_ == {3: "answers too few rows that others answer as well"}
+    assert calibrator.uncalibrated_ == {3: "answers too few rows that others also answer"}
 
 
 def test_a_teacher_that_never_answers_is_left_for_that_reason():
     X = tempered(np.random.default_rng(24), LISTS, np.zeros(5))
     X[:, LabelSpace(LISTS).blocks[3]] = np.nan
     calibrator = TeacherCalibrator(LISTS, abstain=True).fit(X)
-    assert calibrator.uncalibrated_ == {3: "answers none of the rows looked at"}
+    assert calibrator.uncalibrated_ == {3: "answers none of the rows used"}

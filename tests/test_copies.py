@@ -40,9 +40,9 @@ def test_names_of_validation_columns_are_those_of_the_training(data, soft):
     assert clf.classes_.tolist() == list("abcd")
     assert clf.score(X, soft) == clf.score(X, frame) == clf.score(X, frame[list("abcd")])
     for wrong in (frame[:50].set_axis(list("wxyz"), axis=1), soft[:50, :3]):
-        with pytest.raises(ValueError, match="must have the classes that fit was given"):
+        with pytest.raises(ValueError, match="must have the classes seen in fit"):
             clf.fit(X, frame, eval_set=[(X[:50], wrong)])
-    with pytest.raises(ValueError, match="stops early by one set of rows, got 2"):
+    with pytest.raises(ValueError, match="accepts one eval_set for early stopping, got 2"):
         clf.fit(X, frame, eval_set=[(X[:50], frame[:50])] * 2)
 
 
@@ -55,6 +55,18 @@ def test_validation_rows_keep_their_weights(data, soft):
     rows = np.random.RandomState(0).permutation(len(X))[:90]
     losses = -(soft[rows] * np.log(clf.predict_proba(X[rows]))).sum(axis=1)
     assert -clf.estimator_.validation_score_[-1] == pytest.approx(np.average(losses, weights=weight[rows]), rel=0.01)
+
+
+@STOPS
+@pytest.mark.parametrize("some_rows", [slice(0, 300), slice(0, 3)])
+def test_copies_of_validation_rows_are_rows_with_labels(data, some_rows):
+    X, y = data
+    H = np.eye(4)[y]
+    student = HistGradientBoostingClassifier(max_iter=5, early_stopping=True, n_iter_no_change=2, random_state=0)
+    soft = SoftLabelClassifier(student, strategy="replicate").fit(X, H, eval_set=[(X[some_rows], H[some_rows])])
+    rows = {"X_val": X[some_rows], "y_val": y[some_rows], "sample_weight_val": np.ones(len(y[some_rows]))}
+    plain = student.fit(X, y, sample_weight=np.ones(len(X)), **rows)
+    np.testing.assert_allclose(soft.estimator_.validation_score_, plain.validation_score_, rtol=1e-9)
 
 
 def test_leaves_count_rows_not_copies(data):
@@ -215,7 +227,7 @@ def test_copies_stay_within_the_working_memory(data, soft):
     X, y = data
     student = AdaBoostClassifier(n_estimators=20, random_state=0)
     few = sklearn.config_context(working_memory=0.02)
-    with few, pytest.warns(UserWarning, match="4 copies of every row are more than working_memory holds: 2") as told:
+    with few, pytest.warns(UserWarning, match="4 copies of every row need more than working_memory: 2") as told:
         clf = SoftLabelClassifier(student, random_state=0).fit(X, soft)
     assert [warning.filename for warning in told] == [__file__]
     assert clf.score(X, y) > 0.6
@@ -224,7 +236,7 @@ def test_copies_stay_within_the_working_memory(data, soft):
 def test_students_that_do_not_stop_early_take_no_eval_set(data, soft):
     X, _ = data
     for student in (RandomForestClassifier(), GaussianNB()):
-        with pytest.raises(ValueError, match="takes no eval_set"):
+        with pytest.raises(ValueError, match="does not accept eval_set"):
             SoftLabelClassifier(student).fit(X, soft, eval_set=[(X, soft)])
-    with pytest.raises(ValueError, match="takes no eval_set"):
+    with pytest.raises(ValueError, match="does not accept eval_set"):
         SoftLabelClassifier(LogisticRegression()).fit(X, soft, eval_set=(X, soft))

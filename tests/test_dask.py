@@ -131,6 +131,23 @@ def test_weights_of_rows_count_as_in_memory(frames):
         UnifiedEnsemble(teachers).fit(lazy, sample_weight=dd.from_pandas(weight, npartitions=2))
 
 
+def test_columns_of_a_folder_of_files_keep_their_blocks(rows, counted, tmp_path):
+    X, _ = rows
+    table = X.assign(weight=np.random.default_rng(0).random(len(X)), **{f"other{i}": 0 for i in range(20)})
+    dd.from_pandas(table, npartitions=12).to_parquet(tmp_path / "rows", write_index=False)
+    frame = dd.read_parquet(tmp_path / "rows")
+    lazy = frame[list(X.columns)] + 0.0
+    assert lazy.optimize().npartitions < 12  # Dask joins files from which it reads few columns
+    here = UnifiedEnsemble(counted).fit(X, sample_weight=table["weight"])
+    there = UnifiedEnsemble(counted, store=tmp_path / "store").fit(lazy, sample_weight=frame["weight"])
+    assert_allclose(there.class_weight_, here.class_weight_, atol=1e-10)
+    asked = Counted.asked
+    proba = there.predict_proba(lazy)
+    assert proba.npartitions == 12
+    assert_same(proba, here.predict_proba(X))
+    assert Counted.asked == asked + len(X)  # by here
+
+
 def test_temperatures_come_from_the_very_rows_that_are_taken_in_memory(frames, monkeypatch):
     X, lazy, teachers = frames
     monkeypatch.setattr("sklearn_uhc.dask.sampling.TIMES", 3)
@@ -232,7 +249,7 @@ def test_a_damaged_file_is_not_used(frames, counted, tmp_path):
     files = sorted(tmp_path.glob("answers-*/*.parquet"))
     files[0].write_bytes(files[0].read_bytes()[:-9])
     files[1].write_bytes(files[2].read_bytes())  # another block's, or another teacher's
-    with pytest.warns(UserWarning, match="not as it was written"):
+    with pytest.warns(UserWarning, match="changed since it was written"):
         assert_allclose(merger.transform(lazy).compute(), expected)
     assert_allclose(merger.transform(lazy).compute(), expected)
     manifest = next(tmp_path.glob("answers-*/manifest.json"))
@@ -299,7 +316,7 @@ def test_partial_fit_goes_over_the_blocks_several_times(frames, rows):
 def test_any_other_student_is_told_how_many_rows_it_gets(frames, monkeypatch):
     _, lazy, teachers = frames
     monkeypatch.setattr("sklearn_uhc.dask.students.BUDGET", 200 * (4 * 8 + 24 * 4))
-    with pytest.warns(UserWarning, match=r"600 of them .* trained on 200 rows, drawn by their weight"):
+    with pytest.warns(UserWarning, match=r"600 rows need .* trained on 200 rows, drawn by their weight"):
         clf = HeterogeneousDistiller(teachers, DecisionTreeClassifier(random_state=0)).fit(lazy)
     assert clf.student_.estimator_.tree_.n_node_samples[0] == pytest.approx(200, abs=4)
     clf = HeterogeneousDistiller(teachers, SoftLabelClassifier(DecisionTreeClassifier(), max_rows=50)).fit(lazy)
@@ -334,8 +351,8 @@ def test_soft_labels_of_ones_own_train_a_student(frames):
     [
         ({"backprop": True}, "backprop=True is not supported"),
         ({"membership": "student"}, 'membership="student" is not supported'),
-        ({"store_soft_labels": True}, "give store= and read them there"),
-        ({"memory": "folder"}, "give store, a folder that all workers see"),
+        ({"store_soft_labels": True}, "pass store= and read them there"),
+        ({"memory": "folder"}, "pass store, a folder that all workers see"),
         ({"balance": "yes"}, "balance must be"),
     ],
 )
@@ -354,7 +371,7 @@ def test_mistakes_are_told_before_anything_is_computed(frames, rows):
         merger.transform(lazy[["a", "b"]])
     with pytest.raises(ValueError, match="y is not supported with a Dask collection"):
         UnifiedEnsemble(teachers).fit(lazy, rows[1])
-    with pytest.raises(ValueError, match="asks for a table in memory"):
+    with pytest.raises(ValueError, match="needs a table in memory"):
         merger.set_output(transform="pandas").transform(lazy)
     with pytest.raises(TypeError, match=r"bag\.to_dataframe"):
         TeacherMerger(teachers).fit(dask.bag.from_sequence([1, 2]))
@@ -362,3 +379,5 @@ def test_mistakes_are_told_before_anything_is_computed(frames, rows):
         TeacherMerger(teachers).fit(lazy[lazy["a"] > 1e9])
     with pytest.raises(ValueError, match="score without labels"):
         UnifiedEnsemble(teachers).fit(X).score(lazy)
+    with pytest.raises(TypeError, match="y must be one too"):
+        UnifiedEnsemble(teachers).fit(X).score(lazy, rows[1])

@@ -2,7 +2,9 @@
 
 import os
 import signal
+import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import dask
@@ -14,28 +16,31 @@ import pandas as pd
 import pytest
 from distributed import Client, KilledWorker, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
-from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherMerger, UnifiedEnsemble
+from sklearn_uhc import (
+    HeterogeneousDistiller,
+    SoftLabelClassifier,
+    TeacherHoldoutSearch,
+    TeacherMerger,
+    UnifiedEnsemble,
+)
 from sklearn_uhc.dask import SharedTeachers
 
 N_BLOCKS = 6
 LIMIT = 500 * 2**20
 
 #: What distributed says when a cluster of a busy machine is shut down or a worker dies.
-pytestmark = [
-    pytest.mark.slow,  # new workers sometimes fail to import scikit-learn in two threads at once
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*worker.*:UserWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*worker.*:UserWarning")
 
 
 @pytest.fixture(scope="module")
 def client():
-    settings = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": LIMIT, "dashboard_address": ":0"}
+    settings = {"n_workers": 2, "threads_per_worker": 2, "memory_limit": LIMIT, "dashboard_address": ":0"}
     quick = {
         "distributed.scheduler.allowed-failures": 1,
         "distributed.worker.memory.pause": False,
@@ -109,30 +114,40 @@ def test_teachers_travel_to_each_worker_once(client, rows, lazy, tmp_path):
     teacher = Logged(rows, tmp_path)
     ensemble = UnifiedEnsemble({**teachers_of(rows), "logged": teacher}, balance=False).fit(rows[0])
     asked = len(teacher.count("asked"))
-    first, again = ensemble.predict_proba(lazy), ensemble.predict(lazy)
-    proba, labels = dask.compute(first, again)
+    proba, labels = dask.compute(ensemble.predict_proba(lazy), ensemble.predict(lazy))
     assert len(teacher.count("asked")) == asked + 2 * N_BLOCKS
-    assert len(teacher.count("unpickled")) <= 2
+    unpickled = teacher.count("unpickled")
+    assert len(unpickled) == len(set(unpickled)) <= 2
     assert_allclose(proba, ensemble.predict_proba(rows[0]), atol=1e-10)
     assert_array_equal(labels, ensemble.predict(rows[0]))
-    array = da.from_array(rows[0].to_numpy(), chunks=(200, 4))
-    plain = UnifiedEnsemble([DecisionTreeClassifier().fit(rows[0].to_numpy(), rows[1])]).fit(array)
-    assert_allclose(plain.predict_proba(array).compute(), plain.predict_proba(rows[0].to_numpy()), atol=1e-10)
 
 
-def test_a_worker_that_is_killed_changes_nothing(client, rows, lazy, tmp_path):
+def test_a_worker_that_is_killed_changes_nothing_and_a_second_run_asks_no_teacher(client, rows, lazy, tmp_path):
     teacher = Logged(rows, tmp_path, "die", at=rows[0]["a"].iloc[500])
-    teachers = {**teachers_of(rows), "logged": teacher}
+    clf = HeterogeneousDistiller(
+        {**teachers_of(rows), "logged": teacher}, GaussianNB(), calibrate=False, store=tmp_path / "store"
+    )
     with pytest.MonkeyPatch.context() as patch:  # the sample is read in this process, which must not die
         patch.setattr("sklearn_uhc.dask.sampling.LEARNT_FROM", 2)
         patch.setattr("sklearn_uhc.dask.sampling.TIMES", 1)
-        there = HeterogeneousDistiller(teachers, GaussianNB(), calibrate=False).fit(lazy)
-    assert (tmp_path / "calm").exists()
-    here = HeterogeneousDistiller(teachers, GaussianNB(), calibrate=False).fit(rows[0])
-    assert_allclose(there.class_weight_, here.class_weight_, rtol=1e-10)
-    assert_allclose(there.predict_proba(lazy).compute(), here.predict_proba(rows[0]), atol=1e-8)
+        there = clone(clf).fit(lazy)
+        assert (tmp_path / "calm").exists()
+        asked = len(teacher.count("asked"))
+        again = clone(clf).fit(lazy)
+    assert len(teacher.count("asked")) == asked
+    here = HeterogeneousDistiller(clf.teachers, GaussianNB(), calibrate=False).fit(rows[0])
+    for fitted in (there, again):
+        assert_allclose(fitted.class_weight_, here.class_weight_, rtol=1e-10)
+        assert_allclose(fitted.predict_proba(lazy).compute(), here.predict_proba(rows[0]), atol=1e-8)
+    client.wait_for_workers(2)
+    assert all(client.run(has_the_package).values())  # the new one as well, whatever it has been asked to do
 
 
+def has_the_package():
+    return "sklearn_uhc.dask.students" in sys.modules
+
+
+@pytest.mark.slow
 def test_a_worker_without_memory_is_named_with_its_block_and_nothing_finished_is_lost(client, rows, lazy, tmp_path):
     teacher = Logged(rows, tmp_path, "hoard", at=rows[0]["a"].iloc[-1])
     (tmp_path / "calm").touch()
@@ -161,6 +176,7 @@ def test_an_error_on_the_cluster_names_block_and_teacher(client, rows, lazy, tmp
     assert "teacher 'logged' (Logged)" in notes
 
 
+@pytest.mark.slow
 def test_boosters_learn_where_the_rows_are(client, rows, lazy):
     lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
     boosters = [
@@ -178,6 +194,7 @@ def test_boosters_learn_where_the_rows_are(client, rows, lazy):
         assert np.abs(there.predict_proba(rows[0]) - here.predict_proba(rows[0])).mean() < 0.02
 
 
+@pytest.mark.slow
 def test_networks_learn_from_a_stream_of_blocks(client, rows):
     torch = pytest.importorskip("torch")
     X = rows[0].to_numpy(np.float32)
@@ -192,16 +209,18 @@ def test_networks_learn_from_a_stream_of_blocks(client, rows):
     assert np.abs(there.predict_proba(X) - here.predict_proba(X)).mean() < 0.02
 
 
-def test_a_search_on_the_cluster_does_not_copy_teachers_for_every_candidate(client, rows, tmp_path):
+def test_searches_on_the_cluster_do_not_copy_teachers_for_every_candidate(client, rows, tmp_path):
     X, _ = rows
     teacher = Logged(rows, tmp_path)
-    shared = SharedTeachers({**teachers_of(rows), "logged": teacher})
+    teachers = {**teachers_of(rows), "logged": teacher}
     grid = {"student__var_smoothing": np.logspace(-9, 0, 6)}
-    search = GridSearchCV(HeterogeneousDistiller(shared, GaussianNB()), grid, cv=2)
-    with joblib.parallel_config(backend="dask"):
-        search.fit(X)
-    assert len(search.cv_results_["params"]) == 6
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert len(teacher.count("unpickled")) <= 2
-    alone = GridSearchCV(HeterogeneousDistiller({**teachers_of(rows), "logged": teacher}, GaussianNB()), grid, cv=2)
-    assert_allclose(alone.fit(X).cv_results_["mean_test_score"], search.cv_results_["mean_test_score"])
+    here, there = (HeterogeneousDistiller(each, GaussianNB()) for each in (teachers, SharedTeachers(teachers)))
+    for search in (partial(GridSearchCV, cv=2), partial(TeacherHoldoutSearch, folds=2)):
+        before = len(teacher.count("unpickled"))
+        with joblib.parallel_config(backend="dask"):
+            found = search(there, grid).fit(X)
+        assert len(teacher.count("unpickled")) - before <= (2 if isinstance(found, GridSearchCV) else 0)
+        alone = search(here, grid).fit(X)
+        for score in ("mean_test_score", "std_test_score"):
+            assert_allclose(found.cv_results_[score], alone.cv_results_[score], atol=1e-10)
+        assert np.isfinite(found.cv_results_["mean_test_score"]).all()

@@ -190,7 +190,7 @@ def test_classes_that_the_rows_rarely_show_are_balanced_half_way(iris, teachers,
         np.testing.assert_allclose(clf.fit(X).class_weight_, full.fit(X).class_weight_)
         clf.set_params(verbose=1).fit(X, sample_weight=weight)
         np.testing.assert_allclose(clf.class_weight_, full.fit(X, sample_weight=weight).class_weight_ ** 0.5)
-        assert "Balancing half way the classes: some seem to be rare in these rows, [2]" in capsys.readouterr().out
+        assert "Partly balancing the classes: some seem to be rare in these rows, [2]" in capsys.readouterr().out
 
 
 def test_weights_count_in_the_score_without_labels(iris, teachers):

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
 MADE_BY_SPHINX = {"auto_examples": DOCS / "examples"}
+MADE_IN_THE_BUILD = {DOCS / "report_example.html": DOCS / "report_example.py"}
 
 
 def without_code(text):
@@ -29,7 +30,7 @@ def target_of(page, link):
     for folder, source in MADE_BY_SPHINX.items():
         if path.parent == DOCS / folder:
             return source / ("GALLERY_HEADER.rst" if path.name == "index.rst" else path.with_suffix(".py").name)
-    return path
+    return MADE_IN_THE_BUILD.get(path, path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -68,7 +68,7 @@ def test_what_is_no_booster_is_refused(data, soft, tmp_path):
     clf = SoftLabelClassifier(LogisticRegression()).fit(X, soft)
     with pytest.raises(TypeError, match="export_onnx writes other students"):
         export_booster(clf, tmp_path / "m", X)
-    with pytest.raises(TypeError, match="takes a HeterogeneousDistiller"):
+    with pytest.raises(TypeError, match="needs a HeterogeneousDistiller"):
         export_booster(LogisticRegression().fit(X, y), tmp_path / "m", X)
     assert list(tmp_path.iterdir()) == []
 

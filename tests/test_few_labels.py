@@ -137,7 +137,7 @@ def test_a_student_that_needs_more_rows_is_left_out(iris, teachers):
 def test_a_class_that_only_labels_name(iris, teachers):
     X, y = iris
     renamed = np.where((y == "cat") & (X[:, 2] > 5.5), "dog", y)
-    with pytest.warns(UserWarning, match=r"no teacher knows: \['dog'\]. They are learnt"):
+    with pytest.warns(UserWarning, match=r"no teacher knows: \['dog'\]. They are learned"):
         clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3)).fit(X, some(renamed, 90))
     assert clf.classes_.tolist() == ["ant", "bee", "cat", "dog"]
     assert clf.score(X, renamed) > 0.85
@@ -175,6 +175,11 @@ def test_balance_follows_the_labels(digits):
 def test_class_frequencies_differ_only_if_the_labels_say_so():
     np.testing.assert_allclose(class_prior(np.array([3.0, 5.0, 4.0])), 1 / 3, atol=0.01)
     np.testing.assert_allclose(class_prior(np.array([90.0, 5.0, 5.0])), [0.9, 0.05, 0.05], atol=0.02)
+    one_rare = class_prior(np.array([22.0, 20, 25, 18, 22, 27, 21, 19, 24, 2]))
+    assert one_rare[-1] < 0.02
+    np.testing.assert_allclose(one_rare[:-1], 0.109, atol=0.003)  # these differ by chance
+    by_chance = class_prior(np.array([0.0] * 7 + [1] * 5 + [2, 2, 2, 3, 3, 3, 4, 6]))
+    np.testing.assert_allclose(by_chance, 0.05, atol=0.01)
 
 
 def test_groups_of_new_classes():
@@ -225,6 +230,13 @@ def test_searches_with_numbers(iris, missing):
     assert search.best_score_ > 0.85
     if missing == -1:  # scikit-learn's own folds take it for a class, and so spread it
         assert GridSearchCV(clf, grid, cv=2, error_score="raise").fit(X, given).best_score_ > 0.85
+
+
+def test_texts_with_minus_one_pass_scikit_learns_own_folds(iris, teachers):
+    X, y = iris
+    given = np.where(np.arange(150) % 3 == 0, y, "-1")  # the first row has a label
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(5))
+    assert cross_val_score(clf, X, given, cv=2, error_score="raise").mean() > 0.85
 
 
 def test_score_counts_labelled_rows(iris, teachers):

@@ -184,5 +184,5 @@ def test_cycles_end():
 
 
 def test_data_that_cannot_be_hashed_are_refused():
-    with pytest.raises(ValueError, match=r"X, a list, cannot be pickled.*store and memory out.*lock"):
+    with pytest.raises(ValueError, match=r"X, a list, cannot be pickled.*do not use store and memory.*lock"):
         fingerprint_of_data([threading.Lock()])

@@ -89,7 +89,7 @@ def test_missing_columns_are_named_before_any_teacher_is_asked(name, frame, iris
 
     X = FRAMES[frame](iris[0].drop(columns="petal width (cm)"))
     with pytest.raises(
-        ValueError, match=r"teacher 1 \(\w+\) was trained on columns that X has not got: \['petal.width"
+        ValueError, match=r"teacher 1 \(\w+\) was trained on columns that X does not have: \['petal.width"
     ):
         TeacherOutputs([Asked(), fitted[name]]).fit(X)
     assert not asked
@@ -111,9 +111,9 @@ def test_names_that_boosters_make_up_for_arrays_mean_nothing(name, frame, iris):
     expected = teacher.predict_proba(X.to_numpy())
     np.testing.assert_allclose(answers(teacher, FRAMES[frame](X)), expected, atol=1e-6)
 
-    with pytest.raises(ValueError, match=r"4 columns, X has 5|expected: 4, got 5"):
+    with pytest.raises(ValueError, match=r"4 columns, but X has 5|expected: 4, got 5"):
         answers(teacher, FRAMES[frame](X.assign(other=1.0)))
-    with pytest.raises(ValueError, match=r"4 columns, X has 5|expected: 4, got 5"):
+    with pytest.raises(ValueError, match=r"4 columns, but X has 5|expected: 4, got 5"):
         answers(teacher, np.column_stack([X, y]))
 
 

@@ -119,12 +119,12 @@ def test_two_parents_are_fine_unless_a_teacher_has_both():
     ("lists", "options", "message"),
     [
         ([["a", "b"]], {"synonyms": {"c": "a"}}, r"synonyms renames \['c'\], but no teacher has"),
-        ([["a", "b"]], {"synonyms": {"a": "b", "b": "a"}}, "circle: 'a' -> 'b' -> 'a'"),
-        ([["a", "b"]], {"synonyms": {"a": ("b", "c")}}, "Sets of classes belong to taxonomy"),
-        ([["a", "b"]], {"synonyms": {"a": OTHER}}, "name such classes in other="),
+        ([["a", "b"]], {"synonyms": {"a": "b", "b": "a"}}, "cycle: 'a' -> 'b' -> 'a'"),
+        ([["a", "b"]], {"synonyms": {"a": ("b", "c")}}, "Sets of classes belong in taxonomy"),
+        ([["a", "b"]], {"synonyms": {"a": OTHER}}, "pass such classes as other="),
         ([["a", "b"]], {"synonyms": "a"}, "must be a dict"),
-        ([["a", "b"]], {"taxonomy": {"a": ["b"], "b": ["a"]}}, "taxonomy goes round in a circle: 'a' -> 'b' -> 'a'"),
-        ([["a", "b"]], {"taxonomy": {"a": ["a"]}}, "circle: 'a' -> 'a'"),
+        ([["a", "b"]], {"taxonomy": {"a": ["b"], "b": ["a"]}}, "taxonomy has a cycle: 'a' -> 'b' -> 'a'"),
+        ([["a", "b"]], {"taxonomy": {"a": ["a"]}}, "cycle: 'a' -> 'a'"),
         ([["a", "b"]], {"taxonomy": {"a": "b"}}, r"write \['b'\]"),
         ([["a", "b"]], {"taxonomy": {"a": []}}, "is empty"),
         ([["a", "b"]], {"taxonomy": [("a", "b")]}, "must be a dict"),
@@ -136,7 +136,7 @@ def test_two_parents_are_fine_unless_a_teacher_has_both():
         ([["a", "A"]], {"synonyms": str.casefold}, "Teacher 0: its columns 'a' and 'A' both become 'a'"),
         ([["x", "u", "o"]], {"other": ["u", "o"]}, "'u' and 'o' both become OTHER"),
         ([["a", "b"], ["b", "c"]], {"taxonomy": {"a": ["b", "c"]}}, r"become \('b', 'c'\) and 'b', which have 'b' in"),
-        ([["u"], ["a", "b"]], {"other": "u"}, "no class but OTHER"),
+        ([["u"], ["a", "b"]], {"other": "u"}, "has only OTHER"),
         ([["a", "b"], [1, 2]], {}, "different types"),
         ([["a", ["b", "c"]]], {}, "a tuple of labels or OTHER"),
         ([["a", ()]], {}, "a tuple of labels or OTHER"),
@@ -161,7 +161,7 @@ def test_the_name_of_a_teacher_stands_in_its_error_as_it_was_given():
 
 def test_the_way_out_of_an_overlap_works():
     lists = [["T cell", "CD4 T", "B"], ["CD4 T", "CD8 T"]]
-    with pytest.raises(ValueError, match="own list in its place"):
+    with pytest.raises(ValueError, match="own list instead"):
         harmonize(lists, taxonomy=TREE)
     assert harmonize([["CD8 T", "CD4 T", "B"], lists[1]]) == [["CD8 T", "CD4 T", "B"], ["CD4 T", "CD8 T"]]
 

@@ -73,12 +73,12 @@ def test_equality_minds_meaning_not_order_within_sets():
 @pytest.mark.parametrize(
     ("lists", "message"),
     [
-        ([["a", OTHER, OTHER]], "list 0 holds OTHER more than once"),
-        ([["a", "b"], ["a", ()]], "list 1 holds an empty set"),
+        ([["a", OTHER, OTHER]], "list 0 has OTHER more than once"),
+        ([["a", "b"], ["a", ()]], "list 1 has an empty set"),
         ([[("a", "b"), "b"]], "list 0 repeats .'b'."),
         ([[("a", "b"), ("b", "c")]], "list 0 repeats .'b'."),
-        ([["a", "b"], ["a", "b", OTHER]], "list 1 names all 2 classes .* OTHER stands for none"),
-        ([[OTHER]], "list 0 holds nothing but OTHER"),
+        ([["a", "b"], ["a", "b", OTHER]], "list 1 names all 2 classes, so its OTHER stands for none"),
+        ([[OTHER]], "list 0 has only OTHER"),
         ([[("a", ("b", "c"))]], "a set within a set"),
         ([["a", ("b", OTHER)]], "a set within a set"),
     ],
@@ -183,7 +183,7 @@ def test_condition_grows_along_a_chain():
 def test_describe_says_what_is_open():
     assert "2 of 6 columns mean sets of classes" in LabelSpace(CELLS).describe()
     text = LabelSpace([[("a", "b"), "c"], [("a", "b"), "d"]]).describe()
-    assert text.endswith("; never told apart: {a, b}")
+    assert text.endswith("; never distinguished: {a, b}")
     text = LabelSpace([[("a", "b"), ("c", "d")], [("a", "c"), ("b", "d")]]).describe()
     assert text.endswith("; not determined by their sets: {a, b, c, d}")
 

@@ -79,18 +79,18 @@ def test_no_label_is_like_no_y(y):
 
 def test_minus_one_is_a_class_if_a_teacher_has_it():
     classes = np.array([-1, 1])
-    with pytest.raises(ValueError, match=r"y holds -1, which is a class of a teacher.*None or NaN.*y.astype\(object\)"):
+    with pytest.raises(ValueError, match=r"y has -1, which is a class of a teacher.*None or NaN.*y.astype\(object\)"):
         read_labels(np.array([-1, 1, -1]), None, classes)
     assert read_labels(np.array([-1, 1, np.nan]), None, classes).codes.tolist() == [0, 1]
     assert read_labels(np.array([-1, None, 1], dtype=object), None, classes).codes.tolist() == [0, 1]
     assert read_labels(np.array([-1, 1, -1], dtype=object), None, classes).codes.tolist() == [0, 1, 0]
     assert read_labels(np.array([1, 1]), None, classes).codes.tolist() == [1, 1]
-    with pytest.raises(ValueError, match="y holds '-1', which is a class of a teacher"):
+    with pytest.raises(ValueError, match="y has '-1', which is a class of a teacher"):
         read_labels(np.array(["-1", "1"]), None, np.array(["-1", "1"]))
 
 
 def test_classes_that_only_y_names():
-    with pytest.warns(UserWarning, match=r"y holds classes that no teacher knows: \['bee'\]. They are learnt"):
+    with pytest.warns(UserWarning, match=r"y holds classes that no teacher knows: \['bee'\]. They are learned"):
         labels = read_labels(["bee", None, "eel"], None, NAMES)
     assert labels.classes.tolist() == ["bee", "cat", "dog", "eel"]
     assert labels.new.tolist() == [True, False, False, False]
@@ -106,8 +106,8 @@ def test_classes_that_only_y_names():
     [
         (["ant", "bee"], r"No teacher knows any class of y: y has \['ant', 'bee'\]"),
         ([1, 2], r"No teacher knows any class of y: y has \[1, 2\]"),
-        (["cat", 1], r"y holds \[1\], but the teachers' classes are texts, such as 'cat'"),
-        (np.array(["cat", np.nan]), "y holds the text 'nan'.*np.where"),
+        (["cat", 1], r"y has \[1\], but the teachers' classes are strings, such as 'cat'"),
+        (np.array(["cat", np.nan]), "y has the string 'nan'.*np.where"),
         ([["cat", "dog"]] * 2, "y should be a 1d array"),
     ],
 )
@@ -154,7 +154,7 @@ def test_no_fold_without_a_label(y):
 
 
 def test_what_folds_need():
-    with pytest.raises(ValueError, match="give y"):
+    with pytest.raises(ValueError, match="pass y"):
         next(LabelledKFold().split(np.zeros((5, 1))))
     with pytest.raises(ValueError, match="n_splits must be a positive integer"):
         next(LabelledKFold(2.5).split(np.zeros((5, 1)), NUMBERS["-1"]))

@@ -186,7 +186,7 @@ def test_autocast_does_not_reach_the_loss(answers, name):
 
 @pytest.mark.parametrize(
     ("value", "message"),
-    [(np.nan, "log_p holds nan, first in row 2, column 3"), (np.inf, "log_p holds inf, first in row 2, column 3")],
+    [(np.nan, "log_p has nan, first in row 2, column 3"), (np.inf, "log_p has inf, first in row 2, column 3")],
 )
 @pytest.mark.parametrize("name", NAMES)
 def test_answers_that_would_make_the_loss_nan(answers, name, value, message):
@@ -218,9 +218,9 @@ def test_scales(answers):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: make("ce")(torch.zeros(2, 3), torch.zeros(2, 4)), "must give 8 logits per row"),
+        (lambda: make("ce")(torch.zeros(2, 3), torch.zeros(2, 4)), "must return 8 logits per row"),
         (lambda: make("ce")(torch.zeros(2, 8), torch.zeros(2, 4)), "log_p must have the shape"),
-        (lambda: make("ce")(torch.zeros(0, 8), torch.zeros(0, 4)), "must give 8 logits per row"),
+        (lambda: make("ce")(torch.zeros(0, 8), torch.zeros(0, 4)), "must return 8 logits per row"),
         (lambda: make("ce", temperature=0), "temperature must be a positive number"),
         (lambda: make("mf_lf", scale="loose"), "scale must be"),
     ],

@@ -93,7 +93,7 @@ def test_frames_by_the_names_of_their_columns(rows, form):
     more = make(np.column_stack([inside[:, ::-1], inside[:, 0]]), [*names[::-1], "e"])
     np.testing.assert_allclose(scorer.predict_membership(more), plain.predict_membership(inside), rtol=1e-6)
     assert scorer.feature_names_in_.tolist() == names
-    with pytest.raises(ValueError, match=r"not got the columns \['d'\]"):
+    with pytest.raises(ValueError, match=r"X lacks the columns \['d'\]"):
         scorer.predict_membership(make(inside[:, :3], names[:3]))
 
 
@@ -110,7 +110,7 @@ def test_texts():
     scorer = fit_membership(own, public, make_pipeline(TfidfVectorizer(), LogisticRegression(C=100)))
     d = scorer.predict_membership(["wind and snow", "the coach of the team"])
     assert d[0] > 0.5 > 0.2 > d[1]
-    with pytest.raises(TypeError, match="not a list of str: give an estimator"):
+    with pytest.raises(TypeError, match="not a list of str: pass an estimator"):
         fit_membership(own, public)
 
 
@@ -156,7 +156,7 @@ def test_the_same_every_time_and_rows_stay_as_they_are(rows):
         (np.ones((50, 2)), np.ones((50, 2)), {"background": -1}, "background must be a number of at least 0"),
         (np.ones((50, 2)), np.ones((50, 2)), {"cv": 2.5}, "cv must be a positive integer"),
         (pd.DataFrame({"a": range(20)}), pd.DataFrame({"b": range(20)}), {}, "the same columns"),
-        (pd.DataFrame({"a": range(20)}), np.ones((20, 1)), {}, "of one form"),
+        (pd.DataFrame({"a": range(20)}), np.ones((20, 1)), {}, "the same form"),
     ],
 )
 def test_errors(own, public, options, message):

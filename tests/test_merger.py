@@ -92,9 +92,9 @@ def test_answers_can_be_read_once_and_used_again():
     assert isinstance(answers, Answers)
     again = TeacherMerger(teachers()).fit_transform(None, log_p=answers)
     np.testing.assert_array_equal(again, merger.transform(X))
-    with pytest.raises(ValueError, match="answers are of other teachers or rows"):
+    with pytest.raises(ValueError, match="answers are from other teachers or rows"):
         TeacherMerger(teachers()[:2]).fit(None, log_p=answers)
-    with pytest.raises(ValueError, match="no teacher can be asked"):
+    with pytest.raises(ValueError, match="no teacher can be called"):
         TeacherMerger(teachers()).fit(None, log_p=answers).transform(X)
 
 
@@ -114,7 +114,9 @@ def test_lists_by_name():
     merger = TeacherMerger(named(), class_lists={"south": ["bee", "cat", "elk"]}).fit(X)
     assert merger.label_space_.class_lists[1].tolist() == ["bee", "cat", "elk"]
     assert merger.label_space_.class_lists[0].tolist() == LISTS[0]
-    with pytest.raises(ValueError, match=r"not there: \['east'\]; the teachers are \['north', 'south', 'west'\]"):
+    with pytest.raises(
+        ValueError, match=r"unknown teachers: \['east'\]; the teachers are \['north', 'south', 'west'\]"
+    ):
         TeacherMerger(named(), class_lists={"east": ["a"]}).fit(X)
 
 
@@ -123,8 +125,8 @@ def test_lists_by_name():
     [
         ([("a", linear_teachers(LISTS)[0]), linear_teachers(LISTS)[1]], "name all, or none"),
         ([("a", linear_teachers(LISTS)[0]), ("a", linear_teachers(LISTS)[1])], "Two teachers are named 'a'"),
-        ({"a__b": linear_teachers(LISTS)[0]}, "text without '__'"),
-        ({1: linear_teachers(LISTS)[0]}, "must be text"),
+        ({"a__b": linear_teachers(LISTS)[0]}, "a string without '__'"),
+        ({1: linear_teachers(LISTS)[0]}, "must be a string"),
         ({}, "must be a list of fitted classifiers"),
     ],
 )

@@ -95,7 +95,7 @@ def test_named_answers_are_compared_with_the_class_lists(calibrate):
 
     proba = fitted(log_p, LISTS).predict_proba(X)
     np.testing.assert_array_equal(proba, fitted(log_p.to_numpy(), LISTS).predict_proba(X))
-    with pytest.raises(ValueError, match=r"column 'teacher0__0' stands where the class lists name '1'.*outputs.class_"):
+    with pytest.raises(ValueError, match=r"column 'teacher0__0' is where the class lists have '1'.*outputs.class_"):
         fitted(log_p, [LISTS[1], LISTS[0], *LISTS[2:]])
     names = [[f"class {label}" for label in labels] for labels in LISTS]
     assert fitted(log_p.to_numpy(), names).classes_[0] == "class 0"
@@ -137,9 +137,9 @@ def test_another_order_is_told_once_in_plain_words(given, kind):
 @pytest.mark.parametrize(
     ("lists", "message"),
     [
-        ({0: [0, 1], 1: [1, 2]}, r"class_lists names teachers that are not there: \[0, 1\]; .* have no names"),
+        ({0: [0, 1], 1: [1, 2]}, r"class_lists names unknown teachers: \[0, 1\]; .* have no names"),
         (5, "class_lists must be a list .* got 5"),
-        (iter([[0, 1], [1, 2]]), r"class_lists can be read only once, got .*: give list\(class_lists\)"),
+        (iter([[0, 1], [1, 2]]), r"class_lists can be read only once, got .*: pass list\(class_lists\)"),
         ([{0, 1}, {1, 2}], "Class list 0 must be an ordered list of classes, .* got {0, 1}"),
         ([3, None], "Class list 0 must be an ordered list of classes, .* got 3"),
     ],

@@ -116,7 +116,7 @@ def test_mlserver(tmp_path, expected, frame):
         teacher = RemoteTeacher(url, [0, 1, 2], output="predict_proba", batch_size=40)
         assert_allclose(teacher.predict_proba(given), proba, atol=1e-3)
         assert TeacherOutputs([teacher]).fit_transform(given).shape == (150, 3)
-        with pytest.raises(ValueError, match=r"answers with labels, such as .* output=\"predict_proba\""):
+        with pytest.raises(ValueError, match=r"returns labels, such as .* output=\"predict_proba\""):
             RemoteTeacher(url, [0, 1, 2]).predict(given)
         with pytest.raises(RuntimeError, match="rows 0 to 149 failed: the server answered 404"):
             RemoteTeacher(f"{url}s", [0, 1, 2]).predict(given)

@@ -31,6 +31,7 @@ from sklearn_uhc import (
 )
 from sklearn_uhc.not_mine import LEAST
 from sklearn_uhc.plots import SoftLabelDisplay
+from sklearn_uhc.soft_labels.base import temper_rest
 from sklearn_uhc.student_membership import judge_by_student
 from tests.helpers import METHOD_NAMES, linear_teachers
 
@@ -171,7 +172,7 @@ def test_scorers_by_name_are_put_in_order(digits):
     np.testing.assert_array_equal(by_name.transform(X[:60]), in_order.transform(X[:60]))
     assert by_name.memberships_.space.teacher_names[3:] == ["membership of north", "membership of west"]
     assert by_name.label_space_.n_teachers == 3
-    with pytest.raises(ValueError, match=r"not there: .'east'.*'north', 'south', 'west'"):
+    with pytest.raises(ValueError, match=r"unknown teachers: .'east'.*'north', 'south', 'west'"):
         TeacherMerger(named, membership={"east": scorers[0]}).fit(X)
 
 
@@ -206,7 +207,7 @@ def test_a_teacher_of_all_classes_says_nothing():
     X, lists = np.random.default_rng(0).uniform(size=(8, 3)), [["a", "b", "c"], ["b", "c"]]
     teachers = linear_teachers(lists)
     merger = TeacherMerger(teachers, membership=[ByFeature(), ByFeature()])
-    with pytest.warns(UserWarning, match="membership of teacher 0 is left out"):
+    with pytest.warns(UserWarning, match="membership of teacher 0 is ignored"):
         merger.fit(X)
     assert merger.memberships_.whose == [1]
     teachers[0].membership_ = ByFeature()
@@ -283,15 +284,15 @@ def test_answers_computed_before_need_rows_for_the_scorers(digits):
     lists = [teacher.classes_ for teacher in teachers]
     given = TeacherMerger(None, class_lists=lists, membership=scorers)
     np.testing.assert_allclose(given.fit_transform(X[:50], log_p=log_p), expected, atol=1e-12)
-    with pytest.raises(ValueError, match="Memberships are read from X, which is None"):
+    with pytest.raises(ValueError, match="Memberships need X, which is None"):
         given.fit(None, log_p=log_p)
     assert TeacherMerger(None, class_lists=lists).fit(None, log_p=log_p).memberships_ is None
     answers = TeacherOutputs(teachers).fit_answers(X[:50])
     none = TeacherMerger(teachers, membership=scorers, none_label=-1)
     np.testing.assert_allclose(none.fit_transform(X[:50], log_p=answers), none.fit_transform(X[:50]), atol=1e-12)
-    with pytest.raises(ValueError, match="pass the rows beside the answers"):
+    with pytest.raises(ValueError, match="pass the rows with the answers"):
         none.fit(X[:50]).adjust(none.answers(X[:50]))
-    with pytest.raises(ValueError, match=r"of 40 rows, but .* about 50"):
+    with pytest.raises(ValueError, match=r"has 40 rows, but .* have 50"):
         none.adjust(none.answers(X[:50]), X[:40])
 
 
@@ -371,6 +372,15 @@ def test_none_of_these_is_a_class_of_its_own(digits):
     SoftLabelDisplay.from_estimator(student, X_test[:20])
 
 
+def test_none_of_these_keeps_its_probability_where_others_have_none():
+    Q, known = np.array([[0.2, 0.8, 0.0], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]]), np.array([[False, True, True]])
+    tempered = temper_rest(Q, known, 2.0)
+    assert np.isfinite(tempered).all()
+    np.testing.assert_allclose(tempered.sum(axis=1), 1)
+    untempered = tempered**2 / (tempered**2).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(untempered[:, 0], Q[:, 0], atol=1e-9)
+
+
 def test_other_is_enough_for_none_of_these():
     X = np.random.default_rng(0).normal(size=(7, 3))
     teachers, lists = linear_teachers([range(3), range(2)]), [["a", "b", OTHER], ["a", "b"]]
@@ -378,7 +388,7 @@ def test_other_is_enough_for_none_of_these():
     assert merger.classes_.tolist() == ["a", "b", "none"]
     expected = TeacherMerger(teachers, class_lists=[["a", "b", "none"], ["a", "b"]]).fit_transform(X)
     np.testing.assert_allclose(merger.transform(X), expected, atol=1e-7)
-    with pytest.raises(TypeError, match=r"\[0\], which OTHER is to stand for, must be of the classes' own type"):
+    with pytest.raises(TypeError, match=r"\[0\], which OTHER is to stand for, must have the type of the classes"):
         merger.set_params(none_label=0).fit(X)
 
 
@@ -405,8 +415,8 @@ def test_rows_that_belong_nowhere_hardly_count(digits):
 @pytest.mark.parametrize(
     ("none", "error", "message"),
     [
-        ("a", ValueError, "'a' is a class that a teacher has"),
-        (0, TypeError, "none_label=0 must be of the classes' own type"),
+        ("a", ValueError, "'a' is already a class of a teacher"),
+        (0, TypeError, "none_label=0 must have the type of the classes"),
         (("x", "y"), ValueError, "none_label must be one label"),
         (OTHER, ValueError, "none_label must be one label"),
         (["x"], ValueError, "none_label must be one label"),
@@ -459,7 +469,7 @@ def test_the_student_s_mass_is_the_membership():
 def test_only_a_distiller_has_a_student(digits):
     X, _, _, _, teachers, _ = digits
     for merge in (TeacherMerger(teachers, membership="student"), UnifiedEnsemble(teachers, membership="student")):
-        with pytest.raises(ValueError, match="only HeterogeneousDistiller takes it"):
+        with pytest.raises(ValueError, match="only HeterogeneousDistiller accepts it"):
             merge.fit(X)
     clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(1), membership="student")
     with pytest.raises(ValueError, match="needs at least 5 rows, got 4"):

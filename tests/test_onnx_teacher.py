@@ -120,7 +120,7 @@ def test_a_network_of_torch_whatever_its_batch(tmp_path, any_batch):
     expected = module(torch.as_tensor(images)).log_softmax(dim=1).detach().numpy()
     assert_allclose(teacher.predict_log_proba(images), expected, atol=1e-5)
     assert_allclose(teacher.predict_log_proba(images.astype(float)[:3]), expected[:3], atol=1e-5)
-    with pytest.raises(ValueError, match=r"takes rows of shape \(1, 4, 4\), X has rows of shape \(16\)"):
+    with pytest.raises(ValueError, match=r"expects rows of shape \(1, 4, 4\), but X has rows of shape \(16\)"):
         teacher.predict(images.reshape(30, 16))
     flat = make_pipeline(FunctionTransformer(lambda rows: rows.reshape(-1, 1, 4, 4)), teacher)
     assert_allclose(flat.predict_log_proba(images.reshape(30, 16)), expected, atol=1e-5)
@@ -154,7 +154,7 @@ def test_probabilities_that_look_like_logits_are_refused():
         [numpy_helper.from_array(np.float32(0.5), "half")],
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
-    with pytest.raises(ValueError, match='rows sum to 1: say what they are, output_kind="proba"'):
+    with pytest.raises(ValueError, match='rows sum to 1: pass output_kind="proba"'):
         OnnxTeacher(model, list("abcd")).predict(X)
     teacher = OnnxTeacher(model, list("abcd"), output_kind="proba")
     assert_allclose(teacher.predict_proba(X), softmax(X, axis=1), atol=1e-6)
@@ -213,26 +213,26 @@ def test_one_input_per_column(by_column):
 def test_columns_that_do_not_fit_are_named(by_column):
     teacher = OnnxTeacher(by_column[1])
     for ask in (teacher.predict, TeacherOutputs([teacher]).fit):
-        with pytest.raises(ValueError, match=r"columns that X has not got: \['width'\]"):
+        with pytest.raises(ValueError, match=r"columns that X does not have: \['width'\]"):
             ask(FRAME.drop(columns="width"))
-    with pytest.raises(ValueError, match="'whole' of the model takes int64, but X holds values there that would"):
+    with pytest.raises(ValueError, match="'whole' of the model expects int64, but X has values there that would"):
         teacher.predict(FRAME.assign(whole=0.5))
-    with pytest.raises(ValueError, match="'whole' of the model takes int64, but X holds values there that would"):
+    with pytest.raises(ValueError, match="'whole' of the model expects int64, but X has values there that would"):
         teacher.predict(FRAME.assign(whole=np.nan))
-    with pytest.raises(ValueError, match=r"'width' of the model takes numbers \(float\d\d\), but X holds something"):
+    with pytest.raises(ValueError, match=r"'width' of the model expects numbers \(float\d\d\), but X holds something"):
         teacher.predict(FRAME.assign(width="wide"))
     for missing in (None, np.nan, pd.NA):
         kind = FRAME["kind"].astype(object).where(FRAME.index != 3, missing)
-        with pytest.raises(ValueError, match=r"'kind' of the model takes strings.* in row 3 of"):
+        with pytest.raises(ValueError, match=r"'kind' of the model expects strings.* in row 3 of"):
             teacher.predict(FRAME.assign(kind=kind))
-    with pytest.raises(ValueError, match="trained on 4 columns, X has 3"):
+    with pytest.raises(ValueError, match="trained on 4 columns, but X has 3"):
         teacher.predict(FRAME.to_numpy(dtype=object)[:, :3])
 
 
 def test_columns_that_a_converter_cannot_tell_apart_are_an_error(by_column):
     """Both could be what the model knows as `sepal_length__cm_`."""
     both = FRAME.rename(columns={"sepal/length (cm)": "sepal length (cm)"}).assign(**{"sepal-length (cm)": 0.0})
-    with pytest.raises(ValueError, match=r"columns that X has not got: \['sepal_length__cm_'\]"):
+    with pytest.raises(ValueError, match=r"columns that X does not have: \['sepal_length__cm_'\]"):
         OnnxTeacher(by_column[1]).predict(both)
 
 
@@ -244,11 +244,11 @@ def test_columns_of_a_matrix_by_name():
         assert teacher.feature_names_in_.tolist() == list("pqrs")
         assert_allclose(teacher.predict_proba(frame), expected, atol=1e-6)
         assert_allclose(teacher.predict_proba(X), expected, atol=1e-6)
-        with pytest.raises(ValueError, match=r"columns that X has not got: \['p'\]"):
+        with pytest.raises(ValueError, match=r"columns that X does not have: \['p'\]"):
             teacher.predict(frame.drop(columns="p"))
     plain = OnnxTeacher(linear()[0], list("abc"))
     assert not hasattr(plain, "feature_names_in_")
-    with pytest.raises(ValueError, match=r"rows of shape \(4\), X has rows of shape \(5\)"):
+    with pytest.raises(ValueError, match=r"rows of shape \(4\), but X has rows of shape \(5\)"):
         plain.predict(frame)
 
 
@@ -299,12 +299,12 @@ def test_classes_in_the_metadata(metadata, classes):
 
 def test_classes_that_do_not_fit():
     model = linear()[0]
-    with pytest.raises(ValueError, match=r"classes names 2 classes, but output 'v0' of the model of .* has 3 columns"):
+    with pytest.raises(ValueError, match=r"classes has 2 entries, but output 'v0' of the model of .* has 3 columns"):
         TeacherOutputs([OnnxTeacher(model, list("ab"))]).fit(X)
-    with pytest.raises(AttributeError, match="does not name its classes: give OnnxTeacher classes="):
+    with pytest.raises(AttributeError, match="does not name its classes: pass classes="):
         _ = OnnxTeacher(model).classes_
     fitted = to_onnx(GaussianNB().fit(X, NAMES), X[:1]).SerializeToString()
-    with pytest.warns(UserWarning, match="in another order. It renames its outputs one by one"):
+    with pytest.warns(UserWarning, match="in another order, which renames its outputs"):
         assert OnnxTeacher(fitted, ["virginica", "setosa", "versicolor"]).classes_[0] == "virginica"
     assert OnnxTeacher(fitted, list("abc")).classes_.tolist() == list("abc")
 
@@ -316,16 +316,16 @@ def test_an_output_must_be_chosen_or_is_missing():
         OnnxTeacher(scores).predict(X)
     model = onnx.load_from_string(to_onnx(GaussianNB().fit(X, y), X[:1], options={"zipmap": False}).SerializeToString())
     del model.graph.output[1]
-    with pytest.raises(ValueError, match=r"gives no probabilities, only 'label' \(tensor\(int64\)\)"):
+    with pytest.raises(ValueError, match=r"returns no probabilities, only 'label' \(tensor\(int64\)\)"):
         OnnxTeacher(model.SerializeToString()).predict(X)
     two = onnx.load_from_string(linear("Softmax")[0])
     two.graph.output.append(helper.make_tensor_value_info("v0", TensorProto.FLOAT, [None, 3]))
-    with pytest.raises(ValueError, match=r"Which output .* Give output= the name of one of 'v1' .*, 'v0'"):
+    with pytest.raises(ValueError, match=r"has several outputs, 'v1' .*, 'v0' .*: pass output="):
         OnnxTeacher(two.SerializeToString(), list("abc")).predict(X)
     answers = [OnnxTeacher(two.SerializeToString(), list("abc"), output=o).predict_proba(X) for o in ("v0", "v1")]
     assert_allclose(*answers, atol=1e-6)
     ridge = to_onnx(Ridge().fit(X, y), X[:1]).SerializeToString()
-    with pytest.raises(ValueError, match="classes names 3 classes, but output"):
+    with pytest.raises(ValueError, match="classes has 3 entries, but output"):
         _ = OnnxTeacher(ridge, list("abc")).classes_
 
 
@@ -370,7 +370,7 @@ def test_providers_and_threads():
     teacher = OnnxTeacher(model, list("abc"), providers=["CPUExecutionProvider"], n_threads=2)
     assert teacher.predict_proba(X).shape == (150, 3)
     for wrong in (["CUDAExecutionProvider2"], "CPUExecutionProvider"):
-        with pytest.raises(ValueError, match=r"providers must be a list of what onnxruntime has here, \["):
+        with pytest.raises(ValueError, match=r"providers must be a list of onnxruntime's providers here, \["):
             OnnxTeacher(model, list("abc"), providers=wrong).predict(X)
     for name in ("batch_size", "n_threads"):
         with pytest.raises(ValueError, match=f"{name} must be a positive integer, got 0"):
@@ -427,7 +427,7 @@ def test_weights_in_other_files(tmp_path):
     teacher = OnnxTeacher(path, list("abc"))
     assert_allclose(teacher.predict_proba(X), expected)
     key = fingerprint(teacher)
-    with pytest.raises(ValueError, match=r"keeps weights in other files, \['weights.bin'\]: give its path"):
+    with pytest.raises(ValueError, match=r"keeps weights in other files, \['weights.bin'\]: pass its path"):
         OnnxTeacher(path.read_bytes(), list("abc")).predict(X)
     (tmp_path / "weights.bin").write_bytes(np.ones(12, dtype=np.float32).tobytes())
     assert fingerprint(OnnxTeacher(path, list("abc"))) != key
@@ -435,7 +435,7 @@ def test_weights_in_other_files(tmp_path):
         moved = onnx.load(path, load_external_data=False)
         next(e for e in moved.graph.initializer[0].external_data if e.key == "location").value = outside
         (tmp_path / "moved.onnx").write_bytes(moved.SerializeToString())
-        with pytest.raises(ValueError, match="outside its own folder: it is refused"):
+        with pytest.raises(ValueError, match="outside its own folder: this is not allowed"):
             OnnxTeacher(tmp_path / "moved.onnx", list("abc")).predict(X)
 
 

@@ -38,12 +38,12 @@ def write(path, members, sums=True, infos=None):
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "C:\\evil", "sub/model.onnx", "evil.pkl", "model.onnx/"])
 def test_members_of_other_names_are_refused(name, package, tmp_path):
     path = write(tmp_path / "t", members_of(package) | {name: b"x"})
-    with pytest.raises(ValueError, match=r"no place in a package|directory is not that"):
+    with pytest.raises(ValueError, match=r"does not belong in a package|directory is not that"):
         load_teacher(path)
     assert [p.name for p in tmp_path.iterdir()] == ["t"]
     missing = members_of(package)
     del missing["membership.onnx"]
-    with pytest.raises(ValueError, match="no place in a package"):
+    with pytest.raises(ValueError, match="does not belong in a package"):
         load_teacher(write(tmp_path / "t", missing | {name: b"x"}))
 
 
@@ -55,7 +55,7 @@ def test_links_encryption_and_other_compression_are_refused(package, tmp_path):
         load_teacher(write(tmp_path / "t", members, infos={"model.onnx": link}))
     packed = zipfile.ZipInfo("model.onnx")
     packed.compress_type = zipfile.ZIP_LZMA
-    with pytest.raises(ValueError, match="compressed in a way"):
+    with pytest.raises(ValueError, match="compressed by a method"):
         load_teacher(write(tmp_path / "t", members, infos={"model.onnx": packed}))
     content = bytearray(package.read_bytes())
     entry = content.index(b"PK\x01\x02")
@@ -73,7 +73,7 @@ def test_two_members_of_one_name_are_refused(package, tmp_path):
             archive.writestr(name, content)
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("model.onnx", b"other")
-    with pytest.raises(ValueError, match="two members of one name"):
+    with pytest.raises(ValueError, match="two members with the same name"):
         load_teacher(tmp_path / "t")
 
 
@@ -130,7 +130,7 @@ def test_another_model_with_right_checksums_is_noticed_by_its_answers(package, d
     X, y = data
     other = pack_teacher(LogisticRegression(C=0.01).fit(X, y), tmp_path / "o", X)
     members = members_of(package) | {"model.onnx": members_of(other)["model.onnx"]}
-    with pytest.raises(ValueError, match="does not answer the example rows"):
+    with pytest.raises(ValueError, match="gives other answers for the example rows"):
         load_teacher(write(tmp_path / "t", members))
     narrow = pack_teacher(LogisticRegression().fit(X[:, :2], y), tmp_path / "o", X[:, :2])
     with pytest.raises(ValueError, match="other inputs than the card"):
@@ -219,7 +219,7 @@ def test_a_model_that_wants_a_petabyte_is_an_error(package, tmp_path):
 def test_cards_are_checked(change, package, tmp_path):
     members = members_of(package)
     card = json.loads(members["card.json"]) | change
-    with pytest.raises(ValueError, match="not a teacher package that can be used"):
+    with pytest.raises(ValueError, match="not a usable teacher package"):
         load_teacher(write(tmp_path / "t", members | {"card.json": json.dumps(card).encode()}))
 
 
@@ -229,14 +229,14 @@ def test_cards_are_checked(change, package, tmp_path):
 @pytest.mark.parametrize("name", ["card.json", "example.json", "checksums.json"])
 def test_broken_json_is_an_error(name, text, package, tmp_path):
     members = members_of(package) | {name: text.encode()}
-    with pytest.raises(ValueError, match="not a teacher package that can be used"):
+    with pytest.raises(ValueError, match="not a usable teacher package"):
         load_teacher(write(tmp_path / "t", members, sums=name != "checksums.json"))
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"x" * 100, io.BytesIO().getvalue()])
 def test_files_that_are_no_packages(content, tmp_path):
     (tmp_path / "t").write_bytes(content)
-    with pytest.raises(ValueError, match="no zip file"):
+    with pytest.raises(ValueError, match="not a zip file"):
         load_teacher(tmp_path / "t")
 
 

@@ -252,7 +252,7 @@ def test_backpropagation_has_no_soft_labels(X):
     nn = pytest.importorskip("torch.nn")
     clf = HeterogeneousDistiller(linear_teachers(LISTS), nn.Linear(4, 4), method="ce", backprop=True, balance=False)
     clf.fit(X.astype(np.float32))
-    with pytest.raises(ValueError, match="makes no soft labels to draw"):
+    with pytest.raises(ValueError, match="makes no soft labels to plot"):
         SoftLabelDisplay.from_estimator(clf, X)
 
 

@@ -146,7 +146,7 @@ def test_teachers_that_are_only_less_sure_do_not_contradict():
     report = teacher_report(log_p=Z, class_lists=[["a", "b"], ["a", "b"]])
     assert report["rows"]
     assert all(row["contradicted_by"] == [] for row in report["rows"])
-    assert "nobody: they are less or more sure" in str(report)
+    assert "none: they differ only in confidence" in str(report)
 
 
 def test_huge_temperatures_are_not_written_out():
@@ -176,11 +176,11 @@ def warnings_about(report):
         "contradict each other": "quarrel",
         "look foreign": "foreign",
         "very uneven": "uneven",
-        "is noise": "noise",
+        "do not fit the others": "noise",
         "less than half": "contradiction",
         "No row is answered": "mute",
-        "No temperature": "alone",
-        "one teacher only": "single",
+        "Not calibrated": "alone",
+        "only one teacher:": "single",
         "No teacher answers": "unanswered",
     }
     return [next(name for mark, name in marks.items() if mark in line) for line in report["warnings"]]
@@ -225,7 +225,7 @@ def test_nearly_equal_names_are_told_in_the_report_alone():
     assert any("'cat' (teacher 0) and 'Cat ' (teacher 1)" in text for text in report["warnings"])
     assert report["space"]["look_alikes"] == [{"Cat ": 1, "cat": 0}]
     assert "'Cat ' (0." in str(report)  # the table of rows
-    assert "known to one teacher only: 'Cat ' (teacher 1), cat (teacher 0)" in " ".join(str(report).split())
+    assert "known to only one teacher: 'Cat ' (teacher 1), cat (teacher 0)" in " ".join(str(report).split())
     assert "&#x27;Cat &#x27;, dog, eel" in report._repr_html_()
 
 
@@ -320,7 +320,7 @@ def test_confidence_is_the_mean_of_the_largest_probability():
     ("params", "message"),
     [
         ({}, "Give either"),
-        ({"teachers": [GaussianNB()]}, "Give either fitted teachers and X"),
+        ({"teachers": [GaussianNB()]}, "Pass either fitted teachers and X"),
         ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1]], "n_pairs": -1}, "n_pairs must be .* got -1"),
         ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1]], "n_rows": 1.5}, "n_rows must be .* got 1.5"),
         ({"log_p": np.zeros((3, 2))}, "needs class_lists"),
@@ -365,19 +365,19 @@ def test_classes_that_are_never_told_apart_are_named():
     report = report_of_sets([[("a", "b"), "c", "d"], ["c", "d", OTHER]])
     assert report["space"]["never_apart"] == [["a", "b"]]
     assert report["space"]["undetermined"] == ["a", "b"]
-    (line,) = [line for line in report["warnings"] if "tells these classes apart" in line]
+    (line,) = [line for line in report["warnings"] if "distinguishes these classes" in line]
     assert "{a, b}" in line
     assert "c" not in line.partition(".")[0].partition(":")[2]
     assert not any("sets do not determine" in line for line in report["warnings"])
     assert str(report).splitlines()[1].startswith("2 teachers, 4 classes, 2 of 6 columns mean sets of classes")
-    assert "never told apart" not in str(report)  # the summary leaves it to the warning
+    assert "never distinguished" not in str(report)  # the summary leaves it to the warning
 
 
 def test_classes_that_sets_do_not_determine_are_named():
     report = report_of_sets([[("a", "b"), ("c", "d")], [("a", "c"), ("b", "d")]])
     assert report["space"]["never_apart"] == []
     (line,) = [line for line in report["warnings"] if "sets do not determine" in line]
-    assert "these classes are: a, b, c, d." in line
+    assert "these classes: a, b, c, d." in line
     assert "sets do not determine" in report.to_html()
 
 
@@ -443,7 +443,7 @@ def test_names_alone_are_suggestions_without_that_warning():
     report = teacher_report(log_p=np.zeros((4, 4)), class_lists=[["B cell", "T cell"], ["B-cells", "NK"]])
     assert [one["name"] for one in report["suggestions"]] == ["B-cells"]
     assert report["suggestions"][0]["score"] is None
-    assert not any("By the teachers' answers" in line for line in report["warnings"])
+    assert not any("According to the teachers' answers" in line for line in report["warnings"])
     assert report["suggestions_note"] in " ".join(str(report).split())
     assert "rows are too few" in report["suggestions_note"]
 

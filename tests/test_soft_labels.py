@@ -273,7 +273,7 @@ def test_convergence_warning_counts_the_samples():
     [
         ([[np.nan] + [0.0] * 6], "contains NaN, first in row 0, column 0"),
         ([[0.0] * 6 + [np.inf]], "contains infinity, first in row 0, column 6"),
-        ([[0.0] * 6], "6 columns, but the 3 class lists name 7 classes"),
+        ([[0.0] * 6], "6 columns, but the 3 class lists have 7 entries"),
         (np.zeros((0, 7)), "0 sample"),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_file_that_is_not_as_it_was_written_is_read_anew(damage, teacher, tmp_
     file, other = next(tmp_path.glob("*-100-200.npy")), next(tmp_path.glob("*-200-300.npy"))
     written, others = file.read_bytes(), other.read_bytes()
     DAMAGES[damage](file, other)
-    with pytest.warns(UserWarning, match=rf"1 files in the store .* teacher 0 \(Asked\) was asked anew.*{file.name}"):
+    with pytest.warns(UserWarning, match=rf"1 files in the store .* teacher 0 \(Asked\) was called again.*{file.name}"):
         found = TeacherOutputs([teacher], store=tmp_path).fit_transform(X)
     np.testing.assert_array_equal(found, expected)
     assert Asked.asked == 100
@@ -206,7 +206,7 @@ def test_stored_silence_is_an_error_where_silence_is_none(teacher, tmp_path):
     kept = TeacherOutputs([silent], store=tmp_path, abstain=True).fit_transform(X)
     assert np.isnan(kept).any()
     first = int(np.argmax(X[:, 0] > 1))
-    message = rf"stored of teacher 0 \(SometimesSilent\) gives NaN in .* first in row {first} .*abstain=True"
+    message = rf"stored of teacher 0 \(SometimesSilent\) returns NaN in .* first in row {first} .*abstain=True"
     with pytest.raises(ValueError, match=message):
         TeacherOutputs([silent], store=tmp_path).fit(X)
     np.testing.assert_array_equal(TeacherOutputs([silent], store=tmp_path, abstain=True).fit_transform(X), kept)
@@ -220,7 +220,7 @@ def test_what_memory_gives_back_is_checked(planted, teacher, tmp_path):
     expected = TeacherOutputs([teacher], memory=str(tmp_path)).fit_transform(X)
     (file,) = tmp_path.rglob("output.pkl")
     joblib.dump(planted, file)
-    message = r"memory holds for teacher 0 \(Asked\) is .*, not floats of shape \(450, 2\).* asked anew.*runs code"
+    message = r"folder holds .* for teacher 0 \(Asked\) instead of floats of shape \(450, 2\).* called again.*runs code"
     with pytest.warns(UserWarning, match=message):
         found = TeacherOutputs([teacher], memory=str(tmp_path)).fit_transform(X)
     np.testing.assert_array_equal(found, expected)

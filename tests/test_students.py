@@ -47,7 +47,7 @@ def test_nan_from_a_student_is_an_error(data, soft):
             return np.full((len(X), 4), np.nan)
 
     X, _ = data
-    with pytest.raises(ValueError, match="The student gives NaN, first for row 0"):
+    with pytest.raises(ValueError, match="The student returns NaN, first for row 0"):
         SoftLabelClassifier(Broken()).fit(X, soft).predict(X)
 
 
@@ -111,7 +111,7 @@ def test_hard_labels_are_the_plain_estimator(data):
     weighted = SoftLabelClassifier(LogisticRegression()).fit(X, y, sample_weight=y + 1.0)
     expected = LogisticRegression().fit(X, y, sample_weight=y + 1.0)
     np.testing.assert_allclose(weighted.predict_proba(X), expected.predict_proba(X))
-    with pytest.raises(TypeError, match="takes no sample_weight"):
+    with pytest.raises(TypeError, match="does not accept sample_weight"):
         SoftLabelClassifier(LinearDiscriminantAnalysis()).fit(X, y, sample_weight=y + 1.0)
 
 
@@ -218,7 +218,9 @@ def test_routing_of_fit_parameters(data, soft):
         student.set_fit_request(coef_init=True, intercept_init=True)
         start = np.arange(16.0).reshape(4, 4)
         clf = SoftLabelClassifier(student).fit(X, soft, coef_init=start, intercept_init=np.zeros(4))
-        with pytest.raises(ValueError, match="cannot reach partial_fit of SGDClassifier: use strategy='replicate'"):
+        with pytest.raises(
+            ValueError, match="cannot be passed to partial_fit of SGDClassifier: use strategy='replicate'"
+        ):
             SoftLabelClassifier(student, strategy="epochs").fit(X, soft, coef_init=start)
     np.testing.assert_allclose(clf.estimator_.coef_, start, atol=1e-3)
 
@@ -226,11 +228,11 @@ def test_routing_of_fit_parameters(data, soft):
 @pytest.mark.parametrize(
     ("params", "Q", "error", "message"),
     [
-        ({"estimator": LinearDiscriminantAnalysis()}, None, TypeError, "Analysis cannot learn .* What can"),
+        ({"estimator": LinearDiscriminantAnalysis()}, None, TypeError, "Analysis cannot learn .* These can"),
         ({"strategy": "twin"}, None, TypeError, "cannot learn from soft labels with strategy='twin'"),
         ({"strategy": "magic"}, None, ValueError, "strategy must be one of auto, twin, direct, epochs"),
         ({"temperature": 0}, None, ValueError, "temperature must be a positive number"),
-        ({"classes": ["a", "b"]}, None, ValueError, "classes must name each of the 3 columns"),
+        ({"classes": ["a", "b"]}, None, ValueError, "classes must have one distinct name for each of the 3 columns"),
         ({"classes": ["a", "b", "b"]}, None, ValueError, "repeats"),
         ({"classes": ["a", 1, "b"]}, None, TypeError, "strings only or numbers only"),
         ({"temperature": np.inf}, None, ValueError, "temperature must be a positive number"),
@@ -245,10 +247,10 @@ def test_routing_of_fit_parameters(data, soft):
         ({"estimator": LogisticRegression(class_weight={9: 2})}, None, ValueError, r"names \[9\], which are not"),
         ({"estimator": CalibratedClassifierCV(LogisticRegression())}, None, TypeError, "cannot learn"),
         ({"estimator": MultiOutputClassifier(LogisticRegression())}, None, TypeError, "cannot learn"),
-        ({"estimator": GridSearchCV(LogisticRegression(), {})}, None, TypeError, "search around it"),
+        ({"estimator": GridSearchCV(LogisticRegression(), {})}, None, TypeError, "search around the distiller"),
         ({"estimator": RandomForestClassifier(monotonic_cst=[1, 0, 0, 0])}, None, ValueError, "two classes only"),
         ({}, [[0.5, 0.5, 0.5]] * 150, ValueError, "row 0 of y sums to 1.5"),
-        ({}, [[1.5, -0.5, 0]] * 150, ValueError, "row 0 of y holds -0.5. If they are logarithms"),
+        ({}, [[1.5, -0.5, 0]] * 150, ValueError, "row 0 of y has the value -0.5. If they are logarithms"),
         ({}, [[np.nan, 0, 1]] * 150, ValueError, "y contains NaN"),
         ({}, [[1, 0, 0]] * 149, ValueError, "X has 150 rows, the soft labels y have 149"),
         ({"estimator": RandomForestClassifier(class_weight="balanced_subsample")}, None, ValueError, "must be 'balan"),
@@ -301,7 +303,7 @@ def test_classes_and_columns_must_agree(data, soft):
     frame = pd.DataFrame(soft, columns=["d", "a", "c", "b"])
     clf = SoftLabelClassifier(KNeighborsClassifier(1), classes=["a", "b", "c", "d"]).fit(X, frame)
     np.testing.assert_allclose(clf.predict_proba(X), frame[["a", "b", "c", "d"]])
-    with pytest.raises(ValueError, match="are not the columns of y"):
+    with pytest.raises(ValueError, match="differ from the columns of y"):
         SoftLabelClassifier(KNeighborsClassifier(1), classes=["a", "b", "c", "x"]).fit(X, frame)
     numbered = pd.DataFrame(soft)
     named = SoftLabelClassifier(KNeighborsClassifier(1), classes=["a", "b", "c", "x"]).fit(X, numbered)
@@ -312,7 +314,9 @@ def test_classes_and_columns_must_agree(data, soft):
 
 def test_rows_to_stop_by_need_soft_labels(data, soft):
     X, y = data
-    with pytest.raises(ValueError, match=r"classes \[0, 1, 2, 3\], got y of shape \(300,\)\. True labels as soft ones"):
+    with pytest.raises(
+        ValueError, match=r"classes \[0, 1, 2, 3\], got y of shape \(300,\)\. To use true labels as soft ones"
+    ):
         SoftLabelClassifier(HistGradientBoostingClassifier()).fit(X, soft, eval_set=[(X, y)])
 
 

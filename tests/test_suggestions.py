@@ -43,7 +43,7 @@ def test_a_class_with_two_names_is_found_by_its_answers(rng):
     (one,) = suggest_harmonization(lists, log_p=answers(rng, SETS))
     assert (one.kind, one.name, one.becomes) == ("answers", "delta", ("d",))
     assert one.score == min(one.numbers["forward"], one.numbers["backward"]) > 0.9
-    assert "surest rows of 'd'" in one.evidence
+    assert "top rows of 'd'" in one.evidence
 
 
 def test_the_more_common_name_is_used(rng):
@@ -133,7 +133,7 @@ def test_sets_and_other_are_not_compared(rng):
 
 def test_too_few_rows_are_said_to_be_too_few(rng):
     found = suggest_harmonization(LISTS, log_p=answers(rng, SETS, n=30))
-    assert "30 rows are too few for 6 names; give 78" in repr(found)
+    assert "30 rows are too few for 6 names; pass 78" in repr(found)
 
 
 def test_only_what_could_be_compared_is_said_to_be_missing(rng):
@@ -141,7 +141,7 @@ def test_only_what_could_be_compared_is_said_to_be_missing(rng):
     assert suggest_harmonization(sets, log_p=np.zeros((200, 4))).note == ""
     log_p = answers(rng, SETS, n=200)
     log_p[3:] = np.nan
-    assert "answer too few of the rows" in suggest_harmonization(LISTS, log_p=log_p).note
+    assert "answer for too few of the rows" in suggest_harmonization(LISTS, log_p=log_p).note
 
 
 def test_teachers_that_say_the_same_of_all_rows_are_not_compared():

@@ -111,7 +111,7 @@ def test_agreement_finds_the_teacher_that_talks_at_random(calibrate):
 def test_agreement_that_cannot_judge_says_so(lists):
     log_p = random_outputs(np.random.default_rng(8), lists, 50)
     clf = HeterogeneousDistiller(None, RandomForestClassifier(5), class_lists=lists, teacher_weight="agreement")
-    with pytest.warns(UserWarning, match="cannot tell a broken teacher"):
+    with pytest.warns(UserWarning, match="cannot identify a broken teacher"):
         clf.fit(np.zeros((50, 1)), log_p=log_p)
     assert (clf.merger_.teacher_weight_ == 1).all()
 
@@ -192,7 +192,7 @@ def test_weights_of_a_calibrator_are_checked_before_teachers_are_read():
         def predict_proba(self, X):
             raise AssertionError("was read")
 
-    for weight, match in (([1, -1], "one positive number"), ([1, 1], "does not count in a merge")):
+    for weight, match in (([1, -1], "one positive number"), ([1, 1], "is ignored in a merge")):
         calibrator = TeacherCalibrator(teacher_weight=weight)
         with pytest.raises(ValueError, match=match):
             UnifiedEnsemble([Unread(), Unread()], calibrate=calibrator).fit(np.zeros((20, 2)))

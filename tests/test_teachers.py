@@ -218,7 +218,7 @@ NAN = np.nan
     ("teacher", "error", "message"),
     [
         (LogisticRegression(), NotFittedError, r"teacher 1 \(LogisticRegression\) is not fitted"),
-        (LogisticRegression, TypeError, "a class was given"),
+        (LogisticRegression, TypeError, "is a class, not a fitted classifier"),
         (
             Answers([[0.5, 0.5], [NAN, 0.5]]),
             ValueError,
@@ -227,7 +227,7 @@ NAN = np.nan
         (Answers([[0.5, 0.5], [NAN, NAN]]), ValueError, r"NaN in 1 of 2 rows, first in row 1 \(whole row\)"),
         (Answers([[0.5, 0.5], [0.6, 0.6]]), ValueError, r"teacher 1 .* row 1 sums to 1.2"),
         (Answers([[0.5, 0.5], [-0.5, 1.5]]), ValueError, "negative value -0.5 in row 1"),
-        (Answers([[0.5, 0.5]] * 2, classes=("a", "b", "c")), ValueError, r"output of shape \(2, 2\), .* 3 classes"),
+        (Answers([[0.5, 0.5]] * 2, classes=("a", "b", "c")), ValueError, r"output of shape \(2, 2\), .* 3 entries"),
         (Answers([[0.5, 0.5]] * 2, classes=("a", "a")), ValueError, "Class list 1 repeats"),
         (Answers([[0.5, 0.5]] * 2, classes=(0, 1)), TypeError, "different types"),
         (Answers([[0.1, 0.2], [NAN, 3]], response="decision_function"), ValueError, "gives NaN"),
@@ -269,11 +269,11 @@ def test_several_outputs_are_refused(iris):
         ({"teachers": []}, TypeError, "must be a list of fitted classifiers"),
         ({"teachers": None}, TypeError, "must be a list of fitted classifiers"),
         ({"class_lists": [["a", "b"]]}, ValueError, "1 lists for 2 teachers"),
-        ({"class_lists": [["a", "b"], ["a", "b", "c"]]}, ValueError, r"class_lists\[1\] names 3 classes"),
+        ({"class_lists": [["a", "b"], ["a", "b", "c"]]}, ValueError, r"class_lists\[1\] has 3 classes"),
         ({"floor": 0}, ValueError, "floor must be"),
         ({"floor": 0.7}, ValueError, "floor must be"),
         ({"floor": "none"}, ValueError, "floor must be"),
-        ({"class_lists": [list("abcde"), list("abcde")], "floor": 0.3}, ValueError, "names 5 classes"),
+        ({"class_lists": [list("abcde"), list("abcde")], "floor": 0.3}, ValueError, "has 5 classes"),
     ],
 )
 def test_bad_parameters(params, error, message):

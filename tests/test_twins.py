@@ -140,7 +140,7 @@ def test_monotonic_constraints_of_two_classes(data, make):
 
 def test_entropy_is_mapped_with_a_warning(data, soft):
     X, _ = data
-    with pytest.warns(UserWarning, match="criterion='entropy' of DecisionTreeClassifier has no counterpart") as told:
+    with pytest.warns(UserWarning, match="criterion='entropy' of DecisionTreeClassifier is not available") as told:
         SoftLabelClassifier(DecisionTreeClassifier(criterion="entropy")).fit(X, soft)
     assert [warning.filename for warning in told] == [__file__]
 

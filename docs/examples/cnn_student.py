@@ -2,10 +2,10 @@
 A convolutional network from a network, a forest and a logistic regression
 ===========================================================================
 
-Three sites have trained three kinds of classifiers of images, each for different classes. Without their data, one small
+Three sites have trained three kinds of image classifiers, each for different classes. Without their data, one small
 convolutional network learns all the classes: from merged soft labels, and by direct backpropagation.
 
-Digits as images of 8 x 8 are used here. With a folder that holds ``fashion_mnist.npz`` it is Fashion-MNIST::
+The images are digits of 8 x 8 pixels. With a folder that has ``fashion_mnist.npz``, they are those of Fashion-MNIST::
 
     UHC_DATA=FOLDER python docs/examples/cnn_student.py
 """
@@ -27,8 +27,8 @@ from torch import nn
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TorchTeacher
 
 # %%
-# Images: floats of the shape (n, channels, height, width). The first third belongs to the teachers, the second third
-# has no labels, the last is the test.
+# Images are floats of the shape (n, channels, height, width). The first third trains the teachers, the second third
+# has no labels, and the last third is the test set.
 
 if "UHC_DATA" in os.environ:
     data = np.load(Path(os.environ["UHC_DATA"]) / "fashion_mnist.npz")
@@ -41,7 +41,7 @@ X, y = X[:, None].astype(np.float32), np.array(names)[y]
 third = len(X) // 3
 
 # %%
-# The network, for the first teacher as for the student.
+# The first teacher and the student have this network.
 
 
 class SmallCNN(nn.Module):
@@ -68,7 +68,7 @@ def net(n_classes):
 
 
 # %%
-# The teachers. A scikit-learn classifier flattens the images first.
+# The teachers: the scikit-learn classifiers flatten the images first.
 
 torch.manual_seed(0)
 lists = [names[:5], names[3:8], names[6:] + names[:2]]
@@ -91,7 +91,7 @@ for title, params in {"soft labels": {}, "backpropagation": {"backprop": True, "
     print(f"{title}: accuracy {clf.score(X[test], y[test]):.3f} over {len(clf.classes_)} classes")
 
 # %%
-# Some images that the last network has never seen, and what it says:
+# Some new images, and what the last network predicts:
 
 figure, axes = plt.subplots(2, 6, figsize=(8, 3.2), layout="constrained")
 for ax, image, said in zip(axes.ravel(), X[test], clf.predict(X[test][:12])):
@@ -101,7 +101,7 @@ for ax, image, said in zip(axes.ravel(), X[test], clf.predict(X[test][:12])):
 plt.show()
 
 # %%
-# What supervised training on everything the teachers saw would have reached, had they shared it:
+# For comparison, supervised training on all the teachers' data in one place:
 
 seen = np.unique(np.concatenate(rows))
 torch.manual_seed(0)

@@ -2,8 +2,8 @@
 Ten digits from three classifiers that know six each
 ====================================================
 
-Three sites have trained classifiers of handwritten digits. Each knows six of the ten, and none may share its images.
-With 500 images that nobody has labelled, they become one classifier of all ten digits.
+Three sites have trained classifiers of handwritten digits. Each knows six of the ten digits, and none may share its
+images. With 500 unlabelled images, they are merged into one classifier of all ten digits.
 """
 
 # sphinx_gallery_thumbnail_number = 3
@@ -23,8 +23,8 @@ from sklearn_uhc import ClassOverlapDisplay, HeterogeneousDistiller, SoftLabelDi
 # %%
 # The teachers
 # ------------
-# Stand-ins for the classifiers that you have: a forest, a logistic regression and nearest neighbours, each fitted on
-# its own images of its own digits. From here on only the fitted classifiers are used.
+# These are stand-ins for your classifiers: a forest, a logistic regression and nearest neighbours, each fitted on
+# its own images of its own digits. From here on, only the fitted classifiers are used.
 
 X, y = load_digits(return_X_y=True)
 lists = [[0, 1, 2, 3, 4, 5], [3, 4, 5, 6, 7, 8], [0, 1, 6, 7, 8, 9]]
@@ -44,24 +44,25 @@ X_unlabelled, X_test, y_test = X[900:1400], X[1400:], y[1400:]
 # %%
 # One classifier
 # --------------
-# ``fit`` takes unlabelled images only. The student, what is trained, can be any classifier. The default temperature is
-# the paper's, 3, made for networks; teachers like these do better with 1.
+# ``fit`` needs unlabelled images only. The student can be any classifier. The temperature is 1, the default; the
+# paper's 3 is meant for networks.
 
 names = ["forest", "logistic", "neighbours"]
 clf = HeterogeneousDistiller(dict(zip(names, teachers)), student=KNeighborsClassifier(10), temperature=1)
 clf.fit(X_unlabelled)
 
 # %%
-# No teacher alone can get far on ten digits. The merged classifier can, and needs no teacher any more:
+# No teacher alone can get far on ten digits. The merged classifier can, and does not need the teachers any more:
 
 for teacher in teachers:
     print(f"{type(teacher).__name__:24s} accuracy on all digits {teacher.score(X_test, y_test):.3f}")
 print(f"{'merged':24s} accuracy on all digits {clf.score(X_test, y_test):.3f}")
 
 # %%
-# What the merge rests on
-# -----------------------
-# Who knows which digit, and how often two teachers choose the same of the digits that both know:
+# What the merge is based on
+# --------------------------
+# The first plot shows which teacher knows which digit. The second shows how often two teachers choose the same digit
+# among those that both know:
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 2.8), layout="constrained")
 ClassOverlapDisplay.from_estimator(clf, ax=axes[0])
@@ -69,13 +70,13 @@ TeacherAgreementDisplay.from_estimator(clf, X_unlabelled, ax=axes[1])
 plt.show()
 
 # %%
-# How often the merged soft labels show each digit, as they are and with the class balance that is on by default:
+# The mean merged soft label of every digit, with the class weight from balance, which is on by default:
 
 SoftLabelDisplay.from_estimator(clf, X_unlabelled)
 plt.show()
 
 # %%
-# And, with the labels of the test images, where the merged classifier errs:
+# With the labels of the test images, we see where the merged classifier is wrong:
 
 ConfusionMatrixDisplay.from_predictions(y_test, clf.predict(X_test), cmap="Blues", colorbar=False)
 plt.show()

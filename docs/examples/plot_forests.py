@@ -2,11 +2,11 @@
 Merging two forests whose classes differ
 ========================================
 
-Somebody has two fitted random forests. The first was trained to tell dogs from cats. The second came later, from other
-data, and tells cows, dogs and cats apart. The training data of the first are gone. They would like one forest that is
-at least as good as both, and ask how to combine the two: scikit-learn's issue
-`#26326 <https://github.com/scikit-learn/scikit-learn/issues/26326>`_. The trees cannot simply be put together, as the
-first forest's trees have two outputs and the second's have three; half of the trees would call every cow a dog or cat.
+You have two fitted random forests. The first distinguishes dogs and cats. The second was trained later, on other
+data, and knows cows, dogs and cats. The training data of the first are gone. You want one forest that is at least as
+good as both. This is scikit-learn's issue `#26326 <https://github.com/scikit-learn/scikit-learn/issues/26326>`_. The
+trees cannot simply be joined, since the first forest's trees have two outputs and the second's have three. Half of the
+trees would call every cow a dog or a cat.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ from sklearn_uhc import HeterogeneousDistiller, UnifiedEnsemble
 # %%
 # The two forests
 # ---------------
-# Animals are clouds of points. The first forest has seen many dogs and cats, the second few animals of each kind.
+# Animals are clouds of points. The first forest has seen many dogs and cats, the second a few animals of each kind.
 
 names = np.array(["cat", "cow", "dog"])
 X, y = make_blobs(4000, centers=[[0, 0], [3, 3], [3, 0]], cluster_std=1.5, random_state=0)
@@ -35,8 +35,8 @@ X_unlabelled, X_test, y_test = X[1600:2800], X[2800:], y[2800:]
 # %%
 # What one might try
 # ------------------
-# Putting all trees into one forest means nothing: column 1 is the dog of the first forest and the cow of the second. A
-# vote over fitted forests with different classes is not meant to be either:
+# Joining the trees makes no sense: column 1 is the dog of the first forest and the cow of the second. Voting does not
+# work for fitted forests with different classes either:
 
 vote = VotingClassifier([("first", first), ("second", second)], voting="soft")
 vote.estimators_, vote.classes_ = [first, second], second.classes_
@@ -48,8 +48,8 @@ except ValueError as error:
 # %%
 # One forest from two
 # -------------------
-# Both forests answer for unlabelled animals, the answers are merged into one distribution over the three classes, and a
-# new forest learns these.
+# Both forests answer for unlabelled animals. The answers are merged into one distribution over the three classes, and a
+# new forest is trained on it.
 
 merged = HeterogeneousDistiller([first, second], RandomForestClassifier(min_samples_leaf=5, random_state=2))
 merged.fit(X_unlabelled)
@@ -66,7 +66,7 @@ show("second forest", second.predict(X_test))
 show("merged forest", merged.predict(X_test))
 
 # %%
-# Where each would call an animal what: black is cow, white is cat.
+# The predicted animal in every region: cat is blue, cow is orange, dog is pink.
 
 COLORS = ListedColormap(["#56B4E9", "#E69F00", "#CC79A7"])
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), sharey=True, layout="constrained")
@@ -80,11 +80,13 @@ for ax, (name, forest) in zip(axes, {"first": first, "second": second, "merged":
 plt.show()
 
 # %%
-# The result holds a forest of its own, which needs neither of the two:
+# The result contains a forest of its own, and needs neither of the two. It is printed as a ``RandomForestRegressor``,
+# because scikit-learn's regressors accept probabilities as targets and its classifiers do not. On soft labels it grows
+# the same trees, and ``merged`` turns its output into classes and probabilities:
 
 print(merged.student_.estimator_)
 
 # %%
-# Who may keep both forests can also ask them every time, with no new forest at all:
+# If you can keep both forests, you may also call them at every prediction, without a new forest:
 
 show("both, every time", UnifiedEnsemble([first, second]).fit(X_unlabelled).predict(X_test))

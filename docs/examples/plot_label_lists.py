@@ -2,9 +2,9 @@
 Cell types: synonyms, coarse classes and "other"
 ================================================
 
-Four laboratories have classifiers of blood cells. One says "T cell" where the others tell "CD4 T" from "CD8 T", one
-writes "B-cells" for "B cell", and one has "unknown". Merged as they are, "T cell" is a class beside its own parts.
-``harmonize`` says what the columns mean, and the merge takes it from there.
+Four laboratories have classifiers of blood cells. One has "T cell" where the others have "CD4 T" and "CD8 T", one
+writes "B-cells" for "B cell", and one has "unknown". Merged without care, "T cell" is a class next to its own subtypes.
+``harmonize`` declares what the columns mean, and the merge takes care of the rest.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ from sklearn_uhc import ClassOverlapDisplay, HeterogeneousDistiller, harmonize, 
 # %%
 # Cells
 # -----
-# Made up: every type has its own mean in 12 genes, and the two kinds of T cells are close to each other.
+# The data are synthetic: every type has its own mean in 12 genes, and the two kinds of T cells are close to each other.
 
 TYPES = np.array(["B cell", "CD4 T", "CD8 T", "NK cell", "monocyte"])
 rng = np.random.default_rng(0)
@@ -49,11 +49,11 @@ unlabelled, _ = cells(1500)
 test, y_test = cells(2000)
 
 # %%
-# Merged as they are
-# ------------------
-# Eight classes, as nothing says that "T cell" has parts. ``suggest_harmonization`` compares names and answers. Here it
-# finds the two spellings, and that "unknown" covers what north calls B cells and T cells. It misses the parts of
-# "T cell": what is suggested is nearly always right, but much is not found.
+# Merged without care
+# -------------------
+# There are eight classes, since nothing says that "T cell" has subtypes. ``suggest_harmonization`` compares names and
+# answers. Here it finds the two spellings, and that "unknown" covers what north calls B cells and T cells. It misses
+# the subtypes of "T cell": suggestions are nearly always right, but many cases are missed.
 
 student = LogisticRegression()
 as_they_are = HeterogeneousDistiller(teachers, student).fit(unlabelled)
@@ -63,7 +63,7 @@ print(suggest_harmonization(list(teachers.values()), unlabelled))
 # %%
 # One vocabulary
 # --------------
-# Suggestions are never applied. What is right goes into ``harmonize``: synonyms, a taxonomy, names that mean "other".
+# Suggestions are never applied. Pass what is right to ``harmonize``: synonyms, a taxonomy, names that mean "other".
 
 class_lists = harmonize(
     teachers,
@@ -75,14 +75,14 @@ for name, own in zip(teachers, class_lists):
     print(f"{name}: {own}")
 
 # %%
-# A class with a column of its own is dark, one of a set light, one of OTHER hatched.
+# A class with a column of its own is dark, a class in a set is light, and a class in OTHER is hatched.
 
 clf = HeterogeneousDistiller(teachers, student, class_lists=class_lists).fit(unlabelled)
 ClassOverlapDisplay.from_estimator(clf)
 plt.show()
 
 # %%
-# Five classes. The alternative would be to leave the two coarse laboratories out, and NK cells with them.
+# There are five classes. The alternative is to leave out the two coarse laboratories, and with them NK cells.
 
 fine = {name: teachers[name] for name in ("south", "east")}
 without = HeterogeneousDistiller(fine, student, class_lists=[class_lists[1], class_lists[2]]).fit(unlabelled)
@@ -91,7 +91,7 @@ print(f"with sets {clf.score(test, y_test):.3f}, without north and west {without
 # %%
 # What the lists leave open
 # -------------------------
-# If south and east go, nobody tells the T cells apart. They get equal shares, and the report says so.
+# Without south and east, no teacher distinguishes the T cells. They get equal shares, and the report says so.
 
 coarse_only = {name: teachers[name] for name in ("north", "west")}
 report = teacher_report(coarse_only, unlabelled, class_lists=[class_lists[0], class_lists[3]])

@@ -3,8 +3,8 @@ Search over students and settings without labels
 ================================================
 
 A search needs a score, and there are no labels. ``TeacherHoldoutSearch`` holds teachers out: the others are merged, a
-student is trained, and it has to predict what the held-out teacher says. This example shows what that can choose, and
-why ``score(X)``, the agreement with the teachers that were merged, cannot.
+student is trained, and it has to predict the held-out teacher's answers. This example shows what this can choose, and
+why ``score(X)``, the agreement with the merged teachers, cannot.
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +33,7 @@ X_unlabelled, X_test, y_test = X[800:1400], X[1400:], y[1400:]
 # %%
 # Which student?
 # --------------
-# Every teacher is asked once, however many candidates there are.
+# Every teacher is called once, however many candidates there are.
 
 clf = HeterogeneousDistiller(teachers, KNeighborsClassifier())
 students = [
@@ -47,8 +47,8 @@ print(search.best_params_)
 print(f"accuracy on labelled test rows: {search.score(X_test, y_test):.3f}")
 
 # %%
-# All of it in one picture, one line per student; of the other choices the best counts. The score is the share of rows
-# for which the student names the held-out teacher's class.
+# One line per student; for the other parameters, the best choice is shown. The score is the share of rows
+# for which the student chooses the held-out teacher's class.
 
 DistillationCurveDisplay.from_search(search, by="student")
 plt.show()
@@ -56,9 +56,9 @@ plt.show()
 # %%
 # Is it right?
 # ------------
-# With the test labels, which would not be at hand: the accuracy of all candidates beside their score, and beside the
-# agreement with the teachers. The agreement rewards whatever reproduces the teachers, their errors on rows of classes
-# that they do not know included.
+# With the test labels, which you would not have in practice, we compare the accuracy of all candidates with their
+# score, and with the agreement with the teachers. The agreement rewards whatever reproduces the teachers, including
+# their errors on rows of classes that they do not know.
 
 candidates = [HeterogeneousDistiller(teachers, None).set_params(**params) for params in search.cv_results_["params"]]
 for candidate in candidates:
@@ -76,5 +76,5 @@ axes[0].set_ylabel("accuracy")
 plt.show()
 
 # %%
-# Over the temperature alone, all else fixed, the score says little: the accuracy changes by a point or two there, and
-# the score by as much from one choice of rows to the next. Keep the default, or a few labelled rows.
+# Over the temperature alone, with everything else fixed, the score says little: the accuracy changes by a point or two,
+# and the score by as much from one sample of rows to the next. Keep the default, or use a few labelled rows.

@@ -3,8 +3,10 @@ Text classifiers with different lists of labels
 ===============================================
 
 Three teams have classifiers of short messages, made of TF-IDF and a linear model. They use different lists of labels,
-and one team calls *sport* "football". Texts go through the library as they are: a list of strings.
+and one team calls *sport* "football". Texts are passed as they are, as a list of strings.
 """
+
+# sphinx_gallery_thumbnail_number = 2
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,7 +20,7 @@ from sklearn_uhc import ClassOverlapDisplay, HeterogeneousDistiller
 # %%
 # Messages
 # --------
-# A small generator of sentences, so that nothing has to be downloaded. A third of the words say nothing.
+# A small generator of sentences, so that nothing has to be downloaded. A third of the words are fillers.
 
 WORDS = {
     "sport": "match goal team player league coach stadium referee season keeper striker cup penalty fans",
@@ -48,7 +50,7 @@ print(*messages(3, list(WORDS), rng)[0], sep="\n")
 # %%
 # Three teams
 # -----------
-# Each classifier has a vocabulary of its own. The third team has its own names: "football" is our sport.
+# Each classifier has its own vocabulary. The third team also has its own names: "football" is our sport.
 
 newsroom = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(
     *messages(400, ["sport", "politics", "weather"], rng)
@@ -59,7 +61,7 @@ fan_club = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, np.
 print(fan_club.classes_)
 
 # %%
-# ``class_lists`` renames classes, teacher by teacher, in the order of ``classes_``; the others keep their own names.
+# ``class_lists`` renames classes of single teachers, in the order of ``classes_``; the others keep their own names.
 
 teachers = {"newsroom": newsroom, "magazine": magazine, "fan club": fan_club}
 class_lists = {"fan club": ["sport", "politics", "travel"]}
@@ -67,7 +69,7 @@ class_lists = {"fan club": ["sport", "politics", "travel"]}
 # %%
 # One classifier of five topics
 # -----------------------------
-# The student is a Pipeline that makes its own vocabulary from the unlabelled texts.
+# The student is a Pipeline that learns its own vocabulary from the unlabelled texts.
 
 unlabelled, _ = messages(1500, list(WORDS), rng)
 test, y_test = messages(1000, list(WORDS), rng)
@@ -78,10 +80,23 @@ ClassOverlapDisplay.from_estimator(clf)
 plt.show()
 
 # %%
-for name, teacher in {"newsroom": newsroom, "magazine": magazine, "fan club": fan_club}.items():
-    said = np.where(teacher.predict(test) == "football", "sport", teacher.predict(test))  # the same thing
+for name, teacher in teachers.items():
+    said = np.where(teacher.predict(test) == "football", "sport", teacher.predict(test))  # the same class
     print(f"{name} alone: {np.mean(said == y_test):.3f}")
 print(f"merged: {clf.score(test, y_test):.3f}")
+
+# %%
+# What the student has learnt: the words that speak most for each topic.
+
+pipeline = clf.student_.estimator_
+words, model = pipeline[0].get_feature_names_out(), pipeline[-1].estimator_
+figure, axes = plt.subplots(1, 5, figsize=(11, 2.6), layout="constrained")
+for ax, topic, weights, color in zip(axes, clf.classes_, model.coef_, ["C0", "C1", "C2", "C3", "C4"]):
+    best = weights.argsort()[-6:]
+    ax.barh(words[best], weights[best], color=color)
+    ax.set_title(topic, fontsize=10)
+    ax.spines[["top", "right"]].set_visible(False)
+plt.show()
 
 # %%
 for text in ["the keeper said the goal was offside", "butter and flour in the oven", "storm over the airport"]:

@@ -69,8 +69,8 @@ def space_of_answers(X: Any, class_lists: Any, names: Any) -> LabelSpace:
         _compare_names(names, space)
     if space.n_outputs != X.shape[1]:
         raise ValueError(
-            f"X has {X.shape[1]} columns, but the {space.n_teachers} class lists name "
-            f"{space.n_outputs} classes in all: X must have one column per teacher and class."
+            f"X has {X.shape[1]} columns, but the {space.n_teachers} class lists have "
+            f"{space.n_outputs} entries in all: X must have one column per teacher and class."
         )
     return space
 
@@ -97,8 +97,8 @@ def _compare_names(names: Any, space: LabelSpace) -> None:
     for name, column, label in zip(names, in_columns, space.column_names, strict=False):
         if column != label:
             raise ValueError(
-                f"The column {name!r} stands where the class lists name {label!r}: give the lists in the order of the "
-                "columns (outputs.class_lists_), or, to rename classes, an array without names."
+                f"The column {name!r} is where the class lists have {label!r}: pass the lists in the order of the "
+                "columns (outputs.class_lists_), or, to rename classes, an array without column names."
             )
 
 
@@ -109,7 +109,7 @@ def answers_given(
     if isinstance(log_p, Answers):
         if log_p.space != space or n not in (None, len(log_p)):
             raise ValueError(
-                f"These answers are of other teachers or rows: they cover {len(log_p)} rows, {log_p.space.describe()}."
+                f"These answers are from other teachers or rows: {len(log_p)} rows, {log_p.space.describe()}."
             )
         return log_p.trusting(trust)
     log_p = _as_floats(log_p, space, n)
@@ -124,7 +124,7 @@ def _as_floats(log_p: Any, space: LabelSpace, n: int | None) -> Any:
     if isinstance(log_p, (list, tuple)):
         if len(log_p) and np.ndim(log_p[0]) == 2:
             raise ValueError(
-                f"log_p is a list of {len(log_p)} arrays: put them side by side, teacher by teacher, with "
+                f"log_p is a list of {len(log_p)} arrays: join them side by side, teacher by teacher, with "
                 "np.hstack(log_p)."
             )
         log_p = np.asarray(log_p, dtype=float)
@@ -160,4 +160,4 @@ def refuse_probabilities(X: Any, space: LabelSpace, name: str = "X") -> None:
     exact = 1e-3 if answered.sum() >= ENOUGH_SUMS else 1e-5  # half precision needs the former
     for whole, unit in ((1, ""), (100, " in percent")):
         if (np.abs(sums / whole - 1) <= exact)[answered].all():
-            raise ValueError(f"{name} holds probabilities{unit}: what is needed are their logarithms, or logits.")
+            raise ValueError(f"{name} holds probabilities{unit}: pass their logarithms, or logits.")

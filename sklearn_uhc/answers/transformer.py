@@ -22,10 +22,10 @@ from sklearn_uhc.utils.versioned import Versioned
 class AnswerTransformer(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of transformers of `log_p`, (n, K) to (n, K), such as `TeacherCalibrator`.
 
-    One of your own derives from it and says what it learns from answers, in `learn`, and what it makes of them, in
-    `apply`. Arrays, names and silence are checked here. Its parameters are `class_lists`, and `teacher_weight` and
-    `abstain` if it offers them. Pass an instance as `calibrate` of a merge; any object with `fit_transform_answers`
-    and `transform_answers` will do there.
+    To write one of your own, derive from it and define `learn`, which learns from answers, and `apply`, which changes
+    them. This class checks arrays, names and silence. Its parameters are `class_lists`, and optionally
+    `teacher_weight` and `abstain`. Pass an instance as `calibrate` of a merge, which accepts any object with
+    `fit_transform_answers` and `transform_answers`.
 
     Examples
     --------
@@ -56,17 +56,17 @@ class AnswerTransformer(Versioned, TransformerMixin, BaseEstimator, metaclass=AB
         Parameters
         ----------
         answers : Answers
-            Of all teachers on unlabelled rows.
+            Answers of all teachers on unlabelled rows.
         """
 
     @abstractmethod
     def apply(self, answers: Answers) -> Any:
-        """Return what these answers become.
+        """Return the changed answers.
 
         Parameters
         ----------
         answers : Answers
-            Of all teachers.
+            Answers of all teachers.
 
         Returns
         -------
@@ -109,19 +109,19 @@ class AnswerTransformer(Versioned, TransformerMixin, BaseEstimator, metaclass=AB
         Returns
         -------
         log_p : ndarray of shape (n, K)
-            A torch tensor gives a tensor.
+            A torch tensor if X is one.
         """
         check_is_fitted(self, "label_space_")
         return remembering(self.apply(answers_of_input(self, X, reset=False)), self.label_space_)
 
     @all_or_nothing
     def fit_transform_answers(self, answers: Answers) -> Answers:
-        """Learn from answers that are checked already, and return what they become.
+        """Learn from answers that are already checked, and return the changed answers.
 
         Parameters
         ----------
         answers : Answers
-            Of all teachers. Their label space and trust count, not this transformer's parameters.
+            Answers of all teachers. Their label space and weights are used, not this transformer's parameters.
 
         Returns
         -------
@@ -133,12 +133,12 @@ class AnswerTransformer(Versioned, TransformerMixin, BaseEstimator, metaclass=AB
         return self.transform_answers(answers)
 
     def transform_answers(self, answers: Answers) -> Answers:
-        """Return what answers that are checked already become.
+        """Change answers that are already checked.
 
         Parameters
         ----------
         answers : Answers
-            Of all teachers.
+            Answers of all teachers.
 
         Returns
         -------

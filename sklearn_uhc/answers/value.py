@@ -33,21 +33,21 @@ class Pattern(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What the teachers say about n rows, and what the columns mean.
+    """The teachers' answers for n rows, and what their columns stand for.
 
     Parameters
     ----------
     log_p : array or tensor of shape (n, K)
         Log-probabilities, or logits with any shift per teacher; -inf is the logarithm of 0.
     space : LabelSpace
-        What the columns mean, and the teachers' names.
+        What the columns stand for, and the teachers' names.
     silent : ndarray of bool of shape (n, N) or None
-        Where a teacher says nothing about a row (NaN in its whole block); None if everybody answers every row.
+        Where a teacher leaves a row unanswered (NaN in its whole block); None if all answer every row.
     trust : ndarray of shape (N,) or None
-        Weight of every teacher; None if all count alike.
+        Weight of every teacher; None if all are equal.
     untempered : ndarray of bool of shape (N,) or None
-        Whose answers a merge compares with its tempered soft labels as they are, while it tempers those of the others;
-        None if it tempers all.
+        Teachers whose answers a merge compares with its tempered soft labels without tempering them; None if all
+        answers are tempered.
 
     Examples
     --------

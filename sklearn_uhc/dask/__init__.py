@@ -13,7 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
+# All modules at once: what unpickles a task of theirs first then imports them all, in one thread.
+from sklearn_uhc.dask import classifiers, students, transformers
 from sklearn_uhc.dask.shared import SharedTeachers
+from sklearn_uhc.merged_classifier import MergedClassifier
+from sklearn_uhc.students import SoftLabelClassifier
 
 __all__ = ["SharedTeachers"]
 
@@ -37,10 +41,6 @@ def run(estimator: Any, method: str, X: Any, *args: Any, **kwargs: Any) -> Any:
     result : Any
         The estimator from `fit`, a lazy collection from most other methods.
     """
-    from sklearn_uhc.dask import classifiers, students, transformers
-    from sklearn_uhc.merged_classifier import MergedClassifier
-    from sklearn_uhc.students import SoftLabelClassifier
-
     where: Any = transformers
     if isinstance(estimator, (MergedClassifier, SoftLabelClassifier)):
         where = students if isinstance(estimator, SoftLabelClassifier) and method == "fit" else classifiers

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn import config_context, get_config
 
 from sklearn_uhc.dask.cluster import compute, send
+from sklearn_uhc.dask.parcel import Parcel
 from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.rows import take_rows
 
@@ -26,14 +27,31 @@ def is_frame(X: Any) -> bool:
 def check_collection(X: Any) -> Any:
     """Return a collection whose blocks hold whole rows; refuse those that have no rows."""
     if is_frame(X):
-        return X
+        return kept_apart(X)
     if not hasattr(type(X), "map_blocks"):  # of the type: a Delayed has every attribute
         raise TypeError(
-            f"X is a {type(X).__module__}.{type(X).__name__}: give a dask.array or a dask.dataframe, such as "
+            f"X is a {type(X).__module__}.{type(X).__name__}: pass a dask.array or a dask.dataframe, such as "
             "bag.to_dataframe() or dask.array.from_delayed."
         )
     split = [axis for axis in range(1, X.ndim) if len(X.chunks[axis]) > 1]
     return X.rechunk(dict.fromkeys(split, -1)) if split else X
+
+
+def kept_apart(X: Any) -> Any:
+    """Return a frame whose partitions are those that it promises.
+
+    Dask joins the files of a Parquet folder from which some columns are read, more of them the fewer columns. Then what
+    is computed has other blocks than X, and columns of one folder have other blocks than each other.
+    """
+    if X.map_partitions(_itself, meta=X._meta).optimize(fuse=False).npartitions == X.npartitions:
+        return X
+    from dask.dataframe import from_delayed
+
+    return from_delayed(delayed_blocks(X), meta=X._meta, divisions=X.divisions, verify_meta=False)
+
+
+def _itself(block: Any) -> Any:
+    return block
 
 
 def example_of(X: Any) -> Any:
@@ -49,7 +67,9 @@ def n_blocks(X: Any) -> int:
 
 
 def delayed_blocks(X: Any) -> list[Any]:
-    """Return the blocks, each a delayed array or frame."""
+    """Return the blocks, each a delayed array or frame: as many as X has, see `kept_apart`."""
+    if is_frame(X):
+        return list(X.simplify().to_delayed(optimize_graph=False))
     return list(np.ravel(X.to_delayed()))
 
 
@@ -119,19 +139,19 @@ def map_rows(estimator: Any, method: str, X: Any, empty: NDArray[Any], names: An
 
 
 def on_block(
-    block: Any, sent: Any, method: str, empty: Any, names: Any, config: dict[str, Any], block_info: Any = None
+    block: Any, sent: Parcel, method: str, empty: Any, names: Any, config: dict[str, Any], block_info: Any = None
 ) -> NDArray[Any]:
     """Apply a method to a block of an array."""
     number = None if not block_info else block_info[0]["chunk-location"][0]
-    return ask_about(sent, method, block, empty, number, config)
+    return ask_about(sent.value, method, block, empty, number, config)
 
 
 def on_partition(
-    block: Any, sent: Any, method: str, empty: Any, names: Any, config: dict[str, Any], partition_info: Any = None
+    block: Any, sent: Parcel, method: str, empty: Any, names: Any, config: dict[str, Any], partition_info: Any = None
 ) -> Any:
     """Apply a method to a partition of a frame."""
     number = None if not partition_info else partition_info["number"]
-    return as_frame(ask_about(sent, method, block, empty, number, config), block, names)
+    return as_frame(ask_about(sent.value, method, block, empty, number, config), block, names)
 
 
 def ask_about(

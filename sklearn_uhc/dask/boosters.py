@@ -81,10 +81,10 @@ def fit_xgboost(estimator: Any, data: SoftBlocks, held: Any) -> Any:
     given = estimator.get_params(deep=False)
     if given["objective"] not in OBJECTIVES or given["early_stopping_rounds"]:
         raise ValueError(
-            "XGBClassifier on blocks of rows takes no objective of its own and no early_stopping_rounds: set "
+            "XGBClassifier on blocks of rows does not support an objective or early_stopping_rounds: set "
             "n_estimators instead."
         )
-    refuse(estimator, {"scale_pos_weight": "weigh the rows with sample_weight"})
+    refuse(estimator, {"scale_pos_weight": "use sample_weight instead"})
     columns, client, L = Columns(data), client_in_use(), len(data.prior)
     start = _start(data.prior)
     params = {k: v for k, v in estimator.get_xgb_params().items() if v is not None and k != "n_estimators"}
@@ -133,7 +133,7 @@ def fit_lightgbm(estimator: Any, data: SoftBlocks, held: Any) -> Any:
     stops = any(given.get(name) for name in in_memory_lightgbm.EARLY_STOPPING)
     if given.get("objective") not in in_memory_lightgbm.OBJECTIVES or stops:
         raise ValueError(
-            "LGBMClassifier on blocks of rows takes no objective of its own and no early stopping: set n_estimators "
+            "LGBMClassifier on blocks of rows does not support an objective or early stopping: set n_estimators "
             "instead."
         )
     columns, start = Columns(data), _start(data.prior)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.balance import check_balance, decide_balance, tell_balance
 from sklearn_uhc.dask.blocks import check_collection, map_rows, per_block
 from sklearn_uhc.dask.cluster import compute
-from sklearn_uhc.dask.labels import Balance, aligned, soft_labels, sums_of, weights_of_blocks
+from sklearn_uhc.dask.labels import Balance, aligned, labels_in_passing, soft_labels, sums_of, weights_of_blocks
 from sklearn_uhc.dask.outputs import merger_for_workers
 from sklearn_uhc.dask.sampling import check_columns
 from sklearn_uhc.dask.soft_blocks import SoftBlocks, parts_of
@@ -35,14 +35,14 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
     """Learn floors and temperatures from a sample; class weights, if wanted, take a pass over all rows."""
     refuse_given(y=y)
     check_balance(ensemble.balance)
-    X = check_collection(X)
-    weights_of_blocks(sample_weight, X)
+    whole = check_collection(X)
+    weights_of_blocks(sample_weight, whole)
     merger = ensemble.make_merger()
     lengths = fit_on_sample(merger, X)
     class_weight = None
     if power := _power(ensemble, merger, int(lengths.sum())):
-        with soft_labels(merger, X, sample_weight) as labels:
-            class_weight = sums_of(labels).class_weights(merger.classes_, ensemble.none_label, power)
+        sums = sums_of(labels_in_passing(merger, whole, sample_weight))
+        class_weight = sums.class_weights(merger.classes_, ensemble.none_label, power)
     ensemble.class_weight_, ensemble.merger_, ensemble.classes_ = class_weight, merger, merger.classes_
     ensemble._take_features()
     return ensemble
@@ -56,18 +56,18 @@ def fit_distiller(
     _check_params(distiller)
     student = distiller._make_student()
     check_student(student.estimator, student.strategy)
-    X = check_collection(X)
-    weights_of_blocks(sample_weight, X)
+    whole = check_collection(X)
+    weights_of_blocks(sample_weight, whole)
     merger = distiller.make_merger()
     fit_on_sample(merger, X)
     student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
-    with soft_labels(merger, X, sample_weight) as labels:
+    with soft_labels(merger, whole, sample_weight) as labels:
         sums, class_weight = sums_of(labels), None
         if power := _power(distiller, merger, int(sums.rows.sum())):
             class_weight = sums.class_weights(merger.classes_, distiller.none_label, power)
         balance = Balance(sums, class_weight)
-        parts = parts_of(X, labels, balance)
-        train(student, SoftBlocks(X, parts, sums.rows, balance.prior, sums.total))
+        parts = parts_of(whole, labels, balance)
+        train(student, SoftBlocks(whole, parts, sums.rows, balance.prior, sums.total))
     distiller.__dict__.pop("soft_labels_", None)  # of an earlier fit
     distiller.class_weight_, distiller.merger_, distiller.student_ = class_weight, merger, student
     distiller.classes_ = merger.classes_
@@ -90,7 +90,7 @@ def _check_params(distiller: Any) -> None:
         'membership="student"': by_student(distiller.membership),
         "store_soft_labels=True": distiller.store_soft_labels,
     }
-    remedy = {"store_soft_labels=True": "give store= and read them there, or use TeacherMerger.transform"}
+    remedy = {"store_soft_labels=True": "pass store= and read them there, or use TeacherMerger.transform"}
     for name, is_wrong in wrong.items():
         if is_wrong:
             otherwise = remedy.get(name, "leave it out, or compute X first and fit in memory")

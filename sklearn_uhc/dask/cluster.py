@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any
 from weakref import WeakValueDictionary
 
-import cloudpickle
 import dask
 
+from sklearn_uhc.dask.parcel import arrived, packed
 from sklearn_uhc.utils.notes import add_note
 
 #: What was sent to a cluster and is still in use there, by client and content.
@@ -18,31 +17,36 @@ _SENT: WeakValueDictionary[tuple[str, str], Any] = WeakValueDictionary()
 
 
 def client_in_use() -> Any:
-    """Return the distributed client that computes collections, None if Dask's local schedulers do."""
+    """Return the distributed client that computes collections, None if Dask's local schedulers do.
+
+    Its workers have imported this package then.
+    """
     distributed = sys.modules.get("distributed")
     if distributed is None or dask.config.get("scheduler", None) not in (None, "distributed", "dask.distributed"):
         return None
     try:
-        return distributed.default_client()
+        client = distributed.default_client()
     except ValueError:
         return None
+    from sklearn_uhc.dask.workers import prepare
+
+    return prepare(client)
 
 
 def send(obj: Any) -> Any:
-    """Return a stand-in of an object for use in task graphs; the object itself goes to each worker once.
+    """Return a stand-in of an object for use in task graphs, of which tasks get the `Parcel`.
 
     The bytes go to the scheduler one time, as a task, so that what a worker held when it died can be made again. From
-    there the object goes to one worker, and from worker to worker where it is needed.
+    there they go to one worker, from worker to worker where they are needed, and are unpickled once in each.
     """
-    content = cloudpickle.dumps(obj)
-    key = f"uhc-{type(obj).__name__}-{blake2b(content, digest_size=16).hexdigest()}"
+    key, content = packed(obj)
     client = client_in_use()
     if client is None:
-        return dask.delayed(cloudpickle.loads)(content, dask_key_name=key)
+        return dask.delayed(arrived)(key, content, dask_key_name=key)
     sent = _SENT.get((client.id, key))
     if sent is None or sent.status not in ("pending", "finished"):
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            sent = client.submit(cloudpickle.loads, content, key=key, pure=True)
+            sent = client.submit(arrived, key, content, key=key, pure=True)
         _SENT[client.id, key] = sent
     return sent
 
@@ -70,7 +74,7 @@ def _explain(error: Exception) -> None:
     if type(error).__name__ == "KilledWorker":
         add_note(
             error,
-            "Workers died while they worked on the block that the task's name ends in, mostly for want of memory. Use "
-            "smaller blocks, X.repartition(partition_size='64MB') or X.rechunk, or a higher memory_limit. With store= "
-            "the blocks that were finished are kept, and the next run goes on after them.",
+            "Workers died while they worked on the block at the end of the task's name, usually because they ran out "
+            "of memory. Use smaller blocks, X.repartition(partition_size='64MB') or X.rechunk, or a higher "
+            "memory_limit. With store=, finished blocks are kept, and the next run resumes after them.",
         )

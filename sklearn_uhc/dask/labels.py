@@ -31,6 +31,7 @@ from sklearn_uhc.dask.blocks import (
 )
 from sklearn_uhc.dask.cluster import client_in_use, compute, send
 from sklearn_uhc.dask.outputs import merger_for_workers, open_label_store
+from sklearn_uhc.dask.parcel import Parcel
 from sklearn_uhc.dask.store import BlockStore, key_of_block
 from sklearn_uhc.not_mine import known_weights, leave_none_unbalanced
 from sklearn_uhc.utils.rows import in_range
@@ -61,10 +62,9 @@ class LabelMaker:
         return np.column_stack([Q, np.asarray(known)])
 
 
-def labels_of_block(
-    block: Any, number: int, given: Any, maker: LabelMaker, config: dict[str, Any]
-) -> NDArray[np.float64]:
+def labels_of_block(block: Any, number: int, given: Any, sent: Parcel, config: dict[str, Any]) -> NDArray[np.float64]:
     """Return the soft labels of a block that may have no rows, with weights that are given for its rows."""
+    maker: LabelMaker = sent.value
     if len(block) == 0:
         return np.empty((0, len(maker.merger.classes_) + 1))
     with named_block(number, block), config_context(**config):
@@ -116,12 +116,12 @@ def sums_of_block(labels: NDArray[np.float64]) -> tuple[int, float, NDArray[np.f
 def soft_labels(merger: Any, X: Any, sample_weight: Any) -> Iterator[list[Any]]:
     """Make the soft labels of all blocks available, delayed, as often as they are asked for.
 
-    With `store` they are there. Without it a cluster keeps them in its workers' memory, which spills to their disks;
+    With `store` they are on disk. Without it a cluster keeps them in its workers' memory, which spills to their disks;
     Dask's local schedulers get a folder that is gone afterwards.
     """
     X, client = check_collection(X), client_in_use()
     if merger.store is not None:
-        yield _delayed_labels(merger, X, sample_weight, merger.store)
+        yield labels_in_passing(merger, X, sample_weight)
     elif client is not None:
         yield client.persist(_delayed_labels(merger, X, sample_weight, None))
     else:
@@ -129,14 +129,19 @@ def soft_labels(merger: Any, X: Any, sample_weight: Any) -> Iterator[list[Any]]:
             yield _delayed_labels(merger, X, sample_weight, folder)
 
 
+def labels_in_passing(merger: Any, X: Any, sample_weight: Any) -> list[Any]:
+    """Return the soft labels of all blocks, delayed, for one use: without `store` nothing keeps them."""
+    return _delayed_labels(merger, X, sample_weight, merger.store)
+
+
 def _delayed_labels(merger: Any, X: Any, sample_weight: Any, folder: Any) -> list[Any]:
     store = None if folder is None else open_label_store(merger, folder)
     light = merger_for_workers(merger, merger.store)
     blocks = delayed_blocks(X)
     weights = weights_of_blocks(sample_weight, X)
-    maker, config = send(LabelMaker(light, store)), worker_config()
+    sent, config = send(LabelMaker(light, store)), worker_config()
     numbers: list[Any] = list(range(len(blocks)))
-    return per_block(labels_of_block, "soft-labels", blocks, numbers, weights, maker=maker, config=config)
+    return per_block(labels_of_block, "soft-labels", blocks, numbers, weights, sent=sent, config=config)
 
 
 def weights_of_blocks(sample_weight: Any, X: Any) -> list[Any]:
@@ -144,16 +149,15 @@ def weights_of_blocks(sample_weight: Any, X: Any) -> list[Any]:
     n = len(delayed_blocks(X))
     if sample_weight is None:
         return [None] * n
-    if not hasattr(sample_weight, "to_delayed"):
-        raise TypeError(
-            "X is a Dask collection: sample_weight must be one too, a Series or a one-dimensional array with the same "
-            f"blocks, got {type(sample_weight).__name__}."
-        )
     return aligned(sample_weight, X, "sample_weight")
 
 
 def aligned(other: Any, X: Any, name: str) -> list[Any]:
     """Return the blocks of a collection that goes with X; raise unless there are as many."""
+    if not hasattr(type(other), "to_delayed"):
+        raise TypeError(
+            f"X is a Dask collection: {name} must be one too, with the same blocks, got {type(other).__name__}."
+        )
     found, wanted = delayed_blocks(check_collection(other)), delayed_blocks(X)
     known = not is_frame(other) and not is_frame(X) and not np.isnan([*other.chunks[0], *X.chunks[0]]).any()
     if len(found) != len(wanted) or (known and other.chunks[0] != X.chunks[0]):

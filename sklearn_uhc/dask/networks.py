@@ -49,7 +49,7 @@ def fit_net(net: Any, data: SoftBlocks, held: Any) -> Any:
     net.set_params(criterion=nets.StudentLoss, criterion__temperature=held.data.temperature)
     net.set_params(criterion__probabilities=probabilities)
     if net.iterator_train is not DataLoader:
-        raise ValueError("A net with an iterator_train of its own cannot take blocks of rows: use torch's DataLoader.")
+        raise ValueError("A net with its own iterator_train cannot train on blocks of rows: use torch's DataLoader.")
     if net.max_epochs is None:
         net.set_params(max_epochs=nets.enough_epochs(data.n_rows, net.batch_size))
     batch_size = net.batch_size if isinstance(net.batch_size, int) and net.batch_size > 0 else 128

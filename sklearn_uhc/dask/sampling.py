@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_uhc.dask.blocks import check_collection, example_of, row_bytes, rows_per_block, take
+from sklearn_uhc.dask.blocks import check_collection, example_of, is_frame, row_bytes, rows_per_block, take
 from sklearn_uhc.utils.rows import some_rows
 
 #: Rows that temperatures are learnt from, if a calibrator does not say.
@@ -24,15 +24,15 @@ def sample(X: Any, most: int | None = None) -> tuple[Any, NDArray[np.int_]]:
     If a step learns from `most` evenly spaced rows of all, it finds the very same ones among these: their number, less
     one, is a multiple of most - 1. So what is learnt is what would have been learnt in memory.
     """
-    X = check_collection(X)
-    lengths = rows_per_block(X)
+    whole = check_collection(X)
+    lengths = rows_per_block(X if is_frame(X) else whole)  # of X as it came, a single column can be read
     n, most = int(lengths.sum()), LEARNT_FROM if most is None else max(2, int(most))
     if n == 0:
-        raise ValueError("X has no rows: give at least one unlabelled row.")
+        raise ValueError("X has no rows: pass at least one unlabelled row.")
     affordable = max(2, int(BUDGET // max(row_bytes(X), 1.0)))
     times = int(np.clip((affordable - 1) // (most - 1), 1, TIMES))
     rows = some_rows(n, min(times * (most - 1) + 1, max(affordable, most)))
-    return take(X, lengths, np.arange(n) if isinstance(rows, slice) else rows), lengths
+    return take(whole, lengths, np.arange(n) if isinstance(rows, slice) else rows), lengths
 
 
 def rows_of_calibrator(calibrate: Any) -> int | None:

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from threading import Lock
 from typing import Any
 
-import cloudpickle
-
-from sklearn_uhc.dask.cluster import client_in_use, send
-
-#: Teachers that this process has fetched, by their key on the cluster.
-_FETCHED: dict[str, list[Any]] = {}
-_FETCHING = Lock()
+from sklearn_uhc.dask.cluster import client_in_use
+from sklearn_uhc.dask.parcel import Parcel, packed
 
 
 class SharedTeachers(Sequence):
-    """A list of teachers that is kept on the cluster, and pickled as a reference to it.
+    """A list of teachers that is kept on the cluster and pickled as a reference.
 
-    A search through joblib's Dask backend pickles the distiller for every candidate and fold, and its teachers with it.
-    Give it `SharedTeachers(teachers)` instead: they go to the cluster once, each worker fetches them once, and they
-    stay there, as a published dataset, until the cluster ends.
+    A search with joblib's Dask backend pickles the distiller, including its teachers, for every candidate and fold.
+    Pass `SharedTeachers(teachers)` instead: the teachers are sent to each worker once, also to workers that join
+    later, and stay there until the cluster ends or `forget` is called.
 
     Parameters
     ----------
@@ -42,12 +36,20 @@ class SharedTeachers(Sequence):
     def __init__(self, teachers: Any) -> None:
         client = client_in_use()
         if client is None:
-            raise ValueError("SharedTeachers needs a cluster: make a distributed.Client first.")
+            raise ValueError("SharedTeachers needs a cluster: create a distributed.Client first.")
+        from sklearn_uhc.dask.workers import KEPT, Kept
+
         listed = list(teachers.items()) if isinstance(teachers, Mapping) else list(teachers)
-        sent = send(cloudpickle.dumps(listed))
-        self._key, self._n = sent.key, len(listed)
-        client.publish_dataset(**{self._key: sent}, override=True)
-        _FETCHED[self._key] = listed
+        self._key, content = packed(listed)
+        self._n = len(listed)
+        KEPT[self._key] = Parcel.of(self._key, listed, len(content))
+        client.register_plugin(Kept(self._key, content))
+
+    def forget(self) -> None:
+        """Remove the teachers from the workers."""
+        client = client_in_use()
+        if client is not None:
+            client.unregister_worker_plugin(self._key)
 
     def __len__(self) -> int:
         return self._n
@@ -59,13 +61,16 @@ class SharedTeachers(Sequence):
         return iter(self._list())
 
     def _list(self) -> list[Any]:
-        """Return the teachers, fetched where this process has not done so before."""
-        with _FETCHING:  # of several threads one fetches
-            if self._key not in _FETCHED:
-                from distributed import get_client
+        """Return the teachers as this process has them."""
+        from sklearn_uhc.dask.workers import KEPT
 
-                _FETCHED[self._key] = cloudpickle.loads(get_client().get_dataset(self._key).result())
-            return _FETCHED[self._key]
+        if self._key not in KEPT:
+            raise RuntimeError(
+                "SharedTeachers was unpickled without its teachers: it works only on the cluster it was made for. "
+                "To save an estimator, give it the teachers themselves."
+            )
+        found: list[Any] = KEPT[self._key].value
+        return found
 
     def __repr__(self) -> str:
         return f"SharedTeachers({self._n} teachers, {self._key})"

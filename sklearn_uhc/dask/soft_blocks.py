@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.dask.blocks import delayed_blocks, per_block, stacked
 from sklearn_uhc.dask.cluster import client_in_use, compute, result_of, send
+from sklearn_uhc.dask.parcel import Parcel
 from sklearn_uhc.utils.rows import some_rows, take_rows
 
 #: Blocks on their way to a student that learns from one after the other.
@@ -92,8 +93,7 @@ class SoftBlocks:
         """Return the same blocks with other features, `width` numbers a row."""
         from dask import array
 
-        sent = send(function)
-        parts = per_block(transformed, "features", self.parts, function=sent)
+        parts = per_block(transformed, "features", self.parts, sent=send(function))
         features = [
             array.from_delayed(dask.delayed(getattr)(part, "X"), (int(n), width), float)
             for part, n in zip(parts, self.lengths, strict=True)
@@ -111,9 +111,9 @@ def make_part(block: Any, labels: Any, targets: Callable[[Any], Any]) -> Part:
     return Part(block, *targets(labels))
 
 
-def transformed(part: Part, function: Callable[[Any], Any]) -> Part:
+def transformed(part: Part, sent: Parcel) -> Part:
     """Return a part with other features; a block without rows stays as it is."""
-    return part._replace(X=function(part.X)) if len(part.Q) else part
+    return part._replace(X=sent.value(part.X)) if len(part.Q) else part
 
 
 def draw(part: Part, number: int, rate: float, seed: int) -> Part:

@@ -84,7 +84,10 @@ class BlockStore:
             values = np.stack(parts, axis=1).astype(np.float64, copy=False) if n_rows else np.empty((0, len(parts)))
             if (table.schema.metadata or {}).get(CHECKSUM) == _checksum(key, values):
                 return values
-        warn_user(f"{str(file)!r} is not as it was written (truncated, changed or foreign): its rows are asked anew.")
+        warn_user(
+            f"{str(file)!r} has changed since it was written (truncated, modified or foreign): the teacher is called "
+            "again."
+        )
         return None
 
     def save(self, key: str, values: NDArray[Any]) -> NDArray[np.float64]:

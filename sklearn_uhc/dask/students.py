@@ -111,9 +111,9 @@ def train(student: SoftLabelClassifier, data: SoftBlocks) -> None:
         name = type(as_estimator(student.estimator)).__name__
         if student.max_rows is None:
             warn_user(
-                f"{name} learns from all rows at once, and {data.n_rows:,} of them are more than {BUDGET / 2**30:.0f} "
-                f"GiB of memory: it was trained on {most:,} rows, drawn by their weight. Choose how many with "
-                f"SoftLabelClassifier({name}(...), max_rows=...), or take a student that learns block by block: a "
+                f"{name} learns from all rows at once, and {data.n_rows:,} rows need more than {BUDGET / 2**30:.0f} "
+                f"GiB of memory: it was trained on {most:,} rows, drawn by their weight. Set the number with "
+                f"SoftLabelClassifier({name}(...), max_rows=...), or use a student that learns block by block: a "
                 "booster, a network, naive Bayes or a classifier with partial_fit."
             )
         part = data.drawn(most, seed_of(student))
@@ -186,8 +186,8 @@ def _train_alone(student: SoftLabelClassifier, way: Way, name: str, data: SoftBl
     for setting in ("warm_start", "class_weight"):
         if given.get(setting) not in (None, False):
             raise ValueError(
-                f"{setting}={given[setting]!r} of {type(estimator).__name__} cannot be kept on blocks of rows: leave "
-                "it out; classes are weighed by balance of the distiller, rows by sample_weight."
+                f"{setting}={given[setting]!r} of {type(estimator).__name__} is not supported on blocks of rows: leave "
+                "it out; use balance of the distiller for classes, and sample_weight for rows."
             )
     held = Held(data, student)
     strategy = next(s for s in STRATEGIES if s.name == name)

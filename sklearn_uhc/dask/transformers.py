@@ -29,7 +29,7 @@ def fit_on_sample(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> NDArr
     """Fit on evenly spaced rows, as in memory, and return the lengths of the blocks."""
     refuse_given(y=y, **kwargs)
     if getattr(estimator, "memory", None) is not None:
-        raise ValueError("memory does not work with Dask collections: give store, a folder that all workers see.")
+        raise ValueError("memory does not work with Dask collections: pass store, a folder that all workers see.")
     some, lengths = sample(X, rows_of_calibrator(getattr(estimator, "calibrate", estimator)))
     estimator.fit(remembering(some, X.label_space) if hasattr(X, "label_space") else some)
     return lengths
@@ -97,6 +97,6 @@ def _refuse_containers(estimator: Any) -> None:
     wanted = config.get("transform", get_config()["transform_output"])
     if wanted != "default":
         raise ValueError(
-            f"set_output(transform={wanted!r}) asks for a table in memory, but X is a Dask collection: use 'default'. "
+            f"set_output(transform={wanted!r}) needs a table in memory, but X is a Dask collection: use 'default'. "
             "A Dask DataFrame gives a Dask DataFrame with named columns."
         )

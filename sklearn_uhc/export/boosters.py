@@ -27,16 +27,17 @@ TOLERANCE = 1e-5
 def export_booster(clf: Any, path: str | os.PathLike[str], X_example: Any) -> Path:
     """Write a LightGBM, XGBoost or CatBoost student as a model file of its own library, at temperature 1.
 
-    `clf.student_.estimator_` itself answers at the temperature of the soft labels. Here the temperature is multiplied
-    into the leaves, so that the library alone gives the probabilities of `predict_proba`. Classes are numbers in the
-    file: column l is `clf.classes_[l]`. Nothing is written unless the answers on `X_example` agree to 1e-5.
+    `clf.student_.estimator_` itself answers at the temperature of the soft labels. This function multiplies the
+    temperature into the leaves, so that the library alone returns the probabilities of `predict_proba`. Classes are
+    numbers in the file: column l is `clf.classes_[l]`. Nothing is written unless the answers on `X_example` agree to
+    1e-5.
 
     Parameters
     ----------
     clf : HeterogeneousDistiller or SoftLabelClassifier
-        Fitted, with an LGBMClassifier, XGBClassifier or CatBoostClassifier as the student, outside of a Pipeline.
+        Fitted, with an LGBMClassifier, XGBClassifier or CatBoostClassifier as the student, not in a Pipeline.
     path : str or path-like
-        The file to write. XGBoost tells its format from the ending, ".json" or ".ubj".
+        The file to write. XGBoost chooses its format by the suffix, ".json" or ".ubj".
     X_example : array-like with n rows
         Rows to compare answers on.
 
@@ -61,7 +62,7 @@ def export_booster(clf: Any, path: str | os.PathLike[str], X_example: Any) -> Pa
     """
     student = getattr(clf, "student_", clf)
     if not isinstance(student, SoftLabelClassifier):
-        raise TypeError(f"export_booster takes a HeterogeneousDistiller or SoftLabelClassifier, got {clf!r:.200}.")
+        raise TypeError(f"export_booster needs a HeterogeneousDistiller or SoftLabelClassifier, got {clf!r:.200}.")
     check_is_fitted(student, "estimator_")
     library = type(student.estimator_).__module__.split(".")[0]
     if library not in SCALED or student.strategy_ != "direct":

@@ -83,7 +83,7 @@ class Features:
         """Return all features in one tensor of numbers, in double precision."""
         if any(part.dtype == "str" for part in self.inputs.parts):
             texts = [part.name for part in self.inputs.parts if part.dtype == "str"]
-            raise CannotExport(f"it would read texts as numbers: {texts}.")
+            raise CannotExport(f"it would read strings as numbers: {texts}.")
         doubles = [graph.double(tensor) for tensor in self.tensors]
         return doubles[0] if len(doubles) == 1 else graph.add("Concat", *doubles, axis=1)
 
@@ -157,7 +157,7 @@ def _add_union(graph: Graph, step: Any, features: Features) -> Features:
         elif isinstance(part, FunctionTransformer) and part.func is bounded_rows:
             made = _add_bounded_rows(graph, features)
         else:
-            raise CannotExport(f"{type(part).__name__} cannot be written as ONNX beside Nystroem in a FeatureUnion.")
+            raise CannotExport(f"{type(part).__name__} cannot be written as ONNX next to Nystroem in a FeatureUnion.")
         weight = (step.transformer_weights or {}).get(name, 1.0)
         parts.append(graph.add("Mul", made, graph.constant(weight, float)))
     example = step.transform(features.example)
@@ -331,7 +331,7 @@ def add_catboost(graph: Graph, model: Any, features: Features, double: bool) -> 
     load("catboost")
     onnx = load("onnx")
     if model.get_cat_feature_indices() or model.get_text_feature_indices() or model.get_embedding_feature_indices():
-        raise CannotExport("CatBoost itself writes ONNX for numbers only: encode categories and texts before it.")
+        raise CannotExport("CatBoost itself writes ONNX for numbers only: encode categories and strings before it.")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         model.save_model(str(path), format="onnx")

@@ -137,6 +137,6 @@ def class_constant(graph: Graph, classes: NDArray[Any]) -> tuple[str, int]:
         names = names.astype(str)
     kinds = {"i": np.int64, "u": np.int64, "b": np.bool_, "f": np.float64, "U": str}
     if names.dtype.kind not in kinds:
-        raise TypeError(f"Classes must be texts or numbers to be put into an ONNX file, got {names[:3].tolist()!r}.")
+        raise TypeError(f"Classes in an ONNX file must be strings or numbers, got {names[:3].tolist()!r}.")
     types = {"i": "int64", "u": "int64", "b": "bool", "f": "float64", "U": "str"}
     return graph.constant(names.astype(kinds[names.dtype.kind])), TYPES[types[names.dtype.kind]]

@@ -39,7 +39,7 @@ class Inputs:
         """Read them off an example; `dtype` is that of numbers, None: double stays double, all else single."""
         if is_dataset(X) or issparse(X):
             raise TypeError(
-                f"X_example is a {type(X).__name__}: give a few rows as a dense array or a frame, as the model takes "
+                f"X_example is a {type(X).__name__}: pass a few rows as a dense array or a frame, as the model expects "
                 "them. (A sparse matrix: X_example.toarray().)"
             )
         count_rows(X)
@@ -73,7 +73,7 @@ class Inputs:
 def _columns(X: Any) -> list[tuple[str, NDArray[Any]]]:
     if not hasattr(X, "iloc"):
         raise TypeError(
-            f"X_example is a {type(X).__name__}: give a pandas DataFrame (X_example.to_pandas()) or an array."
+            f"X_example is a {type(X).__name__}: pass a pandas DataFrame (X_example.to_pandas()) or an array."
         )
     return [(name, X[name].to_numpy()) for name in column_names(X) or ()]
 
@@ -81,7 +81,7 @@ def _columns(X: Any) -> list[tuple[str, NDArray[Any]]]:
 def _as_array(X: Any) -> NDArray[Any]:
     array = X if isinstance(X, np.ndarray) else np.asarray(X)
     if array.dtype.kind not in "OUT" and array.ndim < 2:
-        raise ValueError(f"X_example has shape {array.shape}: numbers come as one row per sample.")
+        raise ValueError(f"X_example has shape {array.shape}: pass one row per sample.")
     return array
 
 
@@ -91,8 +91,8 @@ def _dtype(array: NDArray[Any], wanted: str | None, name: str) -> str:
     if all(isinstance(value, str) for value in array.ravel()):
         return "str"
     raise TypeError(
-        f"{name!r} of X_example holds neither numbers nor texts alone: missing texts and other objects have no place "
-        "in an ONNX model. Fill them before the model."
+        f"{name!r} of X_example has neither only numbers nor only strings. ONNX models cannot take missing strings or "
+        "other objects: fill them before the model."
     )
 
 

@@ -36,7 +36,7 @@ def add_net(graph: Graph, net: Any, features: Features) -> Answer:
     for kind, answer in ((PROBABILITIES, output), (SCORES, softmax(output, axis=1))):
         if np.shape(answer) == own.shape and np.allclose(answer, own, atol=1e-5):
             return Answer(add_module(graph, net.module_, features), kind)
-    raise CannotExport("predict_proba of the net is neither what its module gives nor the softmax of that.")
+    raise CannotExport("predict_proba of the net is neither the output of its module nor the softmax of it.")
 
 
 def add_torch_teacher(graph: Graph, teacher: Any, features: Features) -> Answer:

@@ -28,12 +28,12 @@ class ExportReport:
     path : Path
         The file.
     n_rows : int
-        Rows that answers were compared on.
+        Number of rows on which answers were compared.
     max_error : float
         Largest difference between a probability of the file and of `predict_proba`, on X in single precision.
     n_changed_by_cast : int
-        Rows whose probabilities `predict_proba` itself changes by more than 1e-5 when X is rounded to single
-        precision: most of them cross the threshold of a tree.
+        Number of rows whose probabilities `predict_proba` itself changes by more than 1e-5 when X is rounded to single
+        precision. Most of them cross the threshold of a tree.
     """
 
     path: Path
@@ -45,21 +45,21 @@ class ExportReport:
 def export_onnx(clf: Any, path: str | os.PathLike[str], X_example: Any) -> ExportReport:
     """Write a fitted classifier as an ONNX file that runs with onnxruntime alone.
 
-    The file has everything inside: temperature, normalisation, class names, and the steps of a Pipeline. Its outputs
+    The file is complete: it includes temperature, normalisation, class names, and the steps of a Pipeline. Its outputs
     are `label`, shape (n,), and `probabilities`, shape (n, L), in the order of `classes_`. Its input is `X`, in single
     precision, or one input per column if `X_example` is a DataFrame. Nothing is written unless its answers on
-    `X_example` are those of `predict_proba`: to 1e-5, and the same labels wherever the two most probable classes differ
-    by more.
+    `X_example` agree with `predict_proba` to 1e-5, and its labels wherever the two most probable classes differ by
+    more.
 
     Parameters
     ----------
     clf : HeterogeneousDistiller or SoftLabelClassifier
-        Fitted.
+        The fitted classifier.
     path : str or path-like
         The file to write.
     X_example : array-like with n rows
-        Rows as `predict_proba` takes them, a few hundred of the real ones if possible: they tell the names and types of
-        the inputs, and answers are compared on them.
+        Rows as for `predict_proba`, if possible a few hundred real ones. They define the names and types of the
+        inputs, and answers are compared on them.
 
     Returns
     -------
@@ -88,9 +88,9 @@ def export_onnx(clf: Any, path: str | os.PathLike[str], X_example: Any) -> Expor
     student = getattr(clf, "student_", clf)
     if not isinstance(student, SoftLabelClassifier):
         raise TypeError(
-            f"export_onnx takes a fitted HeterogeneousDistiller or SoftLabelClassifier, got {type(clf).__name__}. "
-            "UnifiedEnsemble needs all its teachers: train a student. Other classifiers: pack_teacher, or their own "
-            "converters."
+            f"export_onnx needs a fitted HeterogeneousDistiller or SoftLabelClassifier, got {type(clf).__name__}. "
+            "A UnifiedEnsemble needs all its teachers: train a student. For other classifiers use pack_teacher, or "
+            "their own converters."
         )
     check_is_fitted(student, "estimator_")
     _check_folder(path)
@@ -107,9 +107,9 @@ def export_onnx(clf: Any, path: str | os.PathLike[str], X_example: Any) -> Expor
     changed = _count_changed(student, X_example, inputs, TOLERANCE)
     if changed:
         warn_user(
-            f"Single precision, in which the ONNX model takes its input, changes the answer of the student itself in "
+            f"The ONNX model takes its input in single precision, which changes the answer of the student itself in "
             f"{changed} of {count_rows(X_example)} example rows: their features lie within rounding of a tree's "
-            "threshold. Train the student on X.astype('float32') to have the same answers everywhere."
+            "threshold. Train the student on X.astype('float32') to get the same answers everywhere."
         )
     Path(path).write_bytes(made.content)
     return ExportReport(Path(path), count_rows(X_example), made.max_error, changed)

@@ -53,8 +53,8 @@ def convert_and_verify(
     tried = [f"In {precision} precision: {why}" for precision, why in zip(("double", "single"), reasons, strict=True)]
     why = reasons[0] if len(set(reasons)) == 1 else " ".join(tried)
     raise CannotExport(
-        f"{_name(model)} cannot be written as ONNX. {why} The page 'From owner to deployment' lists what can; the rest "
-        "can answer for itself and send its answers (fit(X, log_p=...))."
+        f"{_name(model)} cannot be written as ONNX. {why} The page 'From owner to deployment' lists what can. For "
+        "other models, its owner can send answers instead (fit(X, log_p=...))."
     )
 
 
@@ -87,19 +87,19 @@ def run(content: bytes, feed: dict[str, NDArray[Any]]) -> tuple[NDArray[Any], ND
 def compare(answers: NDArray[Any], labels: NDArray[Any], wanted: NDArray[Any], classes: NDArray[Any]) -> float:
     """Return the largest difference; one beyond the tolerance, or a label that differs for no tie, is an error."""
     if answers.shape != wanted.shape:
-        raise ValueError(f"it gives {answers.shape[1:]} probabilities per row, the original {wanted.shape[1:]}.")
+        raise ValueError(f"it returns {answers.shape[1:]} probabilities per row, the original {wanted.shape[1:]}.")
     off = np.abs(answers - wanted).max(axis=1)
     bad = ~(off <= TOLERANCE)
     if bad.any():
         row = int(np.argmax(np.nan_to_num(off, nan=np.inf)))
         raise ValueError(
-            f"its probabilities are not those of the original in {int(bad.sum())} of {len(bad)} example rows, by up to "
+            f"its probabilities differ from the original in {int(bad.sum())} of {len(bad)} example rows, by up to "
             f"{off[row]:.2g} in row {row} (allowed: {TOLERANCE:g})."
         )
     ranked = np.sort(wanted, axis=1)
     clear = ranked[:, -1] - (ranked[:, -2] if wanted.shape[1] > 1 else 0.0) > TOLERANCE
     if (np.asarray(labels)[clear] != classes[wanted.argmax(axis=1)][clear]).any():
-        raise ValueError("its labels are not those of the original.")
+        raise ValueError("its labels differ from the original.")
     return float(off.max())
 
 

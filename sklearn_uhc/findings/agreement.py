@@ -7,6 +7,7 @@ were chosen on data and seeds other than those reported in `docs/findings.json` 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,11 @@ GAP = 0.3
 WRONG_CONFIRMED, WRONG_AGAINST = 0.75, 0.1
 #: ... its answers have next to nothing to do with theirs: its strength is this small relative to them; or ...
 NOISE_STRENGTH, NOISE_CONFIRMED = 0.2, 0.85
-#: ... two of its classes or more are called something else, by this much on average, in two comparisons at least.
-MISNAMED = -0.3
+#: ... two of its classes or more are called something else, by this much on average, in two comparisons at least; by
+#: more where fewer rows than this were looked at, as their mean varies more.
+MISNAMED, MISNAMED_ROWS = -0.3, 30
+#: In so few comparisons (one other teacher, two shared classes) chance is large, and hardly any may be confirmed.
+FEW_COMPARISONS, FEW_CONFIRMED = 8, 0.25
 #: Two teachers contradict each other if no more than this is confirmed, and they prefer another class by this much.
 QUARREL_CONFIRMED, QUARREL_AGAINST = 0.5, 0.1
 #: Rows are foreign, or lists positions, if no more than this is confirmed, others prefer another class by this much,
@@ -58,15 +62,15 @@ def find_culprits(found: Comparisons, n_teachers: int) -> list[int]:
     """Return teachers, a third of them at most, without whom the others confirm each other."""
     gone: list[int] = []
     while len(gone) < max(1, (n_teachers - 1) // 3):
-        left = found.without(gone)
-        own = {i: part for i in range(n_teachers) if len(part := left.of(i)) >= LEAST_COMPARISONS}
-        worst = sorted(own, key=lambda i: own[i].mean_strength)
-        if not worst:
+        tally = Tally.of(found.without(gone), n_teachers)
+        own = np.flatnonzero(tally.n >= LEAST_COMPARISONS)
+        if not len(own):
             return []
-        wrong = [i for i in worst if is_wrong(own[i], left.without([i]))]
-        gone.append((wrong or worst)[0])
+        worst = own[np.argsort(tally.strength[own], kind="stable")]
+        wrong = worst[tally.wrong[worst]]
+        gone.append(int((wrong if len(wrong) else worst)[0]))
         rest = found.without(gone)
-        if wrong and all(is_wrong(found.without(set(gone) - {i}).of(i), rest) for i in gone):
+        if len(wrong) and all(is_wrong(found.without(set(gone) - {i}).of(i), rest) for i in gone):
             return sorted(gone)
     return []
 
@@ -84,25 +88,56 @@ def is_quarrel(found: Comparisons) -> bool:
     """Whether two teachers contradict each other."""
     if len(found) < LEAST_COMPARISONS:
         return False
-    return found.confirmed <= QUARREL_CONFIRMED and found.against >= QUARREL_AGAINST
+    limit = FEW_CONFIRMED if len(found) < FEW_COMPARISONS else QUARREL_CONFIRMED
+    return found.confirmed <= limit and found.against >= QUARREL_AGAINST
 
 
 def is_wrong(own: Comparisons, rest: Comparisons) -> bool:
     """Whether a teacher contradicts others who confirm each other."""
-    if min(len(own), len(rest)) < LEAST_COMPARISONS:
-        return False
-    if rest.confirmed < FINE_CONFIRMED or rest.mean_strength < FINE_STRENGTH:
-        return False
-    misplaced = own.confirmed <= WRONG_CONFIRMED and own.against >= WRONG_AGAINST
-    noise = own.mean_strength <= NOISE_STRENGTH * rest.mean_strength and own.confirmed <= NOISE_CONFIRMED
-    return (rest.mean_strength - own.mean_strength >= GAP and (misplaced or noise)) or n_misnamed(own) > 1
+    figures = [np.array([part.confirmed, part.mean_strength, part.against]) for part in (own, rest)]
+    return bool(_wrong(len(own), len(rest), *figures, n_misnamed(own, np.zeros_like(own.label), 1)[0]))
 
 
-def n_misnamed(own: Comparisons) -> int:
-    """Count the classes of a teacher that others call something else."""
-    count = np.bincount(own.label)
-    total = np.bincount(own.label, weights=own.margin)
-    return int(((count > 1) & (total <= MISNAMED * count)).sum())
+def _wrong(n: Any, n_rest: Any, own: Any, rest: Any, misnamed: Any) -> Any:
+    """Judge numbers of comparisons, and confirmed, strength, against: (3,) or, of N teachers at once, (3, N)."""
+    (confirmed, strength, against), (confirmed_rest, strength_rest, _) = own, rest
+    fine = (confirmed_rest >= FINE_CONFIRMED) & (strength_rest >= FINE_STRENGTH)
+    limit = np.where(n < FEW_COMPARISONS, FEW_CONFIRMED, WRONG_CONFIRMED)
+    misplaced = (confirmed <= limit) & (against >= WRONG_AGAINST)
+    noise = (strength <= NOISE_STRENGTH * strength_rest) & (confirmed <= NOISE_CONFIRMED)
+    wrong = ((strength_rest - strength >= GAP) & (misplaced | noise)) | (misnamed > 1)
+    return (np.minimum(n, n_rest) >= LEAST_COMPARISONS) & fine & wrong
+
+
+def n_misnamed(found: Comparisons, who: NDArray[np.int_], n_teachers: int) -> NDArray[np.int_]:
+    """Count the classes of each teacher, (N,), that others call something else; `who` takes part, (m,)."""
+    keys = np.column_stack([who, found.label])
+    kinds, kind, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    values = (found.margin, found.n_rows)
+    margin, n_rows = (np.bincount(kind.reshape(-1), value, minlength=len(kinds)) / count for value in values)
+    limit = MISNAMED * np.sqrt(np.maximum(1.0, MISNAMED_ROWS / n_rows))
+    return np.bincount(kinds[(count > 1) & (margin <= limit), 0], minlength=n_teachers)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Of each teacher, (N,): its comparisons, their mean strength, and whether it contradicts all others."""
+
+    n: NDArray[np.int_]
+    strength: NDArray[np.float64]
+    wrong: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, found: Comparisons, n_teachers: int) -> Tally:
+        """Add up all comparisons at once; a teacher takes part on either side."""
+        both = found.twice()
+        values = np.stack([np.ones(len(both)), both.margin > 0, both.strength, np.maximum(0.0, -both.margin)])
+        own = np.stack([np.bincount(both.teacher, v, minlength=n_teachers) for v in values])
+        rest = values.sum(axis=1, keepdims=True) / 2 - own
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means, others = own[1:] / own[0], rest[1:] / rest[0]
+        wrong = _wrong(own[0], rest[0], means, others, n_misnamed(both, both.teacher, n_teachers))
+        return cls(own[0].astype(int), means[1], wrong)
 
 
 def is_troubled(found: Comparisons, n_teachers: int) -> bool:
@@ -131,11 +166,11 @@ def contradiction(found: Comparisons, space: LabelSpace, i: int, culprits: Any) 
     called = other_names(own, space, i)
     says = f"T{who[1:]} contradicts the other teachers{_confirmed(own, rest)}.{_call(called)}"
     remedy = (
-        f"Check that its class list, {shorten(space.class_lists[i])}, has the order of its outputs; or leave it out, "
-        "or use teacher_weight='agreement', which lets a teacher that is noise to the others hardly count."
+        f"Check that its class list, {shorten(space.class_lists[i])}, has the order of its outputs. Otherwise leave it "
+        "out, or use teacher_weight='agreement', which gives such a teacher almost no weight."
     )
     if is_range(space.class_lists[i]):
-        remedy = f"Its class list looks like positions: behind a LabelEncoder, give encoder.classes_. {remedy}"
+        remedy = f"Its class list looks like positions: after a LabelEncoder, pass encoder.classes_. {remedy}"
     return Finding("contradiction", (i,), _evidence(own, rest) | {"called": called}, says, remedy)
 
 
@@ -144,7 +179,7 @@ def quarrel(found: Comparisons, space: LabelSpace, pair: tuple[int, int]) -> Fin
     own, both = found.of(pair[0]), " and ".join(space.called(i) for i in pair)
     says = f"T{both[1:]} contradict each other{_confirmed(own)}."
     remedy = (
-        "Either a class list is in another order than the outputs, or one of them is wrong, or the rows are of classes "
+        "Either a class list is not in the order of the outputs, or one of them is wrong, or the rows are of classes "
         "that neither knows: check class_lists, and use rows of their classes."
     )
     return Finding("contradiction", tuple(sorted(pair)), _evidence(own), says, remedy)
@@ -155,11 +190,11 @@ def positions(found: Comparisons, space: LabelSpace) -> Finding:
     lengths = sorted({len(labels) for labels in space.class_lists})
     size = f"0 to {lengths[0] - 1}" if len(lengths) == 1 else f"0 to {lengths[0] - 1} up to 0 to {lengths[-1] - 1}"
     says = (
-        f"The class lists look like positions, not names: all {space.n_teachers} teachers claim the classes {size}, "
-        f"and do not mean the same by them{_confirmed(found)}."
+        f"The class lists look like positions, not names: all {space.n_teachers} teachers have the classes {size}, "
+        f"but do not mean the same by them{_confirmed(found)}."
     )
     remedy = (
-        "A teacher that was trained behind a LabelEncoder knows numbers only: give the names in the order of its "
+        "A teacher trained after a LabelEncoder knows only numbers: pass the names in the order of its "
         "outputs, class_lists=[encoder.classes_, ...]. If the names are right, the rows may be foreign to the teachers."
     )
     return Finding("positions", tuple(range(space.n_teachers)), _evidence(found), says, remedy)
@@ -167,10 +202,10 @@ def positions(found: Comparisons, space: LabelSpace) -> Finding:
 
 def foreign(found: Comparisons) -> Finding:
     """Say that rows look foreign."""
-    says = f"The rows look foreign to the teachers, who contradict each other all over{_confirmed(found)}."
+    says = f"The rows look foreign to the teachers, who contradict each other on all kinds of rows{_confirmed(found)}."
     remedy = (
-        "What is learnt from such rows is not to be trusted: use rows like those that the teachers were trained on. If "
-        "the rows are right, several class lists may be wrong: look at teacher_report(teachers, X)."
+        "Do not trust what is learned from such rows: use rows like those the teachers were trained on. If "
+        "the rows are right, several class lists may be wrong: see teacher_report(teachers, X)."
     )
     return Finding("foreign", (), _evidence(found), says, remedy)
 
@@ -189,13 +224,13 @@ def _confirmed(own: Comparisons, rest: Comparisons | None = None) -> str:
     """Give the figures."""
     if not len(own):
         return ""
-    text = f": on the rows that one is surest of, others choose the same class in {own.confirmed:.0%} of the cases"
+    text = f": where one teacher is most confident, others choose the same class in {own.confirmed:.0%} of the cases"
     return text if rest is None or not len(rest) else f"{text}, in {rest.confirmed:.0%} without it"
 
 
 def _call(called: dict[Any, Any]) -> str:
     pairs = [f"{spelled(a)} is {spelled(b)}" for a, b in called.items()][:MOST_NAMED]
-    return f" To them its {', its '.join(pairs)}." if pairs else ""
+    return f" According to the others, its {', its '.join(pairs)}." if pairs else ""
 
 
 def _evidence(own: Comparisons, rest: Comparisons | None = None) -> dict[str, Any]:

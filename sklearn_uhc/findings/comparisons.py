@@ -16,7 +16,7 @@ names are wrong, or rows are of nobody's classes, they do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,8 @@ MASS = 0.5
 LEAST_ROWS = 12
 #: A teacher must answer this share of another's surest rows.
 LEAST_ANSWERED = 0.2
+#: Up to so many columns, products of matrices full of zeros are quicker than sparse ones.
+DENSE = 200
 #: Rows looked at: this many for every class, within bounds, and no more answers than MOST_ANSWERS.
 ROWS_PER_CLASS, FEWEST_ROWS, MOST_ROWS, MOST_ANSWERS = 40, 600, 5_000, 4_000_000
 
@@ -50,6 +52,7 @@ class Comparisons:
     choice: NDArray[np.int_]  #: (m,), what j prefers there among the classes that both know
     strength: Floats  #: (m,)
     margin: Floats  #: (m,)
+    n_rows: Floats  #: (m,), surest rows that were looked at
 
     @classmethod
     def joined(cls, parts: list[Comparisons]) -> Comparisons:
@@ -63,6 +66,10 @@ class Comparisons:
     def where(self, mask: NDArray[np.bool_]) -> Comparisons:
         """Return some of them."""
         return Comparisons(**{field.name: getattr(self, field.name)[mask] for field in fields(self)})
+
+    def twice(self) -> Comparisons:
+        """Return them from both sides: every other one is a teacher, too."""
+        return Comparisons.joined([self, replace(self, teacher=self.other, other=self.teacher)])
 
     def of(self, i: int) -> Comparisons:
         """Return those that teacher i takes part in, on either side."""
@@ -127,18 +134,19 @@ def compare(answers: Answers) -> Comparisons:
     P *= answered
     T, heard, sizes = _responses(P, answered, space.n_classes)
     enough = (heard >= LEAST_ANSWERED) & (sizes >= LEAST_ROWS)[:, None]
-    return Comparisons.joined([_of_teacher(k, T, enough, columns) for k in range(len(columns.who))])
+    return Comparisons.joined([_of_teacher(k, T, enough, sizes, columns) for k in range(len(columns.who))])
 
 
 def _responses(P: Floats, answered: NDArray[np.bool_], n_classes: int) -> tuple[Floats, Floats, Floats]:
     """Return (K, K), the mean of column b over the surest rows of a, the share answered there, and how many, (K,)."""
     sizes = MASS * np.minimum(answered.sum(axis=0) / n_classes, P.sum(axis=0))
-    surest = csc_array(surest_rows(P, sizes)[0] * answered).T
+    surest = surest_rows(P, sizes)[0] * answered
+    surest = (surest if P.shape[1] <= DENSE else csc_array(surest)).T
     heard = np.ones((P.shape[1], P.shape[1])) if answered.all() else surest @ answered.astype(float)
     return (surest @ P) / np.maximum(heard, 1e-12), heard, sizes
 
 
-def _of_teacher(k: int, T: Floats, enough: NDArray[np.bool_], columns: _Columns) -> Comparisons:
+def _of_teacher(k: int, T: Floats, enough: NDArray[np.bool_], sizes: Floats, columns: _Columns) -> Comparisons:
     """Compare the classes of the k-th teacher with what all others say on its surest rows."""
     own, starts = np.flatnonzero(columns.teacher_of == columns.who[k]), columns.starts
     shares = (columns.where >= 0) & (columns.where[k] >= 0)  # (N', L)
@@ -153,10 +161,9 @@ def _of_teacher(k: int, T: Floats, enough: NDArray[np.bool_], columns: _Columns)
     valid = (total > 0) & enough[own[a], same[a, j]]
     total, chance = np.where(valid, total, 1.0), 1 / shared[j]
     strength = (right / total - chance) / (1 - chance)
-    found = Comparisons(
-        np.full(len(a), columns.who[k]), columns.who[j], labels[a], choice, strength, (right - rival) / total
-    )
-    return found.where(valid)
+    who = np.full(len(a), columns.who[k])
+    margin, n_rows = (right - rival) / total, sizes[own[a]]
+    return Comparisons(who, columns.who[j], labels[a], choice, strength, margin, n_rows).where(valid)
 
 
 def _largest(t: Floats, known: NDArray[np.bool_], columns: _Columns) -> NDArray[np.int_]:

@@ -7,10 +7,10 @@ from typing import Any
 
 
 class FindingWarning(UserWarning):
-    """`fit` has found something odd about the teachers or the rows, and goes on.
+    """Warning that `fit` found a problem with the teachers or the rows. Training continues.
 
-    Of this category are the warnings about teachers that contradict the others, class lists that look like positions,
-    rows that look foreign, and very uneven classes. `teacher_report` says the same.
+    It is raised for teachers that contradict the others, class lists that look like positions,
+    rows that look foreign, and very uneven classes. `teacher_report` shows the same findings.
 
     Examples
     --------
@@ -25,7 +25,7 @@ class FindingWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Finding:
-    """Something odd about teachers or rows, found in unlabelled answers.
+    """A problem with teachers or rows, found in unlabelled answers.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Finding:
         A teacher that contradicts the others, class lists that look like positions, rows that look foreign to the
         teachers, very uneven classes.
     teachers : tuple of int
-        Whose fault it seems to be; none where it is the rows'.
+        The teachers that seem to cause it; empty if it is the rows.
     evidence : dict
         The figures behind it.
     says : str

@@ -94,10 +94,10 @@ def claims(answers: Answers) -> Floats:
 
 
 REMEDY = {
-    True: "They are balanced: the result is for data in which all classes are equally frequent. If the rows to come "
+    True: "They are balanced: the result is for data in which all classes are equally frequent. If future rows "
     "are as uneven as these, use balance=False.",
     False: "They are not balanced: the result is for data as uneven as these, and may never choose rare classes. If "
-    "all classes matter alike, use balance=True.",
-    None: "balance=True makes a result for data in which all classes are equally frequent, balance=False one for data "
-    "as uneven as these: choose what the rows to come are like.",
+    "all classes matter equally, use balance=True.",
+    None: "balance=True gives a result for data in which all classes are equally frequent, balance=False one for data "
+    "as uneven as these: choose what future rows will be like.",
 }

@@ -18,16 +18,16 @@ __all__ = ["LabelledKFold"]
 
 
 class LabelledKFold(BaseCrossValidator):
-    """K folds for a y that is known for some rows: every fold gets its share of each class and of the other rows.
+    """K folds for a y that is known for some rows only. Labelled rows are stratified, and the others are spread evenly.
 
-    Without it, folds may hold no labelled row, and nothing to score. Pass it as `cv` of a search.
+    With other splitters a fold may have no labelled row, and nothing to score. Pass it as `cv` of a search.
 
     Parameters
     ----------
     n_splits : int, default=5
         Number of folds, at most the number of labelled rows.
     random_state : int, RandomState instance or None, default=None
-        Rows are shuffled before they are spread; an int makes folds that are the same at every call.
+        Rows are shuffled before they are split. An int gives the same folds at every call.
 
     Examples
     --------
@@ -58,14 +58,14 @@ class LabelledKFold(BaseCrossValidator):
         return int(self.n_splits)
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[NDArray[np.int_], NDArray[np.int_]]]:
-        """Yield the rows to train on and the rows to score on, fold by fold.
+        """Yield the training rows and the test rows, fold by fold.
 
         Parameters
         ----------
         X : array-like with n rows
-            The data; only its length counts.
+            The data; only its length is used.
         y : array-like of shape (n,)
-            Labels of some rows; None, NaN or -1 for the others.
+            Labels of some rows, with None, NaN or -1 for the others.
         groups : ignored
             Not used, present for API consistency by convention.
 
@@ -82,14 +82,14 @@ class LabelledKFold(BaseCrossValidator):
         """Return the fold of every row: classes one after the other, shuffled within, dealt out like cards."""
         check_positive("n_splits", self.n_splits, integer=True)
         if y is None:
-            raise ValueError("LabelledKFold spreads labelled rows: give y, with None, NaN or -1 where it is not known.")
+            raise ValueError("LabelledKFold stratifies labelled rows: pass y, with None, NaN or -1 for unknown labels.")
         known, k = is_labelled(y), int(self.n_splits)
         if len(known) != count_rows(X):
             raise ValueError(f"y has {len(known)} entries for {count_rows(X)} rows of X.")
         if not 2 <= k <= known.sum():
             raise ValueError(
                 f"n_splits={k} must be at least 2 and at most the number of labelled rows, {int(known.sum())}: every "
-                "fold needs one to score."
+                "fold needs one."
             )
         kind = np.full(len(known), -1)
         kind[known] = np.unique(known_values(y, known).astype(str), return_inverse=True)[1]

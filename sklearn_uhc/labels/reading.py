@@ -108,7 +108,7 @@ def read_labels(y: Any, X: Any, classes: NDArray[Any], *, foreign: str = "raise"
             return None
         raise ValueError(
             f"No teacher knows any class of y: y has {_some(values)}, the teachers know {_some(classes)}. Use the "
-            "same names, or rename the teachers' classes with class_lists. Some tools of scikit-learn number the "
+            "same names, or rename the teachers' classes with class_lists. Some scikit-learn tools number the "
             "classes before they call fit: leave y out there, it is not needed."
         )
     _refuse_ambiguous(y, known, classes)
@@ -148,17 +148,17 @@ def _new_classes(new: set[Any], classes: NDArray[Any]) -> NDArray[Any]:
     texts = isinstance(classes.tolist()[0], str)
     if lost := sorted(new & TEXT_OF_NOTHING):
         raise ValueError(
-            f"y holds the text {lost[0]!r}, which is what numpy makes of a missing label among strings. Give y as an "
-            "array of objects, with None for the rows without a label: np.where(known, names, None)."
+            f"y has the string {lost[0]!r}, which numpy makes of a missing label among strings. Pass y as an "
+            "object array, with None for unlabelled rows: np.where(known, names, None)."
         )
     if odd := [label for label in new if isinstance(label, str) != texts]:
         raise ValueError(
-            f"y holds {_some(odd)}, but the teachers' classes are {'texts' if texts else 'numbers'}, such as "
+            f"y has {_some(odd)}, but the teachers' classes are {'strings' if texts else 'numbers'}, such as "
             f"{classes.tolist()[0]!r}: use the same type."
         )
     warn_user(
-        f"y holds classes that no teacher knows: {_some(new)}. They are learnt from their labelled rows alone. If "
-        "they are other names of classes that a teacher knows, use the same names."
+        f"y holds classes that no teacher knows: {_some(new)}. They are learned from their labelled rows alone. If "
+        "they are other names for classes that a teacher knows, use the same names."
     )
     more = np.asarray(sorted(new))
     whole = classes.dtype.kind in "iu" and more.dtype.kind == "f" and (more == np.round(more)).all()
@@ -172,8 +172,8 @@ def _refuse_ambiguous(y: NDArray[Any], known: NDArray[np.bool_], classes: NDArra
     for mark in (-1, "-1"):
         if mark in classes.tolist() and mark in set(y.tolist()):
             raise ValueError(
-                f"y holds {mark!r}, which is a class of a teacher, but also how scikit-learn marks rows without a "
-                "label. Mark those by None or NaN; if all rows have a label, say so with y.astype(object)."
+                f"y has {mark!r}, which is a class of a teacher, but also how scikit-learn marks unlabelled rows. "
+                "Mark unlabelled rows by None or NaN; if all rows are labelled, pass y.astype(object)."
             )
 
 

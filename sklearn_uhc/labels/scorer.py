@@ -17,7 +17,7 @@ __all__ = ["labelled_scorer"]
 
 #: Why there is nothing to score.
 NONE_LABELLED = (
-    "No row has a label, so that there is nothing to score. In a search, folds may come without any: pass "
+    "No row has a label, so there is nothing to score. In a search, some folds may have no labels: pass "
     "cv=LabelledKFold(), which spreads labelled rows over all folds."
 )
 
@@ -41,21 +41,21 @@ class LabelledScorer:
 
 
 def labelled_scorer(scoring: str | Callable[..., float]) -> LabelledScorer:
-    """Make a scorer for a y that is known for some rows: the others do not count.
+    """Make a scorer for a y that is known for some rows only. Other rows are ignored.
 
-    The estimators' own `score` does the same with accuracy. Rows without a label have None, NaN or -1 in y; -1 is a
+    The estimators' own `score` does the same with accuracy. Unlabelled rows have None, NaN or -1 in y; -1 is a
     label if the estimator has such a class.
 
     Parameters
     ----------
     scoring : str or callable
-        A metric of scikit-learn by its name ("neg_log_loss", "balanced_accuracy", ...), or a function
+        Name of a scikit-learn metric ("neg_log_loss", "balanced_accuracy", ...), or a function
         `scorer(estimator, X, y)`.
 
     Returns
     -------
     scorer : callable
-        For `scoring` of searches and `cross_val_score`.
+        To be passed as `scoring` to searches and `cross_val_score`.
 
     Examples
     --------

@@ -79,7 +79,7 @@ def _read_file(path: str | os.PathLike[str], max_size: int) -> bytes:
     if not stat.S_ISREG(state.st_mode):
         raise PackageError("it is no regular file")
     if state.st_size > max_size:
-        raise PackageError(f"it has {state.st_size} bytes, max_size allows {max_size}")
+        raise PackageError(f"it has {state.st_size} bytes, but max_size is {max_size}")
     return Path(path).read_bytes()
 
 
@@ -87,7 +87,7 @@ def _check_directory_size(content: bytes) -> None:
     """Refuse what is no zip, or has a directory longer than ours; zipfile would read one of any length."""
     end = content[-END_SIZE:]
     if len(end) < END_SIZE or end[:4] != END:
-        raise PackageError("it is no zip file, or was cut short")
+        raise PackageError("it is not a zip file, or was cut short")
     _, _, _, count, size, _, comment = struct.unpack("<4H2IH", end[4:])
     large = content[-END_SIZE - LOCATOR_SIZE : -END_SIZE][:4] == LOCATOR
     if comment or large or count > len(ALLOWED) or size > MOST_DIRECTORY:
@@ -99,16 +99,16 @@ def _read_members(archive: zipfile.ZipFile, max_size: int) -> dict[str, bytes]:
     names = [info.filename for info in infos]
     unknown = sorted(set(names) - ALLOWED)
     if unknown:
-        raise PackageError(f"it holds {unknown[0][:80]!r}, which has no place in a package")
+        raise PackageError(f"it contains {unknown[0][:80]!r}, which does not belong in a package")
     if len(set(names)) < len(names):
-        raise PackageError("it holds two members of one name")
+        raise PackageError("it contains two members with the same name")
     missing = sorted(REQUIRED - set(names))
     if missing:
         raise PackageError(f"it lacks {missing[0]!r}")
     for info in infos:
         _check_member(info, max_size)
     if sum(info.file_size for info in infos) > max_size:
-        raise PackageError(f"unpacked it would have more than the {max_size} bytes that max_size allows")
+        raise PackageError(f"unpacked it would exceed max_size, {max_size} bytes")
     return {info.filename: _read_member(archive, info) for info in infos}
 
 
@@ -119,7 +119,7 @@ def _check_member(info: zipfile.ZipInfo, max_size: int) -> None:
     if info.flag_bits & 1:
         raise PackageError(f"{info.filename!r} is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise PackageError(f"{info.filename!r} is compressed in a way that packages are not")
+        raise PackageError(f"{info.filename!r} is compressed by a method that packages do not use")
     limit = LIMITS.get(info.filename, max_size)
     if info.file_size > limit:
         raise PackageError(f"{info.filename!r} would have {info.file_size} bytes, at most {limit} are allowed")
@@ -129,7 +129,7 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     with archive.open(info) as member:  # zipfile stops at the size that was announced, and compares a CRC
         content = member.read(info.file_size + 1)
     if len(content) != info.file_size:
-        raise PackageError(f"{info.filename!r} has another size than announced")
+        raise PackageError(f"{info.filename!r} does not have its announced size")
     return content
 
 
@@ -137,7 +137,7 @@ def _check_sums(members: dict[str, bytes]) -> None:
     sums = parse_json(members[CHECKSUMS], CHECKSUMS)
     found = {name: hashlib.sha256(content).hexdigest() for name, content in members.items() if name != CHECKSUMS}
     if sums != found:
-        raise PackageError("its checksums are not those of what it holds: it was damaged or changed")
+        raise PackageError("its checksums do not match its content: it was damaged or changed")
 
 
 def parse_json(content: bytes, name: str) -> Any:

@@ -35,7 +35,7 @@ def audit_onnx(content: bytes, name: str) -> None:
                 _check_field(kind, number, value, name)
                 if number in NESTED[kind]:
                     if isinstance(value, int):
-                        raise NotOnnxError("a number stands where a part should be")
+                        raise NotOnnxError("it has a number where a message should be")
                     waiting.append((NESTED[kind][number], value))
     except (NotOnnxError, IndexError) as error:
         raise PackageError(f"{name!r} is not an ONNX model ({error})") from error
@@ -43,10 +43,10 @@ def audit_onnx(content: bytes, name: str) -> None:
 
 def _check_field(kind: str, number: int, value: object, name: str) -> None:
     if kind == "tensor" and (number == EXTERNAL_DATA or (number == DATA_LOCATION and value != 0)):
-        raise PackageError(f"{name!r} keeps weights in another file: a package holds all that it needs")
+        raise PackageError(f"{name!r} keeps weights in another file, but a package must contain everything")
     if kind == "node" and number in (NODE_DOMAIN, NODE_OP):
         text = bytes(value).decode(errors="replace") if isinstance(value, memoryview) else str(value)
         if number == NODE_OP and text == ENDLESS:
-            raise PackageError(f"{name!r} has a loop, which need not end")
+            raise PackageError(f"{name!r} has a loop, which may never end")
         if number == NODE_DOMAIN and text not in DOMAINS:
             raise PackageError(f"{name!r} uses operators of {text[:80]!r}, which are not part of ONNX")

@@ -78,13 +78,13 @@ class Card:
             "a newer release of sklearn_uhc may read it",
         )
         texts = card.get("model"), card.get("description"), card.get("membership") or ""
-        _check(all(isinstance(text, str) for text in texts), "model, description and membership must be texts")
+        _check(all(isinstance(text, str) for text in texts), "model, description and membership must be strings")
         numbers = card.get("tolerance"), card.get("max_error")
         _check(all(isinstance(number, float) for number in numbers), "tolerance and max_error must be numbers")
         scale = card.get("membership_log_scale")
-        _check(scale is None or (isinstance(scale, float) and np.isfinite(scale)), "membership_log_scale is no number")
+        _check(scale is None or (isinstance(scale, float) and np.isfinite(scale)), "membership_log_scale is wrong")
         versions = card.get("versions")
-        _check(isinstance(versions, dict) and _all_texts([*versions, *versions.values()]), "versions must be texts")
+        _check(isinstance(versions, dict) and _all_texts([*versions, *versions.values()]), "versions must be strings")
         return cls(
             card["model"], _classes(card.get("classes")), _inputs(card), *numbers, card["description"],
             card.get("membership"), scale, versions,
@@ -106,7 +106,7 @@ def plain_classes(classes: NDArray[Any]) -> list[Any]:
     """Return class names as JSON holds them."""
     names = classes.tolist()
     if len({type(name) for name in names}) > 1 or type(names[0]) not in (str, int, float, bool):
-        raise TypeError(f"Classes must be all texts or all numbers to be put into a package, got {names[:3]!r}.")
+        raise TypeError(f"Classes must be all strings or all numbers to be put into a package, got {names[:3]!r}.")
     return names
 
 
@@ -131,7 +131,7 @@ def example_from_json(content: bytes, card: Card) -> tuple[dict[str, NDArray[Any
     example = parse_json(content, EXAMPLE)
     _check(isinstance(example, dict) and isinstance(example.get("inputs"), dict), "it holds no example rows", EXAMPLE)
     rows, answers, membership = example["inputs"], example.get("answers"), example.get("membership")
-    _check(set(rows) == {part.name for part in card.inputs.parts}, "its inputs are not those of the card", EXAMPLE)
+    _check(set(rows) == {part.name for part in card.inputs.parts}, "its inputs differ from the card", EXAMPLE)
     P = _array(answers, "float64")
     _check(
         (P.ndim == 2 and P.shape[1] == len(card.classes)) or P.size == 0, "its answers are not one per class", EXAMPLE
@@ -153,7 +153,7 @@ def _array(values: Any, dtype: str) -> NDArray[Any]:
             return array
         return np.asarray(values, dtype=float).astype(dtype)  # null becomes NaN
     except (TypeError, ValueError, OverflowError) as error:
-        raise PackageError(f"{EXAMPLE!r} holds no table of numbers ({error})") from error
+        raise PackageError(f"{EXAMPLE!r} has no table of numbers ({error})") from error
 
 
 def _with_nulls(values: NDArray[Any]) -> Any:
@@ -161,7 +161,7 @@ def _with_nulls(values: NDArray[Any]) -> Any:
         return values.tolist()
     missing = np.isnan(values)
     if not np.isfinite(values[~missing]).all():
-        raise ValueError("X_example holds infinite numbers, which cannot be put into a package.")
+        raise ValueError("X_example has infinite numbers, which cannot be put into a package.")
     with_nulls = values.astype(object)
     with_nulls[missing] = None
     return with_nulls.tolist()
@@ -186,7 +186,7 @@ def _inputs(card: dict[str, Any]) -> Inputs:
         whole = isinstance(shape, list) and all(type(length) is int and 0 <= length < 2**31 for length in shape)
         _check(whole and part.get("dtype") in DTYPES, "an input has no shape or no known type")
         found.append(Input(part["name"], part["dtype"], tuple(shape)))
-    _check(columns or len(found) == 1, "it has several inputs that are no columns")
+    _check(columns or len(found) == 1, "it has several inputs that are not columns")
     return Inputs(tuple(found), columns)
 
 

@@ -52,33 +52,33 @@ def load_teacher(
     n_threads: int | None = None,
     providers: Sequence[Any] | None = None,
 ) -> PackagedTeacher:
-    """Load a teacher package that `pack_teacher` wrote.
+    """Load a teacher package written by `pack_teacher`.
 
-    No code from the file is run and nothing is unpickled or written: the file is read into memory within limits, its
+    No code from the file is run, and nothing is unpickled or written. The file is read into memory within limits. Its
     checksums, card and model are checked, and the model's answers on the example rows are compared with those of its
-    owner. What a malicious package can still do is in the documentation, on the page about security.
+    owner. The page about security says what a malicious package can still do.
 
     Parameters
     ----------
     path : str or path-like
         The file.
     max_size : int, default=2**30
-        Most bytes that the file may have, packed or unpacked.
+        Largest size of the file in bytes, packed or unpacked.
     n_threads : int, default=None
         Threads of one run of the model. None: as many as there are cores.
     providers : list, default=None
-        Where to compute, as onnxruntime names it. None: CUDA if there is one, else the CPU.
+        Execution providers of onnxruntime. None: CUDA if available, else the CPU.
 
     Returns
     -------
     teacher : PackagedTeacher
-        An `OnnxTeacher` with two more attributes: `card_`, what the package says of itself, and `membership_`, an
+        An `OnnxTeacher` with two more attributes: `card_`, the description in the package, and `membership_`, an
         object with `predict_membership(X)`, or None.
 
     Raises
     ------
     ValueError
-        If the file is no package, is damaged, or does not answer as it did where it was made.
+        If the file is not a package, is damaged, or gives other answers than where it was made.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def load_teacher(
             membership = Membership(judge, card.membership_log_scale)
         _check_example(teacher, membership, members[EXAMPLE], card)
     except PackageError as error:
-        raise PackageError(f"{os.fspath(path)!r} is not a teacher package that can be used: {error}.") from error
+        raise PackageError(f"{os.fspath(path)!r} is not a usable teacher package: {error}.") from error
     teacher.card_, teacher.membership_ = card.to_dict(), membership
     return teacher
 
@@ -126,7 +126,7 @@ def _build(
     given = [(p.name, np.dtype(object if p.dtype == "str" else p.dtype), [*p.shape]) for p in card.inputs.parts]
     kinds = [(i.name, np.dtype(object if i.dtype is DTYPES["tensor(string)"] else i.dtype), i.shape[1:]) for i in found]
     if given != kinds:
-        raise PackageError(f"{name!r} has other inputs than the card says")
+        raise PackageError(f"{name!r} has other inputs than the card")
     return teacher
 
 
@@ -144,7 +144,7 @@ def _check_example(teacher: PackagedTeacher, membership: Membership | None, cont
         except Exception as error:
             raise PackageError(f"its model fails on its own example rows ({_short(error)})") from error
         if got.shape != expected.shape or not (np.abs(got - expected) <= TOLERANCE).all():
-            raise PackageError("its model does not answer the example rows as it did for its owner")
+            raise PackageError("its model gives other answers for the example rows than it did for its owner")
 
 
 def _short(error: Exception) -> str:

@@ -34,32 +34,33 @@ def pack_teacher(
     *,
     n_examples: int = 5,
 ) -> Path:
-    """Write a fitted classifier to one file that others can load without running code of yours.
+    """Write a fitted classifier to one file that others can load without running your code.
 
     The file is a zip of an ONNX model, a card in JSON (classes, names and types of the inputs, versions of libraries),
-    a few example rows with the answers to them, and checksums. `load_teacher` reads it. Nothing is written unless the
+    a few example rows with their answers, and checksums. `load_teacher` reads it. Nothing is written unless the
     ONNX model answers `X_example` as the original does, to 1e-5 in every probability.
 
     Parameters
     ----------
     model : fitted classifier, Pipeline, TorchTeacher or torch.nn.Module
-        Of scikit-learn, LightGBM, XGBoost, CatBoost, skorch or torch; also a fitted SoftLabelClassifier or
-        HeterogeneousDistiller. A bare module gives logits.
+        A model of scikit-learn, LightGBM, XGBoost, CatBoost, skorch or torch; also a fitted SoftLabelClassifier or
+        HeterogeneousDistiller. A plain module must return logits.
     path : str or path-like
         The file to write.
     X_example : array-like with n rows
-        Rows as the model takes them, a few hundred if possible: answers are compared on all of them. **The first
-        `n_examples` are stored in the file**, so give rows that may be shared: public, made up, or shuffled columns.
+        Rows as the model expects them, if possible a few hundred. Answers are compared on all of them. **The first
+        `n_examples` are stored in the file**, so pass rows that may be shared: public ones, synthetic ones, or real
+        ones with shuffled columns.
     classes : list, default=None
         Names of the model's classes, in the order of its outputs. None: its own `classes_`.
     membership : MembershipScorer or fitted binary classifier, default=None
-        Says how probable it is that a row belongs to one of the model's classes at all: what `fit_membership` gives, or
-        a classifier whose second class means just that. It may also be an object with `predict_membership` that holds
+        Says how likely a row belongs to any of the model's classes: the result of `fit_membership`, or
+        a classifier whose second class means just that. It may also be an object with `predict_membership` that has
         such a classifier as `classifier_` or `estimator_`.
     description : str, default=""
-        For the card: what the model was trained on, by whom, under what terms.
+        Text for the card: what the model was trained on, by whom, under what terms.
     n_examples : int, default=5
-        Rows of `X_example` to store. With 0 the receiver cannot tell whether the model runs there as it did here.
+        Rows of `X_example` to store. With 0 the receiver cannot check that the model gives the same answers there.
 
     Returns
     -------
@@ -82,9 +83,9 @@ def pack_teacher(
     if not folder.is_dir():
         raise FileNotFoundError(f"There is no folder {str(folder)!r} to write {Path(path).name!r} to.")
     if not isinstance(description, str):
-        raise TypeError(f"description must be a text, got {type(description).__name__}.")
+        raise TypeError(f"description must be a string, got {type(description).__name__}.")
     if not isinstance(n_examples, int) or n_examples < 0:
-        raise ValueError(f"n_examples must be a whole number, 0 at least, got {n_examples!r}.")
+        raise ValueError(f"n_examples must be an integer of at least 0, got {n_examples!r}.")
     model, names = _with_classes(model, classes)
     inputs = Inputs.of(X_example)
     made = _verified(model, X_example, names, inputs)
@@ -128,12 +129,12 @@ def _with_classes(model: Any, classes: Sequence[Any] | None) -> tuple[Any, NDArr
     if is_module(model):
         if classes is None:
             raise ValueError(
-                "A torch module does not know its classes: name them, classes=[...], as its outputs stand."
+                "A torch module does not know its classes: pass classes=[...], in the order of its outputs."
             )
         model = TorchTeacher(model, list(classes), device="cpu")
     if isinstance(model, (str, os.PathLike, bytes)):
         raise TypeError(
-            "model is a file: give the fitted model itself. An ONNX file can be sent as it is (OnnxTeacher)."
+            "model is a file: pass the fitted model itself. An ONNX file can be sent as it is (OnnxTeacher)."
         )
     if (
         isinstance(model, type)
@@ -144,9 +145,11 @@ def _with_classes(model: Any, classes: Sequence[Any] | None) -> tuple[Any, NDArr
     own = np.asarray(model.classes_)
     names = own if classes is None else np.asarray(list(classes))
     if names.shape != own.shape:
-        raise ValueError(f"classes names {len(names)} classes, but {type(model).__name__} has {len(own)}: name each.")
+        raise ValueError(
+            f"classes has {len(names)} entries, but {type(model).__name__} has {len(own)}: name each class."
+        )
     if len(set(names.tolist())) < len(names):
-        raise ValueError("classes names one class twice.")
+        raise ValueError("classes has a name twice.")
     return model, names
 
 
@@ -157,7 +160,7 @@ def _binary_classifier(membership: Any, X: Any) -> Any:
     found = [m for m in models if len(getattr(m, "classes_", ())) == 2]
     if not found:
         raise TypeError(
-            f"membership must be a fitted classifier of two classes, or hold one as classifier_; got "
+            f"membership must be a fitted classifier of two classes, or have one as classifier_; got "
             f"{membership!r:.200}."
         )
     if hasattr(membership, "predict_membership"):

@@ -43,7 +43,7 @@ def unwrap(estimator: Any, X: Any = None, *, merged: bool = False) -> tuple[Any,
     if not isinstance(estimator, (MergedClassifier, TeacherMerger) if merged else HOLDERS):
         kinds = "HeterogeneousDistiller, UnifiedEnsemble or TeacherMerger"
         kinds = kinds if merged else kinds.replace(" or", ",") + " or TeacherOutputs"
-        raise TypeError(f"This plot takes a fitted {kinds}, or a Pipeline that ends in one, got {estimator!r}.")
+        raise TypeError(f"This plot needs a fitted {kinds}, or a Pipeline that ends in one, got {estimator!r}.")
     if isinstance(estimator, MergedClassifier):
         check_is_fitted(estimator, "merger_")
         return estimator.merger_, X
@@ -54,7 +54,7 @@ def unwrap(estimator: Any, X: Any = None, *, merged: bool = False) -> tuple[Any,
 def teacher_answers(holder: Any, X: Any, remedy: str) -> Answers:
     """Return what the teachers of a fitted merge or teacher step say; `remedy` is for answers that were given."""
     if getattr(holder, "teacher_outputs_", holder) is None:
-        raise ValueError(f"fit was given log_p, so that no teacher can be asked: use {remedy}.")
+        raise ValueError(f"fit was given log_p, so no teacher can be called: use {remedy}.")
     answers: Answers = holder.answers(X)
     return answers
 
@@ -74,7 +74,7 @@ def names_of_teachers(n: int, names: Sequence[str] | None) -> list[str]:
     if names is None:
         return [f"teacher {i}" for i in range(n)]
     if len(names) != n:
-        raise ValueError(f"teacher_names has {len(names)} names for {n} teachers: give one for each.")
+        raise ValueError(f"teacher_names has {len(names)} names for {n} teachers: pass one for each.")
     return [str(name) for name in names]
 
 

@@ -30,31 +30,31 @@ MILD = 0.6
 
 
 class TeacherAgreementDisplay:
-    """How often two teachers choose the same of the classes that both know, on unlabelled data.
+    """Heat map of how often two teachers choose the same class among those that both know, on unlabelled data.
 
     The less two teachers agree, the darker their cell. A teacher that disagrees with all others stands out as a dark
-    row and column: it is wrong, its classes are misnamed, or it sees other data. See
+    row and column: it is wrong, its classes are misnamed, or the data are unlike its training data. See
     `sklearn_uhc.metrics.pairwise_agreement` for the numbers.
 
     Parameters
     ----------
     agreement : array-like of shape (N, N)
-        Between 0 and 1. NaN, or masked, where two teachers cannot be compared.
+        Between 0 and 1. NaN or masked if two teachers cannot be compared.
     teacher_names : list of str, default=None
-        Names of the teachers. None: their numbers.
+        Names of the teachers. None: their indices.
 
     Attributes
     ----------
     image_ : matplotlib AxesImage
-        The drawn agreement; pairs that cannot be compared and the diagonal are masked, and hatched.
+        The agreement. The diagonal and pairs that cannot be compared are masked, and hatched.
     texts_ : list of matplotlib Text
         The numbers in the cells, for at most 20 teachers.
     colorbar_ : matplotlib Colorbar
-        Beside the image.
+        The color bar of the image.
     ax_ : matplotlib Axes
-        Where it was drawn.
+        The axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        The figure of the plot.
 
     Examples
     --------
@@ -75,16 +75,17 @@ class TeacherAgreementDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, *, ax: Any = None) -> TeacherAgreementDisplay:
-        """Ask the teachers of a fitted distiller, ensemble, merger or `TeacherOutputs` and draw.
+        """Call the teachers of a fitted distiller, ensemble, merger or `TeacherOutputs`, and plot their agreement.
 
         Parameters
         ----------
         estimator : HeterogeneousDistiller, UnifiedEnsemble, TeacherMerger or TeacherOutputs
-            Fitted, or a Pipeline that ends in one. Its teachers' names label the plot, or their numbers and kinds.
+            Fitted, or a fitted Pipeline that ends in one. The plot shows the teachers' names, or their indices and
+            types.
         X : array-like with n rows
             Unlabelled data.
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to plot on. None: a new figure.
 
         Returns
         -------
@@ -103,18 +104,18 @@ class TeacherAgreementDisplay:
         sample_weight: NDArray[Any] | None = None,
         ax: Any = None,
     ) -> TeacherAgreementDisplay:
-        """Draw the agreement of answers that were read before.
+        """Plot the agreement of answers that you have computed already.
 
         Parameters
         ----------
         log_p : array-like of shape (n, K)
-            Log-probabilities of the teachers, as `TeacherOutputs` gives them.
-        class_lists : list of lists, or dict of them by teachers' names
-            Classes of each teacher, in block order.
+            Log-probabilities of the teachers, as returned by `TeacherOutputs`.
+        class_lists : list of lists, or dict of them by teacher name
+            Classes of each teacher, in the order of the blocks.
         sample_weight : ndarray of shape (n,), default=None
-            Weights of the rows.
+            Row weights.
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to plot on. None: a new figure.
 
         Returns
         -------
@@ -124,19 +125,19 @@ class TeacherAgreementDisplay:
         return cls(agreement_of_pairs(answers, sample_weight), teacher_names=labels_in(answers.space)).plot(ax)
 
     def plot(self, ax: Any = None, *, cmap: str = AGREEMENT_MAP) -> TeacherAgreementDisplay:
-        """Draw. The colours reach from full agreement to the lowest one found, or to 0.6 where all is well.
+        """Plot. The colours range from full agreement to the lowest one found, or to 0.6 if all agree better than that.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to plot on. None: a new figure.
         cmap : str, default="OrRd_r"
             Color map of the agreement.
 
         Returns
         -------
         display : TeacherAgreementDisplay
-            Itself.
+            This display.
         """
         N = len(self.agreement)
         side = (0.5 if N <= 20 else 0.2) * N + text_width(self.teacher_names)

@@ -19,31 +19,31 @@ __all__ = ["DistillationCurveDisplay"]
 
 
 class DistillationCurveDisplay:
-    """Score of a merge against its temperature, or another parameter, one line per choice of the others.
+    """Score of a merge as a function of its temperature or another parameter, with one line per value of a second one.
 
     Parameters
     ----------
     values : sequence of length m
         Values of the parameter: numbers, or names.
     scores : array-like of shape (m,) or (n_lines, m)
-        Mean scores; NaN where there is none.
+        Mean scores; NaN if missing.
     stds : array-like of the same shape, default=None
-        Their standard deviations, drawn as bars.
+        Their standard deviations, shown as error bars.
     names : list of str, default=None
         Names of the lines.
     param_name : str, default="temperature"
-        What `values` are.
+        Name of the parameter.
     score_name : str, default="score"
-        What `scores` are.
+        Name of the score.
 
     Attributes
     ----------
     lines_ : list of matplotlib Line2D
         One per row of `scores`.
     ax_ : matplotlib Axes
-        Where it was drawn.
+        The axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        The figure of the plot.
 
     Examples
     --------
@@ -84,20 +84,20 @@ class DistillationCurveDisplay:
         score: str = "score",
         ax: Any = None,
     ) -> DistillationCurveDisplay:
-        """Draw what a fitted search has found.
+        """Plot the results of a fitted search.
 
         Parameters
         ----------
         search : GridSearchCV or the like, fitted
-            Its `cv_results_` are read.
+            Its `cv_results_` are used.
         param_name : str, default="temperature"
             Parameter on the horizontal axis.
         by : str, default=None
-            Parameter that tells the lines apart. Of all others, the best choice at every point counts.
+            Parameter with one line per value. Of all other parameters, the best combination at every point is shown.
         score : str, default="score"
             Which score, if the search has several.
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to plot on. None: a new figure.
 
         Returns
         -------
@@ -134,7 +134,7 @@ class DistillationCurveDisplay:
         n_jobs: int | None = None,
         ax: Any = None,
     ) -> DistillationCurveDisplay:
-        """Cross-validate a distiller or ensemble over a parameter and draw.
+        """Cross-validate a distiller or ensemble over a parameter, and plot.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class DistillationCurveDisplay:
         X : array-like with n rows
             Unlabelled data.
         y : array-like of shape (n,), default=None
-            Labels to score with. None: the agreement with the teachers.
+            Labels for scoring. None: the score is the agreement with the teachers.
         param_name : str, default="temperature"
             The parameter.
         param_range : sequence, default=(1, 2, 3, 6, 10)
@@ -155,7 +155,7 @@ class DistillationCurveDisplay:
         n_jobs : int, default=None
             As in `GridSearchCV`.
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to plot on. None: a new figure.
 
         Returns
         -------
@@ -169,17 +169,17 @@ class DistillationCurveDisplay:
         return cls.from_search(search, param_name=param_name, ax=ax)
 
     def plot(self, ax: Any = None) -> DistillationCurveDisplay:
-        """Draw.
+        """Plot.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to plot on. None: a new figure.
 
         Returns
         -------
         display : DistillationCurveDisplay
-            Itself.
+            This display.
         """
         self.ax_ = new_axes(ax, (6.0, 3.6))
         self.figure_ = self.ax_.figure

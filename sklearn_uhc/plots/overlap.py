@@ -34,46 +34,45 @@ WIDEST = 16.0
 
 
 class ClassOverlapDisplay:
-    """Who knows which class: teachers by classes, with groups of classes that no teacher links set apart.
+    """Table of which teacher knows which class. Groups of classes that no teacher links are separated by lines.
 
-    Classes of the same teachers stand side by side. A class with a column of its own is dark. One that a teacher knows
-    only as one of several (a tuple in `class_lists`) is light, with a letter for every set of the teacher; one that
-    OTHER means is hatched.
+    Classes of the same teachers are side by side. A class with a column of its own is dark. A class that a teacher
+    knows only as one of several (a tuple in `class_lists`) is light, with a letter for every set of the teacher. A
+    class that is part of OTHER is hatched.
 
     Parameters
     ----------
     mask : array-like of bool, shape (N, L)
-        True where teacher i knows class l. Every teacher must know a class and every class a teacher.
+        True if teacher i knows class l. Every teacher must know a class, and every class must be known to a teacher.
     classes : array-like of shape (L,), default=None
-        Names of the classes. None: their numbers.
+        Names of the classes. None: their indices.
     teacher_names : list of str, default=None
-        Names of the teachers. None: their numbers.
+        Names of the teachers. None: their indices.
     sets : array-like of int, shape (N, L), default=None
-        Where a class has no column of its own: k > 0 if it stands in the k-th set of its teacher, -1 if OTHER means it;
-        0 elsewhere. None: every known class has a column of its own.
+        For classes without a column of their own: k > 0 if it is in the k-th set of its teacher, -1 if it is part of
+        OTHER; 0 elsewhere. None: every known class has a column of its own.
     components : array-like of int, shape (L,), default=None
-        Group of every class. None: classes are linked if a teacher knows both.
+        Group of every class. None: classes are linked if a teacher knows both of them.
 
     Attributes
     ----------
     components : ndarray of int, shape (L,)
         Group of every class.
     order : ndarray of int, shape (L,)
-        The classes as they are drawn from left to right: group by group, in a group by the first and the last teacher
-        that knows them.
+        The classes from left to right: by group, then by the first and the last teacher that knows them.
     image_ : matplotlib AxesImage
-        The drawn mask: dark where a class has a column of its own, light where it stands in a set, masked (and
-        hatched) where OTHER means it.
+        The mask: dark for a class with a column of its own, light for a class in a set, masked (and hatched) for a
+        class that is part of OTHER.
     texts_ : list of matplotlib Text
-        Letters of the sets, for at most 60 classes: classes with the same letter in a row stand in one set.
+        Letters of the sets, for at most 60 classes: classes with the same letter in a row are in one set.
     legend_ : matplotlib Legend
         What the colours mean.
     boundaries_ : list of matplotlib Line2D
         Lines between the groups.
     ax_ : matplotlib Axes
-        Where it was drawn.
+        The axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        The figure of the plot.
 
     Examples
     --------
@@ -112,14 +111,15 @@ class ClassOverlapDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ClassOverlapDisplay:
-        """Draw the class lists of a fitted distiller, ensemble, merger or `TeacherOutputs`.
+        """Plot the class lists of a fitted distiller, ensemble, merger or `TeacherOutputs`.
 
         Parameters
         ----------
         estimator : HeterogeneousDistiller, UnifiedEnsemble, TeacherMerger or TeacherOutputs
-            Fitted, or a Pipeline that ends in one. Its teachers' names label the plot, or their numbers and kinds.
+            Fitted, or a fitted Pipeline that ends in one. The plot shows the teachers' names, or their indices and
+            types.
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to plot on. None: a new figure.
 
         Returns
         -------
@@ -130,14 +130,14 @@ class ClassOverlapDisplay:
 
     @classmethod
     def from_class_lists(cls, class_lists: Any, *, ax: Any = None) -> ClassOverlapDisplay:
-        """Draw class lists, before anything is fitted.
+        """Plot class lists before anything is fitted.
 
         Parameters
         ----------
-        class_lists : list of lists, or dict of them by teachers' names
-            The classes of each teacher; tuples and `OTHER` as in `LabelSpace`.
+        class_lists : list of lists, or dict of them by teacher name
+            The classes of each teacher, with tuples and `OTHER` as in `LabelSpace`.
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to plot on. None: a new figure.
 
         Returns
         -------
@@ -147,17 +147,17 @@ class ClassOverlapDisplay:
         return overlap_of_space(space, labels_in(space)).plot(ax)
 
     def plot(self, ax: Any = None) -> ClassOverlapDisplay:
-        """Draw. Up to 80 classes are named, more are only counted.
+        """Plot. Up to 80 classes are named; more are only counted.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to plot on. None: a new figure.
 
         Returns
         -------
         display : ClassOverlapDisplay
-            Itself.
+            This display.
         """
         N, L = self.mask.shape
         beside = text_width(self.teacher_names) + 0.6
@@ -287,5 +287,5 @@ def _check_mask(mask: Any) -> NDArray[np.bool_]:
         empty = np.flatnonzero(~array.any(axis=axis))
         if len(empty):
             where = "row" if axis else "column"
-            raise ValueError(f"{where} {empty[0]} of the mask is all False: a {what} without any is not in a merge.")
+            raise ValueError(f"{where} {empty[0]} of the mask is all False: a {what} without any cannot be in a merge.")
     return array

@@ -22,38 +22,38 @@ MOST_NUMBERED = 20
 
 
 class SoftLabelDisplay:
-    """What a student is taught: how much of every class the soft labels hold, and what balance makes of it.
+    """Distribution of the soft labels that a student is trained on, and the effect of balance.
 
     Parameters
     ----------
     soft_labels : array-like of shape (n, L)
-        Rows on the simplex.
+        Rows sum to 1.
     classes : array-like of shape (L,), default=None
-        Names of the columns. None: their numbers.
+        Names of the columns. None: their indices.
     class_weight : array-like of shape (L,), default=None
-        Weights of the classes. None: 1 / mean soft label, which balances these rows.
+        Class weights. None: 1 / mean soft label, which balances these rows.
     sample_weight : array-like of shape (n,), default=None
         Weights of the rows.
     temperature : float, default=None
-        The temperature of the soft labels, named in the histogram of entropy.
+        Temperature of the soft labels, shown in the histogram of entropy.
 
     Attributes
     ----------
     class_weight : ndarray of shape (L,)
-        Weights of the classes, scaled such that they are 1 on average over the rows.
+        Class weights, scaled to mean 1 over the rows.
     mean, balanced_mean : ndarray of shape (L,)
-        Mean soft label, and its mean as a student with balance counts it: 1 / L for every class if the weights are
-        those of these rows.
+        Mean soft label, as merged and balanced. The balanced mean is 1 / L for every class if the weights come from
+        these rows.
     top, balanced_top : ndarray of shape (L,)
-        Share of rows whose most probable class this is, as they are and balanced.
+        Share of rows whose most probable class this is, as merged and balanced.
     entropy, balanced_entropy : ndarray of shape (n,)
-        Entropy of every row divided by log L: 0 is certain, 1 knows nothing.
+        Entropy of every row divided by log L: 0 is certain, 1 is uniform.
     artists_ : list
-        What was drawn: one set of bars (`kind="mean"`), two sets of bars, or two histograms.
+        One set of bars (`kind="mean"`), two sets of bars, or two histograms.
     ax_ : matplotlib Axes
-        Where it was drawn.
+        The axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        The figure of the plot.
 
     Examples
     --------
@@ -90,18 +90,19 @@ class SoftLabelDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, *, kind: str = "mean", ax: Any = None) -> SoftLabelDisplay:
-        """Merge the teachers of a fitted distiller, ensemble or merger on X and draw.
+        """Merge the teachers of a fitted distiller, ensemble or merger on X, and plot.
 
         Parameters
         ----------
         estimator : HeterogeneousDistiller, UnifiedEnsemble or TeacherMerger
-            Fitted, or a Pipeline that ends in one. Its `class_weight_` balances, if it has them; else those of X.
+            Fitted, or a fitted Pipeline that ends in one. Its `class_weight_` is used if it has one, else the class
+            weights of X.
         X : array-like with n rows
-            Unlabelled data. Rows for which no teacher answers are left out, as no student learns from them.
+            Unlabelled data. Rows that no teacher answers for are left out, since no student learns from them.
         kind : {"mean", "top", "entropy"}, default="mean"
-            What to draw, see `plot`.
+            What to plot, see `plot`.
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to plot on. None: a new figure.
 
         Returns
         -------
@@ -110,11 +111,11 @@ class SoftLabelDisplay:
         holder, X = unwrap(estimator, X, merged=True)
         last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
         if getattr(last, "backprop", False):
-            raise ValueError("Direct backpropagation makes no soft labels to draw: fit with backprop=False.")
+            raise ValueError("Direct backpropagation makes no soft labels to plot: fit with backprop=False.")
         stored = "SoftLabelDisplay(soft_labels_, classes=classes_), having fitted with store_soft_labels=True"
         answers = teacher_answers(holder, X, stored)
         if not answers.heard.any():
-            raise ValueError("No teacher answers for any row of X: there are no soft labels to draw.")
+            raise ValueError("No teacher answers for any row of X: there are no soft labels to plot.")
         adjusted = holder.adjust(answers, X).take(np.flatnonzero(answers.heard))
         Q = to_numpy(holder.method_.transform_answers(adjusted))
         weight = getattr(last, "class_weight_", None)
@@ -122,21 +123,21 @@ class SoftLabelDisplay:
         return cls(Q, classes=holder.classes_, class_weight=weight, temperature=T).plot(ax, kind=kind)
 
     def plot(self, ax: Any = None, *, kind: str = "mean") -> SoftLabelDisplay:
-        """Draw.
+        """Plot.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to plot on. None: a new figure.
         kind : {"mean", "top", "entropy"}, default="mean"
-            "mean": the mean soft label of every class, rare ones in another colour, with the weight that balance gives
-            them. "top": the share of rows in which a class is the most probable one, as merged and balanced. "entropy":
-            a histogram of how unsure the rows are; a higher temperature makes all of them less sure.
+            "mean": the mean soft label of every class, rare ones in another colour, with the class weight from balance.
+            "top": the share of rows in which a class is the most probable one, as merged and balanced. "entropy": a
+            histogram of the entropy of the rows; a higher temperature increases all of them.
 
         Returns
         -------
         display : SoftLabelDisplay
-            Itself.
+            This display.
         """
         if kind not in ("mean", "top", "entropy"):
             raise ValueError(f"kind must be 'mean', 'top' or 'entropy', got {kind!r}.")
@@ -171,7 +172,7 @@ class SoftLabelDisplay:
             self.ax_.bar(x - 0.2, self.top, 0.4, color=MAIN, label="as merged"),
             self.ax_.bar(x + 0.2, self.balanced_top, 0.4, color=SECOND, label="balanced"),
         ]
-        self._name_classes("share of rows that choose it")
+        self._name_classes("share of rows with this top class")
         return bars
 
     def _name_classes(self, ylabel: str) -> None:
@@ -188,7 +189,7 @@ class SoftLabelDisplay:
         filled = self.ax_.hist(self.entropy, edges, color=MAIN, alpha=0.5, label="as merged")[2]
         line = self.ax_.hist(self.balanced_entropy, edges, histtype="step", color=CONTRAST, lw=1.8, label="balanced")[2]
         at = "" if self.temperature is None else f" at T = {self.temperature:g}; a higher T moves rows to the right"
-        self.ax_.set(xlabel=f"entropy, from 0 (sure) to 1 (no idea){at}", ylabel="rows")
+        self.ax_.set(xlabel=f"entropy, from 0 (certain) to 1 (uniform){at}", ylabel="rows")
         return [filled, line]
 
 

@@ -50,42 +50,42 @@ COLUMNS = {
 
 
 class TeacherReport(dict[str, Any]):
-    """What a merge rests on, as `teacher_report` finds it: a dict, tables as text, and one HTML page.
+    """The result of `teacher_report`: a dict that prints as tables and can be saved as one HTML page.
 
     Its entries:
 
-    - "space", what the class lists determine: `summary`, `n_teachers`, `n_classes`; `groups`, classes that chains of
-      teachers link; `never_apart`, groups of classes that stand in the same sets everywhere; `undetermined`, classes
-      that sets do not tell apart from others, those of `never_apart` among them; `condition`, see
-      `LabelSpace.condition`, None beyond 1,000 classes; `known_by_one`, each `class` that one `teacher` alone names;
+    - "space", what the class lists determine: `summary`, `n_teachers`, `n_classes`; `groups`, classes linked by chains
+      of teachers; `never_apart`, groups of classes that are in the same sets everywhere; `undetermined`, classes
+      whose probability sets do not determine, including those of `never_apart`; `condition`, see
+      `LabelSpace.condition`, None beyond 1,000 classes; `known_by_one`, each `class` that only one `teacher` names;
       `unheard`, classes of teachers without any answer; and `look_alikes`, groups of names that are nearly equal (they
-      differ in case, blanks, underscores, hyphens, dots, accents or a plural), each with a teacher that has it;
-    - "n_samples" and "n_unanswered", how many rows there are, and for how many of them no teacher answers;
-    - "teachers", one entry each: `teacher` (its number), `name`, `n_classes`, how many classes it names, alone or in
-      sets, and `classes`, what its columns mean; `coverage`, the share of rows it answers; `confidence`, the mean of
-      its largest probability; `temperature` and `weight` of `TeacherCalibrator`, and `left`, why it has no temperature;
-      `shared`, how many of its classes others name; `agreement`, how often it prefers the same as others among the
-      classes it shares with each (`pairwise_agreement`); `residual`, its mean Kullback-Leibler divergence from the
+      differ in case, spaces, underscores, hyphens, dots, accents or a plural), each with a teacher that has it;
+    - "n_samples" and "n_unanswered", the number of rows, and of rows that no teacher answers for;
+    - "teachers", one entry each: `teacher` (its number), `name`, `n_classes`, the number of classes it names, alone or
+      in sets, and `classes`, what its columns stand for; `coverage`, the share of rows it answers for; `confidence`,
+      its mean largest probability; `temperature` and `weight` of `TeacherCalibrator`, and `left`, why it was not
+      calibrated; `shared`, how many of its classes others name; `agreement`, how often it chooses the same class as
+      others among shared classes (`pairwise_agreement`); `residual`, its mean Kullback-Leibler divergence from the
       merge (MF-LF at temperature 1, calibrated);
     - "pairs" of teachers that disagree most: `first`, `second`, `shared` (two classes or more) and `agreement`;
-    - "rows" that are hardest to reconcile: `row` (its number), `error` (`reconciliation_error` of that merge, teachers
-      that are noise left out), `says` and `probability`, the merge's first choice, and `contradicted_by`: for every
+    - "rows" that are hardest to reconcile: `row` (its number), `error` (`reconciliation_error` of that merge, without
+      teachers that are noise), `says` and `probability`, the merge's first choice, and `contradicted_by`: for every
       `teacher` furthest from the merge its `divergence`, what it `says`, its calibrated `probability`, and what the
       merge prefers among the same classes (`merge_says`, `merge_probability`);
-    - "suggestions", what `suggest_harmonization` finds in names and answers, none of it applied: `kind`, `name`,
-      `becomes`, `score` and `evidence`; and "suggestions_note", what it could not look at;
-    - "findings", what `fit` warns of: `kind` ("contradiction", "positions", "foreign", "uneven"), `teachers`, the
+    - "suggestions" of `suggest_harmonization` from names and answers, none of them applied: `kind`, `name`,
+      `becomes`, `score` and `evidence`; and "suggestions_note", what could not be compared;
+    - "findings", what `fit` warns about: `kind` ("contradiction", "positions", "foreign", "uneven"), `teachers`, the
       figures in `evidence`, what it `says` and the `remedy`, see `Finding`;
     - "warnings", what is wrong, in words.
 
-    What cannot be told is None. `print(report)` shows tables; in a notebook the report shows itself with its plots.
+    Unknown values are None. `print(report)` shows tables; a notebook also shows the plots.
 
     Parameters
     ----------
     contents : dict
-        The entries above but for the warnings.
+        The entries above, except the warnings.
     displays : dict of displays
-        The plots of the page: "overlap", "agreement" and, if a row was answered, "soft_labels".
+        The plots of the page: "overlap", "agreement" and, if any row was answered, "soft_labels".
     as_frame : bool, default=False
         Whether "teachers", "pairs", "rows" and "suggestions" are pandas DataFrames.
 
@@ -104,7 +104,7 @@ class TeacherReport(dict[str, Any]):
     >>> for line in report["warnings"]:
     ...     print(line.split(":")[0])
     The class lists do not connect
-    No temperature for teacher 0 and teacher 1
+    Not calibrated
     >>> page = report.to_html()  # or to_html("report.html")
     >>> page.startswith("<!DOCTYPE html>")
     True
@@ -131,17 +131,17 @@ class TeacherReport(dict[str, Any]):
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Return the report as one HTML page, or save it.
 
-        The page needs no other file, no network and no scripts. Plots need matplotlib; without it there are tables.
+        The page is a single file without network access or scripts. Plots need matplotlib; without it there are tables.
 
         Parameters
         ----------
         path : str or path, default=None
-            Where to save the page. None: it is returned.
+            Where to save the page. None returns it.
 
         Returns
         -------
         html : str or None
-            The page, if there is no path.
+            The page, if path is None.
         """
         html = page(self._plain, self.displays)
         if path is None:
@@ -160,29 +160,30 @@ def teacher_report(
     n_rows: int = 5,
     as_frame: bool = False,
 ) -> TeacherReport:
-    """Describe teachers, and the merge that rests on them, by their answers on unlabelled rows.
+    """Describe teachers, and what their merge is based on, from their answers on unlabelled rows.
 
     Parameters
     ----------
     teachers : list or dict of fitted classifiers, default=None
-        Asked about X. A dict, or (name, classifier) pairs, say what readers know them by. None if `log_p` is given.
+        Called on X. A dict, or a list of (name, classifier) pairs, names them. None if `log_p` is given.
     X : array-like with n rows, default=None
         Unlabelled data.
     log_p : array-like of shape (n, K), default=None
-        Answers computed before, see `TeacherOutputs`, instead of teachers and X; NaN where a teacher is silent.
-    class_lists : list of lists, or dict of them by teachers' names, default=None
-        Names of each teacher's classes. Needed with `log_p`.
+        Answers instead of teachers and X, if you have computed them already, see `TeacherOutputs`. NaN where a teacher
+        is silent.
+    class_lists : list of lists, or dict of them by teacher name, default=None
+        Names of each teacher's classes. Required with `log_p`.
     n_pairs : int, default=5
-        Pairs of teachers to show, those that disagree most first.
+        Number of pairs of teachers to show, those that disagree most first.
     n_rows : int, default=5
-        Rows to show, those that are hardest to reconcile first.
+        Number of rows to show, those that are hardest to reconcile first.
     as_frame : bool, default=False
-        Whether the tables are pandas DataFrames instead of lists of dicts.
+        Whether to return tables as pandas DataFrames instead of lists of dicts.
 
     Returns
     -------
     report : TeacherReport
-        A dict that prints as tables, shows itself in notebooks and saves itself as a page: `report.to_html(path)`.
+        A dict that prints as tables, is displayed in notebooks, and can be saved as a page: `report.to_html(path)`.
 
     Examples
     --------
@@ -233,14 +234,14 @@ def teacher_report(
 def _read(teachers: Any, X: Any, log_p: Any, class_lists: Any) -> tuple[list[str], Answers]:
     """Return the teachers' names and their answers, read or as they were given, in double precision."""
     if (teachers is None) == (log_p is None) or (X is None) == (log_p is None):
-        raise ValueError("Give either fitted teachers and X, or log_p and class_lists.")
+        raise ValueError("Pass either fitted teachers and X, or log_p and class_lists.")
     if log_p is None:
         outputs = TeacherOutputs(teachers, class_lists=class_lists, abstain=True)
         answers, space = outputs.fit_answers(X), outputs.label_space_
         own = [kind_of_teacher(teacher) for teacher in outputs.roster_.teachers]
     else:
         if class_lists is None:
-            raise ValueError("log_p needs class_lists: one list of classes per teacher, in block order.")
+            raise ValueError("log_p needs class_lists: one list of classes per teacher, in the order of the blocks.")
         space = LabelSpace(class_lists)
         answers = answers_given(log_p, space, abstain=True)
         own = [f"teacher {i}" for i in range(space.n_teachers)]

@@ -23,7 +23,7 @@ from sklearn_uhc.report.words import (
 )
 from sklearn_uhc.utils.versioned import current_version
 
-TITLE = "What the merge rests on"
+TITLE = "Teacher report"
 #: Plots of more teachers or classes cannot be read.
 MOST_DRAWN = 200
 #: Cells with more letters are wrapped, lists of classes folded.
@@ -32,15 +32,14 @@ LONGEST_LINE = 32
 FILE_DPI, PAGE_DPI = 160, 88
 
 COLUMNS = {
-    "n, shared": "how many classes the teacher names, alone or in sets, and how many of them others name too",
-    "coverage": "share of the rows that it answers",
+    "n, shared": "number of classes the teacher knows, alone or in sets, and how many of them others know too",
+    "coverage": "share of the rows that it answers for",
     "confidence": "mean of its largest probability",
-    "temperature": "above 1: it is more confident than the others' answers justify, and is toned down; "
+    "temperature": "its logits are divided by it; above 1 if it is more confident than the others justify; "
     "-: could not be estimated",
-    "weight": "1, or 0.001 for a teacher whose answers look random to the others",
-    "agreement": "how often it prefers the same as others among the classes that it shares with each; -: shares fewer "
-    "than two",
-    "residual": "mean Kullback-Leibler divergence from the merge; 0: the merge says what it says",
+    "weight": "1, or 0.001 for a teacher whose answers look random compared with the others",
+    "agreement": "how often it chooses the same class as others among shared classes; -: shares fewer than two",
+    "residual": "mean Kullback-Leibler divergence from the merge; 0: it agrees with the merge",
 }
 
 
@@ -121,13 +120,13 @@ def fragment(report: dict[str, Any], displays: dict[str, Any]) -> str:
         "<h2>Teachers</h2>",
         _table(teacher_table(report)),
         _glossary(),
-        "<h2>Who knows which class</h2>",
+        "<h2>Which teacher knows which class</h2>",
         plots["overlap"],
         f"<h2>{SUGGESTIONS}</h2>",
         *_suggestions(report),
-        "<h2>Who agrees with whom</h2>",
+        "<h2>Agreement between teachers</h2>",
         *_agreement(report, plots["agreement"]),
-        "<h2>What a student would be taught</h2>",
+        "<h2>Soft labels for the student</h2>",
         *_soft_labels(plots.get("soft_labels")),
         "<h2>Rows hardest to reconcile</h2>",
         *_rows(report),
@@ -139,8 +138,8 @@ def fragment(report: dict[str, Any], displays: dict[str, Any]) -> str:
 def _warnings(lines: Iterable[str]) -> str:
     items = "".join(f"<li>{_text(line)}</li>" for line in lines)
     if not items:
-        return '<p class="fine">Nothing stands out as wrong.</p>'
-    return f'<div class="warnings"><strong>Look at this first</strong><ul>{items}</ul></div>'
+        return '<p class="fine">No problems found.</p>'
+    return f'<div class="warnings"><strong>Check these first</strong><ul>{items}</ul></div>'
 
 
 def _glossary() -> str:
@@ -150,8 +149,8 @@ def _glossary() -> str:
 
 def _agreement(report: dict[str, Any], plot: str) -> list[str]:
     if not report["pairs"]:
-        return ["<p>No two teachers can be compared: none share two classes or more.</p>"]
-    text = "How often two teachers choose the same of the classes that both know. Hatched: they share fewer than two."
+        return ["<p>No two teachers can be compared: none share at least two classes.</p>"]
+    text = "How often two teachers choose the same class among those both know. Hatched: fewer than two shared classes."
     return [f"<p>{text}</p>", plot, "<h3>Pairs that disagree most</h3>", _table(pair_table(report))]
 
 
@@ -161,28 +160,28 @@ def _suggestions(report: dict[str, Any]) -> list[str]:
         return ["<p>None: no names are nearly equal, and no answers show that classes are the same.</p>", *note]
     text = (
         "Names that are nearly equal, classes that behave alike on these rows, and classes that others add up to. "
-        "Answers can mislead: look before you accept. What is right goes into harmonize, as synonyms or as a taxonomy."
+        "Answers can mislead, so check before you accept. Pass what is right to harmonize, as synonyms or a taxonomy."
     )
     return [f"<p>{text}</p>", _table(suggestion_table(report)), *note]
 
 
 def _soft_labels(plot: str | None) -> list[str]:
     if plot is None:
-        return ["<p>Nothing: no teacher answers any row.</p>"]
+        return ["<p>None: no teacher answers for any row.</p>"]
     text = (
-        "The mean soft label of every class over the rows, and the weight that balance gives to it. A class that is "
-        "hardly there will hardly be learnt."
+        "The mean soft label of every class over the rows, and the class weight from balance. A class that hardly "
+        "occurs will hardly be learned."
     )
     return [f"<p>{text}</p>", plot]
 
 
 def _rows(report: dict[str, Any]) -> list[str]:
     if not report["rows"]:
-        return ["<p>None: the merge contradicts no teacher.</p>"]
+        return ["<p>None: the merge does not contradict any teacher.</p>"]
     text = (
-        "Rows on which the merge is furthest from the teachers, those first, and the teachers that choose another "
+        "Rows on which the merge is furthest from the teachers, the worst first, and the teachers that choose another "
         "class. Error: mean divergence from the teachers that answer and are not noise. Probabilities in brackets are "
-        "calibrated. Look at these rows: teachers may be wrong about them, or they show none of the classes."
+        "calibrated. Check these rows: teachers may be wrong about them, or they may belong to none of the classes."
     )
     return [f"<p>{text}</p>", _table(row_table(report))]
 

@@ -50,12 +50,12 @@ def summary(report: dict[str, Any]) -> list[str]:
     # Warnings name the groups, and what sets leave open.
     out = [
         f"{re.split('[:;]', space['summary'])[0]}.",
-        f"The teachers were asked about {_count(report['n_samples'], 'unlabelled row')}.",
+        f"The teachers answered for {_count(report['n_samples'], 'unlabelled row')}.",
     ]
     out.append(_lonely(report))
     if known:
         mean = sum(known) / len(known)
-        out.append(f"On classes that they share, teachers choose the same in {_percent(mean)} of the cases on average.")
+        out.append(f"On shared classes, teachers choose the same class in {_percent(mean)} of the cases on average.")
     return [sentence for sentence in out if sentence]
 
 
@@ -66,10 +66,10 @@ def _lonely(report: dict[str, Any]) -> str:
         return ""
     if len(lonely) == 1:
         (one,) = lonely
-        return f"One class is known to one teacher only: {spelled(one['class'])} (teacher {one['teacher']})."
+        return f"One class is known to only one teacher: {spelled(one['class'])} (teacher {one['teacher']})."
     names = _listed([f"{spelled(item['class'])} (teacher {item['teacher']})" for item in lonely])
     share = "All" if len(lonely) == space["n_classes"] else str(len(lonely))
-    return f"{share} classes are known to one teacher only: {names}."
+    return f"{share} classes are known to only one teacher: {names}."
 
 
 def complaints(report: dict[str, Any]) -> list[str]:
@@ -79,7 +79,7 @@ def complaints(report: dict[str, Any]) -> list[str]:
     found = [*lists, *_findings(report), *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
     if report["n_unanswered"]:
         found.append(
-            f"No teacher answers for {report['n_unanswered']} of {report['n_samples']} rows: nothing is known about "
+            f"No teacher answers for {report['n_unanswered']} of {report['n_samples']} rows, so nothing is known about "
             "them, and the distiller gives them no weight."
         )
     return [sentence for sentence in found if sentence]
@@ -92,9 +92,9 @@ def _unlinked(report: dict[str, Any]) -> str:
     names = "; ".join("{" + _listed(group) + "}" for group in groups[:MOST_NAMED])
     more = f"; and {len(groups) - MOST_NAMED} more" if len(groups) > MOST_NAMED else ""
     return (
-        f"The class lists do not connect: no teacher links these {len(groups)} groups of classes: {names}{more}. How "
-        "probable one group is beside another is a guess. A teacher that knows classes of two groups would link them; "
-        "or the same class has two names."
+        f"The class lists do not connect: no teacher links these {len(groups)} groups of classes: {names}{more}. The "
+        "relative probability of these groups is a guess. A teacher that knows classes of two groups would link them. "
+        "Or check whether the same class has two names."
     )
 
 
@@ -108,15 +108,15 @@ def _left_open(report: dict[str, Any]) -> list[str]:
         names = "; ".join("{" + _listed(group) + "}" for group in groups)
         more = len(space["never_apart"]) - len(groups)
         out.append(
-            f"No teacher tells these classes apart: {names}{f'; and {more} more' if more else ''}. They stand in the "
-            "same sets everywhere and get equal shares. A teacher that knows one of them alone would help; or give "
+            f"No teacher distinguishes these classes: {names}{f'; and {more} more' if more else ''}. They are in the "
+            "same sets everywhere and get equal shares. Add a teacher that knows one of them alone, or give "
             "each group one name."
         )
     if rest:
         out.append(
-            f"The sets do not determine how probable these classes are: {_listed(rest)}. Other answers would fit the "
-            "teachers as well; the one reached from equal shares is taken. A teacher that knows some of them alone "
-            "would help."
+            f"The sets do not determine the probabilities of these classes: {_listed(rest)}. Other merged answers fit "
+            "the teachers as well; the one reached from equal shares is used. Add a teacher that knows some of them "
+            "alone."
         )
     return out
 
@@ -128,9 +128,9 @@ def _loosely_tied(report: dict[str, Any]) -> str:
         return ""
     size = f"{condition:,.0f}" if condition < 1e6 else "more than a million"
     return (
-        f"Some classes are tied to others by a long chain of teachers, or only through large sets: errors in the "
-        f"teachers' log-odds may grow {size} times in those of the merge (LabelSpace.condition(), of concern above "
-        f"{MOST_CONDITION}). A teacher that knows such classes side by side would help."
+        f"Some classes are linked to others only by a long chain of teachers, or only through large sets: errors in "
+        f"the teachers' log-odds may grow {size} times in the merge (LabelSpace.condition(), a problem above "
+        f"{MOST_CONDITION}). Add a teacher that knows such classes together."
     )
 
 
@@ -142,8 +142,8 @@ def _suspected(report: dict[str, Any]) -> str:
     what = [claim(one) for one in found[:MOST_NAMED]]
     more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return (
-        f"By the teachers' answers, classes may mean the same or be parts of others: {'; '.join(what)}{more}. As it "
-        "is, they share the rows between them. Look at the suggestions, and pass what is right to harmonize."
+        f"According to the teachers' answers, classes may mean the same or be parts of others: {'; '.join(what)}"
+        f"{more}. At present they split their rows. Check the suggestions, and pass what is right to harmonize."
     )
 
 
@@ -162,8 +162,8 @@ def _findings(report: dict[str, Any]) -> list[str]:
 
 def _noisy(report: dict[str, Any]) -> list[str]:
     return [
-        f"T{_who(teacher)[1:]} is noise to the others: it is far more confident than they bear out. Look at "
-        "the order of its classes; leave it out, or merge with teacher_weight='agreement', which hardly lets it count."
+        f"T{_who(teacher)[1:]} gives answers that do not fit the others: it is far more confident than they justify. "
+        "Check the order of its classes, leave it out, or use teacher_weight='agreement', which gives it little weight."
         for teacher in report["teachers"]
         if is_noise(teacher) and teacher["teacher"] not in blamed(report)
     ]
@@ -175,8 +175,8 @@ def _contradicting(report: dict[str, Any]) -> str:
         return ""
     who = _listed([f"{_who(teacher)}, {_percent(teacher['agreement'])}" for teacher in guilty], " and ")
     return (
-        f"On classes that they share with others, these choose the same in less than half of the cases: {who}. A "
-        "teacher may be wrong, its classes may be misnamed, or the rows show something else than it was taught."
+        f"On shared classes, these teachers choose the same class as others in less than half of the cases: {who}. A "
+        "teacher may be wrong, its classes may be misnamed, or the rows may be unlike its training data."
     )
 
 
@@ -185,21 +185,21 @@ def _mute(report: dict[str, Any]) -> str:
     if not mute:
         return ""
     unheard = report["space"]["unheard"] if len(mute) < len(report["teachers"]) else []
-    lost = f" Nobody answers for {_listed(unheard)}: what is said of them is a guess." if unheard else ""
+    lost = f" No other teacher answers for {_listed(unheard)}: their probabilities are a guess." if unheard else ""
     return f"No row is answered by {_listed(mute, ' and ')}.{lost}"
 
 
 def _alone(report: dict[str, Any]) -> list[str]:
     """Say who could not be compared with the others, reason by reason."""
     if report["space"]["n_teachers"] == 1:
-        return ["There is one teacher only: its answers cannot be compared with anything."]
+        return ["There is only one teacher: its answers cannot be compared with anything."]
     reasons: dict[str, list[str]] = {}
     for teacher in report["teachers"]:
         if teacher["left"] and teacher["coverage"] > 0:
             reasons.setdefault(teacher["left"], []).append(_who(teacher))
     return [
-        f"No temperature for {_listed(who, ' and ')}: {reason}. "
-        f"{'Its' if len(who) == 1 else 'Their'} confidence is taken as it is."
+        f"Not calibrated: {_listed(who, ' and ')} ({reason}). "
+        f"{'Its' if len(who) == 1 else 'Their'} confidence is used as it is."
         for reason, who in reasons.items()
     ]
 
@@ -261,8 +261,8 @@ def row_table(report: dict[str, Any]) -> Table:
             rows.append([first[0], first[1], labels[other["teacher"]], says, merge, first[2]])
             first = ["", "", ""]
         if not row["contradicted_by"]:
-            rows.append([first[0], first[1], "nobody: they are less or more sure", "", "", first[2]])
-    head = ("row", "merge says", "contradicted by", "who says", "merge among its classes", "error")
+            rows.append([first[0], first[1], "none: they differ only in confidence", "", "", first[2]])
+    head = ("row", "merge says", "contradicted by", "teacher says", "merge among its classes", "error")
     return Table(head, rows, 5)
 
 
@@ -274,7 +274,7 @@ def suggestion_table(report: dict[str, Any]) -> Table:
 
 def as_text(report: dict[str, Any]) -> str:
     """Return the report for a terminal."""
-    parts = ["\n".join(["What the merge rests on", fill(" ".join(summary(report)), TEXT_WIDTH)])]
+    parts = ["\n".join(["Teacher report", fill(" ".join(summary(report)), TEXT_WIDTH)])]
     if report["warnings"]:
         lines = [fill(line, TEXT_WIDTH, initial_indent="! ", subsequent_indent="  ") for line in report["warnings"]]
         parts.append("\n".join(["Warnings", *lines]))

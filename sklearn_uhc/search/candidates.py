@@ -52,7 +52,7 @@ def split_estimator(estimator: Any) -> tuple[Pipeline | None, MergedClassifier]:
     if not isinstance(merged, MergedClassifier):
         raise TypeError(
             "TeacherHoldoutSearch needs a HeterogeneousDistiller or a UnifiedEnsemble, or a Pipeline that ends in one, "
-            f"got {type(merged).__name__}. For a TeacherMerger search over a UnifiedEnsemble with the same parameters."
+            f"got {type(merged).__name__}. For a TeacherMerger, search over a UnifiedEnsemble with the same parameters."
         )
     return before if before is not None and len(before) else None, merged
 
@@ -62,7 +62,7 @@ def make_candidates(estimator: Any, param_grid: Any, space: LabelSpace) -> list[
     step = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
     candidates = [_make_candidate(estimator, step, params, space) for params in _points(param_grid)]
     if not candidates:
-        raise ValueError("param_grid has no candidates: give at least one value for each parameter.")
+        raise ValueError("param_grid has no candidates: pass at least one value for each parameter.")
     return candidates
 
 
@@ -78,8 +78,8 @@ def _make_candidate(estimator: Any, step: str, params: dict[str, Any], space: La
     for name in params:
         if name == step.removesuffix("__") or (name.startswith(step) and name.removeprefix(step) in FIXED):
             raise ValueError(
-                f"param_grid cannot search over {name!r}: candidates are compared by the same held-out teachers. Fit a "
-                "search for each choice of teachers, and compare the results with labels."
+                f"param_grid cannot search over {name!r}, since candidates are compared by the same held-out teachers. "
+                "Run a search for each choice of teachers, and compare the results with labels."
             )
     made = clone(estimator).set_params(**clone(params, safe=False))
     merged = split_estimator(made)[1]

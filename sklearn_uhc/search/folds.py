@@ -37,7 +37,7 @@ def make_folds(space: LabelSpace, folds: Any) -> list[Fold]:
     if space.n_teachers < 3:
         raise ValueError(
             f"Holding a teacher out needs at least 3 teachers, so that two are left to merge; got {space.n_teachers}. "
-            "With a few labelled rows use GridSearchCV(estimator, grid).fit(X, y); else keep the default settings."
+            "If you have labelled rows, use GridSearchCV(estimator, grid).fit(X, y); else keep the default settings."
         )
     groups = _groups(space, folds)
     made = [_fold(space, held) for held in groups]
@@ -45,8 +45,8 @@ def make_folds(space: LabelSpace, folds: Any) -> list[Fold]:
     if not found:
         raise ValueError(
             "No teacher can be compared with the others: none shares two classes with them that they link. "
-            f"{space.describe()}. With a few labelled rows use GridSearchCV(estimator, grid).fit(X, y); else keep the "
-            "default settings."
+            f"{space.describe()}. If you have labelled rows, use GridSearchCV(estimator, grid).fit(X, y); else keep "
+            "the default settings."
         )
     return found
 
@@ -76,18 +76,18 @@ def _given(space: LabelSpace, folds: Sequence[Any]) -> list[list[int]]:
     wrong = [t for group in groups for t in group if t not in numbers]
     if wrong:
         raise ValueError(
-            f"folds names teachers that are not there: {shorten(wrong)}; the teachers are "
+            f"folds names unknown teachers: {shorten(wrong)}; the teachers are "
             f"{shorten(space.teacher_names)}, or 0 to {space.n_teachers - 1}."
         )
     held = [[numbers[t] for t in group] for group in groups]
     flat = [t for group in held for t in group]
     if len(set(flat)) < len(flat):
-        raise ValueError("folds holds the same teacher out twice: each may stand in one group only.")
+        raise ValueError("folds holds the same teacher out twice: each may be in one group only.")
     for group in held:
         if not group or space.n_teachers - len(group) < 2:
             raise ValueError(
-                f"A group of {len(group)} of {space.n_teachers} teachers cannot be held out: each group needs one "
-                "teacher at least, and two must be left to merge."
+                f"A group of {len(group)} of {space.n_teachers} teachers cannot be held out: each group needs at least "
+                "one teacher, and two must be left to merge."
             )
     return held
 

@@ -32,36 +32,36 @@ __all__ = ["TeacherHoldoutSearch"]
 
 
 class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Search over settings of a merge without labels: teachers are held out, and the rest has to predict them.
+    """Search over settings of a merge without labels, by holding teachers out.
 
     For every fold of teachers and every candidate, the other teachers are merged and a student is trained. On rows
-    that it was not trained on, it is compared with the teachers that were held out: how often does it choose their
-    class, among all classes? Rows count by how likely they belong to the classes that both know. The candidate with the
-    best mean over the teachers is fitted again with all of them.
+    that it was not trained on, it is compared with the held-out teachers: how often does it choose their class, among
+    all classes? Rows are weighted by how likely they belong to the classes that both know. The candidate with the best
+    mean over the teachers is fitted again with all of them.
 
-    It has the interface of `GridSearchCV`; what is split are teachers, not rows. Teachers are asked once for all
+    The interface is that of `GridSearchCV`, but teachers are split instead of rows. Teachers are called once for all
     candidates and folds.
 
     Parameters
     ----------
     estimator : HeterogeneousDistiller or UnifiedEnsemble
-        Or a Pipeline that ends in one. It needs three teachers or more.
+        Or a Pipeline that ends in one. It needs at least three teachers.
     param_grid : dict, list of dicts or iterable of candidates
-        As in `GridSearchCV`. For a random search pass a `ParameterSampler`. Teachers and class lists cannot be
-        searched over.
+        As in `GridSearchCV`. For a random search pass a `ParameterSampler`. Searching over teachers and class lists is
+        not possible.
     folds : int or list of groups of teachers, default=None
-        How many groups of teachers are held out in turn; a fit per candidate and group is what the search costs. None:
-        every teacher by itself, up to 10 groups. A list says which teachers, by name or number, are held out together,
-        such as models of one vendor; those that stand in no group are never held out.
+        Number of groups of teachers that are held out in turn. The cost is one fit per candidate and group. None: every
+        teacher by itself, up to 10 groups. A list names the teachers, by name or number, that are held out together,
+        such as models of one vendor; teachers in no group are never held out.
     n_jobs : int, default=None
         Number of fits at the same time.
     refit : bool or callable, default=True
-        Whether to fit the best candidate to all teachers and rows. A callable gets `cv_results_` and returns the index
-        of the candidate to fit.
+        Whether to fit the best candidate with all teachers and rows. A callable gets `cv_results_` and returns the
+        index of the candidate to fit.
     error_score : "raise" or float, default=np.nan
-        Score of a candidate whose fit fails, with a warning; "raise" raises the error.
+        Score of a candidate whose fit fails, with a warning. "raise" raises the error.
     verbose : int, default=0
-        1 says how many fits there are, more shows progress.
+        1 prints the number of fits; higher values show progress.
 
     Attributes
     ----------
@@ -70,33 +70,32 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
     best_params_ : dict
         The best settings.
     best_score_ : float
-        Their mean share of right answers, between 0 and 1. It is for comparing candidates: held-out teachers err
-        themselves, so it is no estimate of the accuracy.
+        Their mean share of right answers, between 0 and 1. Use it to compare candidates: held-out teachers make errors
+        themselves, so it is not an estimate of the accuracy.
     best_index_ : int
-        Where the best candidate stands in `cv_results_`.
+        Index of the best candidate in `cv_results_`.
     cv_results_ : dict
-        As in `GridSearchCV`; `split0_test_score`, ... are of one held-out teacher each.
+        As in `GridSearchCV`; `split0_test_score`, ... belong to one held-out teacher each.
     held_out_ : list of str
-        The teacher of every split.
+        The held-out teacher of every split.
     n_splits_ : int
-        Number of teachers that candidates are compared with. Left out are those that do not share two classes with
-        the others, or to whose classes no row seems to belong.
+        Number of teachers that candidates are compared with. Teachers that do not share two classes with the others,
+        or whose classes seem to have no rows, are left out.
     refit_time_ : float
-        Seconds that the last fit took.
+        Duration of the last fit in seconds.
     classes_ : ndarray of shape (L,)
-        Of the best estimator.
+        Classes of the best estimator.
 
     See Also
     --------
-    teacher_agreement : A score of one fitted merge, with the teachers that it was made of.
+    teacher_agreement : A score of one fitted merge with its own teachers.
 
     Notes
     -----
-    What it can choose, and what it cannot, was measured: see `docs/search.md`. In short: the student, but leave method
-    and temperature at their defaults, and the balance too where some classes are rare. With labelled rows, use
-    `GridSearchCV` and `fit(X, y)`.
+    Use it to choose the student. Leave method and temperature at their defaults, and the balance too if some classes
+    are rare: `docs/search.md` has the measurements. If you have labelled rows, use `GridSearchCV` and `fit(X, y)`.
 
-    Warnings of the fits without some teachers are not shown; those of the last fit are.
+    Warnings of the fits without some teachers are not shown; those of the final fit are.
 
     Examples
     --------
@@ -146,11 +145,11 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
         Parameters
         ----------
         X : array-like with n rows
-            The transfer set.
+            The unlabelled rows (transfer set).
         y : array-like of shape (n,), default=None
-            For the `fit` of the best candidate. The comparison does not look at it.
+            Labels for the `fit` of the best candidate. They are not used for the comparison.
         log_p : array-like of shape (n, K), default=None
-            The teachers' answers on X, if they were computed before: no teacher is asked.
+            The teachers' answers on X, if you have computed them already. No teacher is called.
 
         Returns
         -------
@@ -159,8 +158,8 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
         self._check_parameters()
         if leaf_of(X) is not None:
             raise TypeError(
-                f"X is a {type(X).__name__} that is computed later: a search takes rows in memory, a sample of some "
-                "thousands is enough. Then fit the estimator with best_params_ to all of X."
+                f"X is a lazy {type(X).__name__}: a search needs rows in memory, and a sample of a few "
+                "thousand is enough. Then fit the estimator with best_params_ to all of X."
             )
         self.__dict__.pop("best_estimator_", None)  # of an earlier fit
         merged = split_estimator(self.estimator)[1]
@@ -185,7 +184,7 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the classes that the best estimator chooses.
+        """Return the most probable class of every row, by the best estimator.
 
         Parameters
         ----------
@@ -237,7 +236,7 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
         y : array-like of shape (n,), default=None
             True labels.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
+            Row weights.
 
         Returns
         -------
@@ -302,8 +301,9 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
             total = len(candidates) * len(folds)
             print(f"Fitting {len(folds)} folds for each of {len(candidates)} candidates, totalling {total} fits")
         raises = isinstance(self.error_score, str)
+        light = {key: reading.for_trials() for key, reading in readings.items()}
         done = Parallel(n_jobs=self.n_jobs, verbose=max(0, int(self.verbose) - 1))(
-            delayed(try_candidate)(without_teachers(c.merged, fold), readings[c.key], fold, rows[k], raises)
+            delayed(try_candidate)(without_teachers(c.merged, fold), light[c.key], fold, rows[k], raises)
             for c in candidates
             for k, fold in enumerate(folds)
         )

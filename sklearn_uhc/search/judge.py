@@ -35,8 +35,8 @@ def judge(reading: Reading, folds: list[Fold], rows: list[Any], trials: list[lis
                 teachers.append(comparison.teacher)
     if not teachers:
         raise ValueError(
-            "No row seems to belong to the classes that a held-out teacher shares with the others, so that candidates "
-            "cannot be compared. Are these rows of the kind that the teachers were trained on? Else give more of them."
+            "No row seems to belong to the classes that a held-out teacher shares with the others, so candidates "
+            "cannot be compared. Use rows like the teachers' training data, and more of them."
         )
     weights = np.ones(len(teachers)) if trust is None else np.asarray(trust, dtype=float)[teachers]
     return Judged(np.stack(scores, axis=1), teachers, weights)

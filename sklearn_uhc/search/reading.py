@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,14 @@ class Reading:
         scores = [None if s is None else read_scorer(s, t, X) for s, t in zip(scorers, titles, strict=True)]
         return cls(X, answers, outputs, before, scores)
 
+    def for_trials(self) -> Reading:
+        """Return what trials need of it: no teacher goes to another process, nor what X has come through."""
+        return replace(self, outputs=None, before=None)
+
+    def __sizeof__(self) -> int:
+        """Return the bytes of the answers: joblib's Dask backend sends large objects to a worker once."""
+        return int(np.prod(self.answers.log_p.shape)) * self.answers.log_p.dtype.itemsize
+
     def without(self, fold: Fold, rows: NDArray[np.int_]) -> Reading:
         """Return what the teachers that are not held out say about some rows."""
         answers = self.answers
@@ -118,7 +126,7 @@ def find_teachers(merged: MergedClassifier, log_p: Any) -> tuple[Roster | None, 
         return roster, roster.space
     if log_p is None or (merged.class_lists is None and not isinstance(log_p, Answers)):
         raise TypeError(
-            "teachers of the estimator is None: give fitted classifiers, or their answers: class_lists and "
+            "teachers of the estimator is None: pass fitted classifiers, or their answers as class_lists and "
             "fit(X, log_p=...)."
         )
     return None, log_p.space if merged.class_lists is None else LabelSpace(merged.class_lists)

@@ -37,7 +37,7 @@ def rows_to_judge(X: Any, number: int, has_student: bool) -> tuple[NDArray[np.in
     if not has_student:
         return np.arange(n), np.arange(n)
     if n < 2:
-        raise ValueError(f"X has n_samples = {n} row(s), but rows are split in two: give many more.")
+        raise ValueError(f"X has n_samples = {n} row(s), but rows are split in two: pass many more.")
     order = np.random.default_rng(number).permutation(n)
     cut = min(max(int(TRAINING_SHARE * n), 1), n - 1)
     return np.sort(order[:cut]), np.sort(order[cut:])
@@ -78,7 +78,7 @@ def report_failures(trials: list[list[Trial]]) -> None:
     if len(failed) == total:
         raise ValueError(f"All {total} fits failed, the first with this error:\n{failed[0]}")
     warn_user(
-        f"{len(failed)} fits failed out of a total of {total}. Their candidates get error_score; with "
-        f'error_score="raise" the error is raised. The first one:\n{failed[0]}',
+        f"{len(failed)} of {total} fits failed. Their candidates get error_score; "
+        f'error_score="raise" raises the error. The first one:\n{failed[0]}',
         FitFailedWarning,
     )

@@ -61,9 +61,9 @@ class Merged(NamedTuple):
 class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the transformers from teacher log-probabilities (n, K) to soft labels (n, L).
 
-    A method of your own derives from it and says in `merge` how a chunk of rows is merged. Its parameters are
-    `class_lists` and `temperature`, and those of `teacher_weight`, `abstain`, `n_jobs` and `verbose` that it offers.
-    Checks, chunks, threads, silent teachers, float32 and tensors are taken care of here. `HeterogeneousDistiller` and
+    To write a method of your own, derive from it and define `merge`, which merges a chunk of rows. Its parameters are
+    `class_lists` and `temperature`, and optionally `teacher_weight`, `abstain`, `n_jobs` and `verbose`. This class
+    takes care of checks, chunks, threads, silent teachers, float32 and tensors. `HeterogeneousDistiller` and
     `TeacherMerger` accept any object with `fit_transform_answers`, `transform_answers` and a `temperature`.
 
     Examples
@@ -103,27 +103,27 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         Parameters
         ----------
         Z : array of shape (n, K)
-            Logits at temperature 1, the largest of each teacher 0, in double precision where the device has it.
+            Logits at temperature 1, the largest of each teacher 0, in double precision if the device supports it.
         blocks : Blocks
             The label space as arrays of the library, device and precision of Z.
         weight : array of shape (N,) or None
-            Trust in every teacher, of mean 1; None: all alike.
+            Weight of every teacher, of mean 1. None: all equal.
 
         Returns
         -------
         merged : Merged
-            Soft labels (n, L), and how the solver fared.
+            Soft labels (n, L), and the solver's diagnostics.
         """
 
     def solver(self, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:
-        """Return the function that merges a chunk of rows as they were given; here what all chunks share is prepared.
+        """Prepare what all chunks share, and return the function that merges a chunk of rows.
 
         Parameters
         ----------
         blocks : Blocks
             The label space as arrays.
         weight : array of shape (N,) or None
-            Trust in every teacher, of mean 1; None: all alike.
+            Weight of every teacher, of mean 1. None: all equal.
 
         Returns
         -------
@@ -138,23 +138,23 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         Parameters
         ----------
         class_lists : list of lists
-            Classes of each teacher, in block order.
+            Classes of each teacher, in the order of the blocks.
 
         Returns
         -------
         loss : TeacherLoss
         """
         raise ValueError(
-            f"{type(self).__name__} has no form by backpropagation: its soft labels do not depend on the student. "
-            "Choose 'ce', 'mf_p', 'mf_lu' or 'mf_lf', or backprop=False."
+            f"{type(self).__name__} cannot be used by backpropagation: its soft labels do not depend on the student. "
+            "Use 'ce', 'mf_p', 'mf_lu' or 'mf_lf', or backprop=False."
         )
 
     @all_or_nothing
     @lazily
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Set up the label space, and solve for at most 1,000 rows of X to report how the solver fares.
+        """Set up the label space, and solve at most 1,000 evenly spaced rows of X for the diagnostics.
 
-        These rows are evenly spaced. `fit_transform` solves for all rows and reports on all.
+        `fit_transform` solves all rows and reports on all of them.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     @all_or_nothing
     @lazily
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Fit, and return the soft labels that were solved for it. See `fit` and `transform`.
+        """Fit, and return the soft labels. See `fit` and `transform`.
 
         Parameters
         ----------
@@ -198,26 +198,26 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         ----------
         X : array-like of shape (n, K)
             Log-probabilities or logits of all teachers, block by block in the order of `class_lists`. A torch tensor is
-            solved on its own device and gives a tensor.
+            solved on its own device, and the result is a tensor.
 
         Returns
         -------
         Q : ndarray of shape (n, L)
-            Rows on the simplex, at this transformer's temperature; columns follow `classes_`.
+            Rows sum to 1, at this transformer's temperature; columns follow `classes_`.
         """
         check_is_fitted(self, "label_space_")
         return self.transform_answers(answers_of_input(self, X, reset=False))
 
     @all_or_nothing
     def fit_transform_answers(self, answers: Answers) -> Any:
-        """Fit on answers that are checked already, and return their soft labels.
+        """Fit on answers that are already checked, and return their soft labels.
 
-        `class_lists`, `teacher_weight` and `abstain` of this transformer do not count: `answers` has its own.
+        `class_lists`, `teacher_weight` and `abstain` of this transformer are ignored: `answers` has its own.
 
         Parameters
         ----------
         answers : Answers
-            Of all teachers.
+            Answers of all teachers.
 
         Returns
         -------
@@ -228,12 +228,12 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return self._fit(answers, keep=True)
 
     def transform_answers(self, answers: Answers) -> Any:
-        """Return the soft labels of answers that are checked already.
+        """Return the soft labels of answers that are already checked.
 
         Parameters
         ----------
         answers : Answers
-            Of all teachers.
+            Answers of all teachers.
 
         Returns
         -------
@@ -245,11 +245,11 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
 
     @lazily
     def reconciliation_error(self, X: Any) -> Any:
-        """Return how far the merged answer is from the teachers, row by row: where they cannot be reconciled.
+        """Return, row by row, how far the merged answer is from the teachers' own answers.
 
-        The Kullback-Leibler divergence of the merged answer, restricted to a teacher's classes, from that teacher's
-        own, at this transformer's temperature, on average over the teachers that answer. 0: they agree in everything,
-        or there is nothing to reconcile, as where one teacher answers, or none.
+        The error is the Kullback-Leibler divergence of the merged answer, restricted to a teacher's classes, from that
+        teacher's answer, at this transformer's temperature, averaged over the teachers that answer. It is 0 if they
+        agree completely, or if at most one teacher answers.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         Returns
         -------
         error : ndarray of shape (n,)
-            Never NaN. A row that nobody answers has no error to speak of: do not take its 0 for agreement.
+            Never NaN. It is 0 for a row that no teacher answers, which does not mean agreement.
         """
         check_is_fitted(self, "label_space_")
         answers = answers_of_input(self, X, reset=False)
@@ -298,12 +298,12 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
             check_weights(self.teacher_weight)
 
     def warn_about(self, answers: Answers) -> None:
-        """Say what is odd about the class lists and about who answers.
+        """Warn about problems with the class lists and about silent teachers.
 
         Parameters
         ----------
         answers : Answers
-            Of all teachers.
+            Answers of all teachers.
         """
         if self._levels_groups:
             warn_if_disconnected(answers.space)
@@ -314,7 +314,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
             warn_of_unheard(answers)
 
     def floats_per_row(self, blocks: Blocks) -> int:
-        """Return how many numbers a solver holds per row at most, roughly; chunks are made accordingly.
+        """Return roughly how many numbers a solver holds per row at most. It determines the size of chunks.
 
         Parameters
         ----------
@@ -329,7 +329,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return int(12 * K + 12 * L + 6 * N * N)
 
     def chunk_rows(self, blocks: Blocks) -> int:
-        """Return how many rows are merged at a time at most, memory aside.
+        """Return the largest number of rows merged at a time, regardless of memory.
 
         Parameters
         ----------
@@ -417,7 +417,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         if report.n_not_converged:
             warn_user(
                 f"{type(self).__name__} stopped at max_iter for {report.n_not_converged} of {len(X)} samples; their "
-                "soft labels are usable but not optimal. Raise max_iter or tol.",
+                "soft labels are usable but not optimal. Increase max_iter or tol.",
                 ConvergenceWarning,
             )
         return report

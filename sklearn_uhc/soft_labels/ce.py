@@ -19,33 +19,33 @@ class CrossEntropyUnifier(SoftLabelMethod):
 
     .. math:: J(q) = -\sum_i \sum_{l \in L_i} p_i(l) \log \frac{q_l}{\sum_{k \in L_i} q_k}
 
-    Convex in the logits of q; solved to the optimum by Newton's method on a dual with one variable per teacher. Where a
-    column means a set of classes, q is summed over the set at temperature 1, then tempered like the teacher's answer. J
-    need not be convex then; the optimum is the one reached from even shares within every set.
+    J is convex in the logits of q, and is solved to the optimum by Newton's method on a dual with one variable per
+    teacher. If a column stands for a set of classes, q is summed over the set at temperature 1, then tempered like the
+    teacher's answer. J need not be convex then; the result is the optimum reached from even shares within every set.
 
     Parameters
     ----------
     class_lists : list of lists, default=None
-        Classes of each teacher, in block order. None: one block, its columns are the classes.
+        Classes of each teacher, in the order of the blocks. None: one block whose columns are the classes.
     temperature : float, default=1.0
-        Divides the logits of every teacher first.
+        The logits of every teacher are divided by it first.
     tol : float, default=1e-9
-        A sample is solved when no entry of the dual gradient exceeds it; with sets, of the gradient by the logits of q.
+        A sample is solved if no entry of the dual gradient (with sets: of the gradient by the logits of q) exceeds it.
     max_iter : int, default=200
-        Most Newton steps; problems of the paper's size take 4 to 8.
+        Largest number of Newton steps; problems of the paper's size take 4 to 8.
     teacher_weight : array-like of N positive numbers, default=None
-        Trust in each teacher: its cross-entropy counts that often in J, as if so many such teachers had answered.
+        Weight of each teacher: its cross-entropy counts that often in J, as if there were that many such teachers.
     abstain : bool, default=False
-        Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+        Whether a teacher may leave a row unanswered, by NaN in its whole block. It is then left out for that row.
     n_jobs : int, default=None
-        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
+        Number of chunks of rows solved at the same time, in threads. None: 1, or that of `joblib.parallel_config`.
     verbose : int, default=0
         1 shows a progress bar.
 
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The union of all lists, sorted.
+        All classes, sorted.
     label_space_ : LabelSpace
         Blocks and connected components of the lists.
     n_iter_ : int
@@ -53,9 +53,9 @@ class CrossEntropyUnifier(SoftLabelMethod):
     max_residual_ : float
         Largest entry of that gradient over the samples given to `fit`: the optimality certificate.
     n_not_converged_ : int
-        Samples given to `fit` that stopped at `max_iter`, away from the optimum as far as can be told.
+        Number of samples given to `fit` that stopped at `max_iter` without a certificate of optimality.
     n_ill_conditioned_ : int
-        Always 0: the answer is determined to 1e-8, however weakly teachers are linked.
+        Always 0: the result is determined to 1e-8, however weakly teachers are linked.
 
     Examples
     --------

@@ -25,33 +25,33 @@ class ProbabilityFactorization(SoftLabelMethod):
     .. math:: \min_{u, v} \lVert M \odot (P - u v^\top) \rVert_F^2
               \quad u^\top 1 = 1,\; u \ge 0,\; v \ge 0
 
-    q is u; v_i is the inverse of the mass that q gives to the classes of teacher i. Where two optima tie, earlier
+    q is u; v_i is the inverse of the probability that q gives to the classes of teacher i. If two optima tie, earlier
     teachers count more.
 
     Parameters
     ----------
     class_lists : list of lists, default=None
-        Classes of each teacher, in block order. None: one block, its columns are the classes.
+        Classes of each teacher, in the order of the blocks. None: one block whose columns are the classes.
     temperature : float, default=1.0
-        Divides the logits of every teacher first.
+        The logits of every teacher are divided by it first.
     tol : float, default=1e-8
-        A sample is solved when no entry of the gradient by log v exceeds it, each relative to its teacher's part in the
+        A sample is solved if no entry of the gradient by log v exceeds it, each relative to its teacher's part in the
         fit, and the curvature is nowhere negative.
     max_iter : int, default=1000
-        Most steps. Newton's take the place of the paper's alternating sweeps: 10 to 40 instead of thousands.
+        Largest number of steps. Newton steps replace the paper's alternating sweeps: 10 to 40 instead of thousands.
     teacher_weight : array-like of N positive numbers, default=None
-        Trust in each teacher: its squared errors count that often, as if so many such teachers had answered.
+        Weight of each teacher: its squared errors count that often, as if there were that many such teachers.
     abstain : bool, default=False
-        Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+        Whether a teacher may leave a row unanswered, by NaN in its whole block. It is then left out for that row.
     n_jobs : int, default=None
-        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
+        Number of chunks of rows solved at the same time, in threads. None: 1, or that of `joblib.parallel_config`.
     verbose : int, default=0
         1 shows a progress bar.
 
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The union of all lists, sorted.
+        All classes, sorted.
     label_space_ : LabelSpace
         Blocks and connected components of the lists.
     n_iter_ : int
@@ -59,10 +59,11 @@ class ProbabilityFactorization(SoftLabelMethod):
     max_residual_ : float
         Largest relative gradient over the samples given to `fit`: the optimality certificate.
     n_not_converged_ : int
-        Samples given to `fit` that stopped at `max_iter`, away from a local optimum as far as can be told.
+        Number of samples given to `fit` that stopped at `max_iter` without a certificate of local optimality.
     n_ill_conditioned_ : int
-        Samples given to `fit` whose optimum is so flat (smallest eigenvalue of the Hessian, each variable in its own
-        scale, below 1e-6) that rounding, and so the batch and the library, may change the answer by more than 1e-8.
+        Number of samples given to `fit` whose optimum is so flat (smallest eigenvalue of the Hessian, each variable in
+        its own scale, below 1e-6) that rounding may change the result by more than 1e-8. Rounding depends on the batch
+        and the library.
 
     Examples
     --------
@@ -123,44 +124,45 @@ class LogitFactorization(SoftLabelMethod):
     .. math:: \min_{u, v, c} \lVert M \odot (Z - u v^\top - 1 c^\top) \rVert_F^2
               + \lambda (\lVert u \rVert^2 + \lVert v \rVert^2) \quad v \ge 0
 
-    With `scale="fixed"` (MF-LF) v = 1 and no ridge: a linear least-squares problem with the same matrix for all
-    samples, so the whole data set is one matrix product. With `scale="free"` (MF-LU) every teacher has a scale of its
-    own per sample; the answer is a local optimum, in nearly all cases the one that the paper's algorithm creeps to.
-    Where two optima tie, earlier teachers count more.
+    With `scale="fixed"` (MF-LF), v = 1 and there is no ridge: a linear least-squares problem with the same matrix for
+    all samples, so the whole dataset is one matrix product. With `scale="free"` (MF-LU), every teacher has its own
+    scale per sample. The result is a local optimum, in nearly all cases the one that the paper's algorithm slowly
+    approaches. If two optima tie, earlier teachers count more.
 
     Parameters
     ----------
     class_lists : list of lists, default=None
-        Classes of each teacher, in block order. None: one block, its columns are the classes.
+        Classes of each teacher, in the order of the blocks. None: one block whose columns are the classes.
     scale : {"fixed", "free"}, default="fixed"
         MF-LF or MF-LU.
     temperature : float, default=1.0
-        Divides the logits of every teacher first.
+        The logits of every teacher are divided by it first.
     lam : float, default=0.01
-        The ridge of MF-LU, as in the paper. It weighs more at higher temperatures, as logits are divided by them; with
-        `backprop=True` see `docs/networks.md`.
+        The ridge of MF-LU, as in the paper. It has more influence at higher temperatures, since logits are divided by
+        them; for `backprop=True` see `docs/networks.md`.
     gauge : {"mean", "paper"}, default="mean"
-        MF-LU determines u only up to a scale, which the ridge sets by accident. "mean" takes u times the mean of v as
+        MF-LU determines u only up to a scale, which the ridge sets arbitrarily. "mean" uses u times the mean of v as
         the logits, "paper" the raw u.
     tol : float, default=1e-8
-        MF-LU: a sample is solved when no entry of the projected gradient by v, relative to ||Z||^2 + lam, exceeds it,
+        MF-LU: a sample is solved if no entry of the projected gradient by v, relative to ||Z||^2 + lam, exceeds it,
         and the curvature is nowhere negative.
     max_iter : int, default=1000
-        MF-LU: most steps. After 35 sweeps like the paper's, Newton steps need a few more; alternation needs thousands.
+        MF-LU: largest number of steps. 35 sweeps like the paper's are followed by a few Newton steps; sweeps alone need
+        thousands.
     teacher_weight : array-like of N positive numbers, default=None
-        Trust in each teacher: its squared errors count that often, as if so many such teachers had answered.
-        For MF-LU the ridge then falls on sqrt(weight) * v.
+        Weight of each teacher: its squared errors count that often, as if there were that many such teachers.
+        For MF-LU the ridge then applies to sqrt(weight) * v.
     abstain : bool, default=False
-        Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+        Whether a teacher may leave a row unanswered, by NaN in its whole block. It is then left out for that row.
     n_jobs : int, default=None
-        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
+        Number of chunks of rows solved at the same time, in threads. None: 1, or that of `joblib.parallel_config`.
     verbose : int, default=0
         1 shows a progress bar.
 
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The union of all lists, sorted.
+        All classes, sorted.
     label_space_ : LabelSpace
         Blocks and connected components of the lists.
     n_iter_ : int
@@ -169,10 +171,11 @@ class LogitFactorization(SoftLabelMethod):
         Over the samples given to `fit`, the largest entry of the normal equations' error (MF-LF) or of the relative
         projected gradient (MF-LU): the optimality certificate.
     n_not_converged_ : int
-        Samples given to `fit` that stopped at `max_iter`, away from a local optimum as far as can be told.
+        Number of samples given to `fit` that stopped at `max_iter` without a certificate of local optimality.
     n_ill_conditioned_ : int
-        Samples given to `fit` whose optimum is so flat (smallest eigenvalue of the Hessian, each variable in its own
-        scale, below 1e-6) that rounding, and so the batch and the library, may change the answer by more than 1e-8.
+        Number of samples given to `fit` whose optimum is so flat (smallest eigenvalue of the Hessian, each variable in
+        its own scale, below 1e-6) that rounding may change the result by more than 1e-8. Rounding depends on the batch
+        and the library.
 
     Examples
     --------

@@ -13,7 +13,7 @@ def warn_if_disconnected(space: LabelSpace) -> None:
     """Warn of groups of classes that no teacher links."""
     if not space.is_connected:
         warn_user(
-            f"The class lists do not connect: {space.describe()}. How probable one group is beside another is not "
+            f"The class lists do not connect: {space.describe()}. The relative probability of these groups is not "
             "determined; every group gets mean logit 0. A teacher that knows classes of two groups would link them."
         )
 
@@ -22,8 +22,8 @@ def warn_of_unheard(answers: Answers) -> None:
     """Warn of rows that no teacher answers for."""
     nobody = int((~answers.heard).sum())
     warn_user(
-        f"No teacher answers for {nobody} of {len(answers)} rows: nothing is known about them. Their soft labels are "
-        "uniform, and have no weight in the distiller's student and in class weights."
+        f"No teacher answers for {nobody} of {len(answers)} rows, so nothing is known about them. Their soft labels "
+        "are uniform, and they have no weight in the student's training or in the class weights."
     )
 
 
@@ -34,8 +34,9 @@ def warn_if_mute(answers: Answers) -> None:
     space = answers.space
     unheard = space.classes[~space.mask[~mute].any(axis=0)]
     who = ", ".join(space.called(int(i)) for i in np.flatnonzero(mute))
-    lost = f"Nobody answers for {shorten(unheard)}: what is said of them is a guess. " if len(unheard) else ""
+    it = "it" if mute.sum() == 1 else "them"
+    lost = f"No other teacher answers for {shorten(unheard)}: their probabilities are a guess. " if len(unheard) else ""
     warn_user(
-        f"None of the {len(answers)} rows is answered by {who}: the merge does without. {lost}Give rows that can be "
-        "answered, or leave out who is silent."
+        f"None of the {len(answers)} rows is answered by {who}, so the merge ignores {it}. {lost}Use rows that can be "
+        "answered, or leave silent teachers out."
     )

@@ -1,4 +1,4 @@
-"""SD, the naive baseline."""
+"""SD, standard distillation: the naive baseline."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ __all__ = ["StandardDistillation"]
 
 
 class StandardDistillation(SoftLabelMethod):
-    r"""SD: average the teachers, each taken to say 0 for the classes it does not know.
+    r"""SD: average the teachers, with probability 0 for the classes that a teacher does not know.
 
     .. math:: q_l = \frac{1}{N} \sum_{i:\, l \in L_i} p_i(l)
 
-    The baseline of the paper, exact when all teachers share one class list and wrong otherwise: a teacher's ignorance
-    counts as a vote against.
+    This is the paper's baseline. It is exact if all teachers share one class list, and wrong otherwise: a class that a
+    teacher does not know counts as a vote against it.
 
-    With columns that mean sets of classes, q minimises the cross-entropy against all teachers, each taken to say 0 for
-    the classes that stand in none of its columns. If every list has OTHER, that is CE, and right.
+    If columns stand for sets of classes, q minimises the cross-entropy against all teachers, each with probability 0
+    for the classes in none of its columns. If every list has OTHER, this is CE, and right.
 
     Parameters
     ----------
     class_lists : list of lists, default=None
-        Classes of each teacher, in block order. None: one block, its columns are the classes.
+        Classes of each teacher, in the order of the blocks. None: one block whose columns are the classes.
     temperature : float, default=1.0
-        Divides the logits of every teacher first.
+        The logits of every teacher are divided by it first.
     teacher_weight : array-like of N positive numbers, default=None
-        Trust in each teacher: the mean over teachers becomes a weighted mean.
+        Weight of each teacher: the mean over teachers becomes a weighted mean.
     abstain : bool, default=False
-        Whether a teacher may be silent about a row: NaN in its whole block. It is left out for that row.
+        Whether a teacher may leave a row unanswered, by NaN in its whole block. It is then left out for that row.
     n_jobs : int, default=None
-        Chunks of rows that are solved at the same time, in threads. None: one, or as `joblib.parallel_config` says.
+        Number of chunks of rows solved at the same time, in threads. None: 1, or that of `joblib.parallel_config`.
     verbose : int, default=0
         1 shows a progress bar.
 
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The union of all lists, sorted.
+        All classes, sorted.
     label_space_ : LabelSpace
         Blocks and connected components of the lists.
     n_iter_ : int

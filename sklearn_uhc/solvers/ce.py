@@ -8,6 +8,7 @@ Its stationary points are q_l = a_l / (M't)_l with t = exp(theta), theta the min
     gradient_i = t_i (M (a / M't))_i - 1
     Hessian    = diag(t * (M (a / M't))) - T M diag(a / (M't)^2) M' T,     T = diag(t)
 
+`ce_chords.py` comes first: steps with one matrix for all samples, which solve most of them unless answers are sharp.
 Where answers next to zero link teachers so weakly that rounding hides it, those samples are solved by `ce_links.py`. A
 weight w_i of the cross-entropy against teacher i makes a_l = sum_i w_i p_i(l) and takes the place of the 1 in the
 gradient and before theta_i. Residual: largest entry of the gradient.
@@ -18,14 +19,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
+from sklearn_uhc.solvers.ce_chords import MAX_STEP, Uniform, first_theta, solve_by_chords
 from sklearn_uhc.solvers.ce_links import minimize_links
 from sklearn_uhc.solvers.incidence import array_namespace, at_least, samples_last, take_samples
-from sklearn_uhc.solvers.newton import Point, add_diagonal, limit_step, minimize
-
-#: Longest step in theta; keeps exp(theta) in range and the quadratic model honest.
-MAX_STEP = 4.0
-#: Steps with the Hessian of uniform answers before the first of Newton's.
-WARM_UP = 4
+from sklearn_uhc.solvers.newton import Found, Point, limit_step, minimize
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,8 @@ class CrossEntropyDual:
     a: Array
     blocks: Blocks
     w: Array  #: (N,), or one number for all
-    uniform: Array  #: (N, N), inverse of the Hessian where all teachers say that all classes are alike
+    uniform: Uniform  #: teachers that say that all classes are alike
+    begin: Array | None = None  #: (n, N), where Newton's method starts
     rounding: float = 1.0
     flat: float = 1e-15
     nothing: float = 0.0
@@ -45,30 +43,15 @@ class CrossEntropyDual:
         """Prepare what all samples share."""
         if weight is None:
             ones = array_namespace(a).ones_like(blocks.sizes)
-            return cls(a, blocks, 1.0, blocks.once("ce", lambda: inverse_of_uniform(blocks, ones)))
-        return cls(a, blocks, weight, inverse_of_uniform(blocks, weight))
+            return cls(a, blocks, 1.0, blocks.once("ce", lambda: Uniform.of(blocks, ones)))
+        return cls(a, blocks, weight, Uniform.of(blocks, weight))
 
     def __len__(self) -> int:
         return int(self.a.shape[0])
 
     def start(self) -> Array:
-        """Return where steps with the Hessian of uniform answers lead: each costs a fifth of one of Newton's."""
-        xp, w = array_namespace(self.a), self.w + 0 * self.blocks.sizes[None, :]
-        theta = xp.log(w / self.blocks.sizes) + 0 * self.a[:, :1]
-        best, step, least = theta, 0 * theta, xp.inf + 0 * theta[:, :1]
-        for _ in range(WARM_UP):
-            ratio = self._masses(theta) / w  # 1 at the optimum
-            away = xp.max(xp.abs(ratio - 1), axis=1, keepdims=True)
-            better = away < least
-            best, least = xp.where(better, theta, best), xp.where(better, away, least)
-            step = xp.where(better, xp.log(at_least(ratio, 1e-30)), step / 4)
-            theta = best - limit_step((w * step) @ self.uniform, MAX_STEP)
-        return theta
-
-    def _masses(self, theta: Array) -> Array:
-        """Return t_i (M (a / M't))_i, (n, N): gradient + w."""
-        t = array_namespace(theta).exp(theta)
-        return t * self.blocks.sum_lists(self.a / self.blocks.sum_owners(t))
+        """Return where to begin."""
+        return first_theta(self.blocks, self.w, self.a) if self.begin is None else self.begin
 
     def at(self, theta: Array) -> Point:
         """f, its gradient, and the largest entry of that; keeps M't."""
@@ -107,17 +90,8 @@ class CrossEntropyDual:
 
     def keep(self, rows: Array) -> CrossEntropyDual:
         """Return the problem of some samples."""
-        return replace(self, a=take_samples(self.a, rows))
-
-
-def inverse_of_uniform(blocks: Blocks, w: Array) -> Array:
-    """Return the inverse of the Hessian where all teachers say that all classes are alike, (N, N)."""
-    xp, t = array_namespace(w), (w / blocks.sizes)[None, :]
-    H = blocks.pairs.sums(1 / blocks.sum_owners(t))
-    H *= -t[:, :, None]
-    H *= t[:, None, :]
-    add_diagonal(H, w[None, :])
-    return xp.linalg.inv(H[0] + xp.max(w) * blocks.teacher_component_mean)
+        begin = None if self.begin is None else self.begin[rows, :]
+        return replace(self, a=take_samples(self.a, rows), begin=begin)
 
 
 def solve_ce(
@@ -128,16 +102,24 @@ def solve_ce(
     P = P if weight is None else P * blocks.by_teacher(weight[None, :])
     a = blocks.sum_classes(samples_last(P))
     dual = CrossEntropyDual.of(a, blocks, weight)
-    found = minimize(dual, tol=tol, max_iter=max_iter, damping=1e-8)
+    found = solve_by_chords(dual, tol=tol)
+    rows = xp.nonzero(~found.converged)[0]
+    if rows.shape[0]:
+        rest = replace(dual, a=take_samples(a, rows), begin=found.x[rows, :])
+        _put(found, rows, minimize(rest, tol=tol, max_iter=max_iter, damping=1e-8))
     theta = found.x - xp.max(found.x, axis=1, keepdims=True)
     Q = a / at_least(blocks.sum_owners(xp.exp(theta)), float(xp.finfo(a.dtype).tiny))
     rows = xp.nonzero(~(found.converged & found.well_conditioned))[0]
     for start in range(0, rows.shape[0], blocks.batch_rows):
         some = rows[start : start + blocks.batch_rows]
-        for column, better in zip(found, minimize_links(P[some], blocks, tol=tol, max_iter=max_iter), strict=True):
-            column[some, ...] = better
+        _put(found, some, minimize_links(P[some], blocks, tol=tol, max_iter=max_iter))
         Q[some, :] = _best_q(a[some], found.x[some], blocks)
     return Solution.of(found, blocks.level_components(Q), found.x)
+
+
+def _put(found: Found, rows: Array, better: Found) -> None:
+    for column, new in zip(found, better, strict=True):
+        column[rows, ...] = new
 
 
 def _best_q(a: Array, theta: Array, blocks: Blocks) -> Array:

@@ -90,9 +90,9 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     given = estimator.get_params(deep=False)
     for name in ("loss_function", "objective"):
         if given.get(name) not in (LOSSES if name == "loss_function" else (None,)):
-            raise ValueError(f"{name}={given[name]!r} of CatBoostClassifier: leave it out on soft labels.")
+            raise ValueError(f"{name}={given[name]!r} of CatBoostClassifier is not supported with soft labels.")
     refuse(estimator, {"custom_metric": "it would be computed from hard labels"})
-    weighing = "weigh the rows with sample_weight, or the soft labels themselves"
+    weighing = "use sample_weight for rows, or put weights into the soft labels themselves"
     refuse(estimator, dict.fromkeys(("class_weights", "auto_class_weights", "scale_pos_weight"), weighing))
     if any(given.get(name) for name in EARLY_STOPPING):
         data = data.with_validation()
@@ -149,6 +149,6 @@ def _learning_rate(estimator: Any, data: SoftData) -> float:
 def _warn_without_numba() -> None:
     if find_spec("numba") is None:
         warn_user(
-            "CatBoost computes the soft cross-entropy row by row in Python: several times faster with numba installed "
+            "CatBoost computes the soft cross-entropy row by row in Python. It is several times faster with numba "
             "(pip install numba).",
         )

@@ -166,7 +166,7 @@ def evaluation(data: SoftData) -> tuple[list[tuple[Any, NDArray[np.int_]]], Call
     """Return evaluation sets with labels that say only which set it is, and the loss that reads them so."""
     if len(data.eval_set) > data.Q.shape[1]:
         raise ValueError(
-            f"eval_set holds {len(data.eval_set)} sets: boosters take as many as there are classes at most."
+            f"eval_set has {len(data.eval_set)} sets: boosters accept at most as many as there are classes."
         )
     sets = [(rows.X, np.full(len(rows.Q), k)) for k, rows in enumerate(data.eval_set)]
 
@@ -181,7 +181,7 @@ def stand_in_labels(data: SoftData, name: str) -> NDArray[np.int_]:
     """Return labels in which every class occurs: they tell a booster how many there are, and nothing else."""
     n, L = data.Q.shape
     if n < L:
-        raise ValueError(f"{name} needs as many rows as classes at least, got {n} rows for training and {L} classes.")
+        raise ValueError(f"{name} needs at least as many rows as classes, got {n} training rows and {L} classes.")
     return np.arange(n) % L
 
 
@@ -190,4 +190,4 @@ def refuse(estimator: Any, wrong: dict[str, str]) -> None:
     given = estimator.get_params(deep=False)
     for name, remedy in wrong.items():
         if given.get(name) is True or given.get(name) not in (None, False, 1):
-            raise ValueError(f"{name}={given[name]!r} of {type(estimator).__name__} cannot be kept: {remedy}.")
+            raise ValueError(f"{name}={given[name]!r} of {type(estimator).__name__} is not supported: {remedy}.")

@@ -68,10 +68,10 @@ class EpochStrategy:
         """Fit the classifier itself, on the class names."""
         name = type(estimator).__name__
         if params:
-            raise ValueError(f"{sorted(params)} cannot reach partial_fit of {name}: use strategy='replicate'.")
+            raise ValueError(f"{sorted(params)} cannot be passed to partial_fit of {name}: use strategy='replicate'.")
         stops = setting(estimator, "early_stopping") is True
         if data.eval_set and not stops:
-            raise ValueError(f"{name} takes no eval_set unless early_stopping=True.")
+            raise ValueError(f"{name} does not accept eval_set unless early_stopping=True.")
         data = _dense_lists(data.with_validation() if stops else data)
         known = np.flatnonzero((data.Q > 0).any(axis=0))
         if len(known) == 1:

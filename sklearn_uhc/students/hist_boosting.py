@@ -70,7 +70,7 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     n, L = data.Q.shape
     if estimator.early_stopping is True or data.eval_set:
         if not has_fit_parameter(estimator, "X_val"):
-            raise ValueError("HistGradientBoostingClassifier takes no eval_set before scikit-learn 1.7.")
+            raise ValueError("HistGradientBoostingClassifier does not accept eval_set before scikit-learn 1.7.")
         data = data.with_validation()
         rows = data.one_eval_set("HistGradientBoostingClassifier")
         n = len(data.Q)

@@ -38,12 +38,12 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     """Fit on the soft cross-entropy, from the log of the mean soft label on, as LightGBM itself starts."""
     given = estimator.get_params(deep=False)
     if given.get("objective") not in OBJECTIVES:
-        raise ValueError(f"objective={given['objective']!r} of LGBMClassifier: soft labels need its default, None.")
-    refuse(estimator, dict.fromkeys(OBJECTIVE, "soft labels have their own objective"))
-    refuse(estimator, dict.fromkeys((*BALANCE, *CLASS_BAGGING), "give class_weight instead"))
+        raise ValueError(f"objective={given['objective']!r} of LGBMClassifier: soft labels need the default, None.")
+    refuse(estimator, dict.fromkeys(OBJECTIVE, "soft labels use their own objective"))
+    refuse(estimator, dict.fromkeys((*BALANCE, *CLASS_BAGGING), "use class_weight instead"))
     if any(given.get(name) in ("rf", "random_forest") for name in BOOSTING):
         raise ValueError(
-            "LightGBM's random forests take no objective of soft labels. Use RandomForestClassifier, or boosting."
+            "LightGBM's random forests cannot learn from soft labels. Use RandomForestClassifier, or boosting."
         )
     if any(given.get(name) for name in EARLY_STOPPING):
         data = data.with_validation()

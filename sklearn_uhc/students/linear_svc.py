@@ -30,7 +30,7 @@ def accepts(estimator: Any) -> bool:
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     """Fit a binary problem per class, and put their coefficients into one estimator."""
     if data.eval_set:
-        raise ValueError("LinearSVC takes no eval_set.")
+        raise ValueError("LinearSVC does not accept eval_set.")
     known = np.flatnonzero((data.Q > 0).any(axis=0))
     if len(known) == 1:
         return fit_classifier(estimator, data.X, known, data.classes, {})

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import issparse
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import expit, log_expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.sparsefuncs import mean_variance_axis
@@ -35,7 +35,7 @@ def fit(estimator: Any, data: SoftData) -> Any:
     """Set `coef_` and `intercept_` to the optimum; whatever the solver, there is one."""
     estimator._validate_params()
     if data.eval_set:
-        raise ValueError("LogisticRegression does not stop early: it takes no eval_set.")
+        raise ValueError("LogisticRegression does not stop early, so it does not accept eval_set.")
     X = validate_data(estimator, data.X, accept_sparse="csr", dtype=[np.float64, np.float32])
     weight = data.row_weights / data.row_weights.sum()
     unpenalised = estimator.get_params(deep=False).get("penalty", "deprecated") is None
@@ -88,9 +88,11 @@ class SoftLogisticLoss:
             losses = -(self.Q * log_expit(F) + (1 - self.Q) * log_expit(-F))[:, 0]
             S = expit(F)
         else:
-            log_total = logsumexp(F, axis=1, keepdims=True)
-            losses = log_total[:, 0] - np.sum(self.Q * F, axis=1)
-            S = np.exp(F - log_total)
+            F -= F.max(axis=1, keepdims=True)  # scipy's logsumexp takes longer than all else here
+            S = np.exp(F)
+            total = S.sum(axis=1, keepdims=True)
+            losses = np.log(total[:, 0]) - np.sum(self.Q * F, axis=1)
+            S /= total
         error = self.weight[:, None] * (S - self.Q)
         by_b = error.sum(axis=0)
         by_W = safe_sparse_dot(error.T.astype(self.X.dtype), self.X) - np.outer(by_b, self.mean) + self.strength * W

@@ -27,7 +27,7 @@ def accepts(estimator: Any) -> bool:
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     """Fit on the means of the classes, one row each, that weigh as much as their classes."""
     if data.eval_set:
-        raise ValueError(f"{type(estimator).__name__} takes no eval_set.")
+        raise ValueError(f"{type(estimator).__name__} does not accept eval_set.")
     known = np.flatnonzero((data.Q > 0).any(axis=0))
     if len(known) == 1:
         return fit_classifier(estimator, data.X, known, data.classes, {})

@@ -47,7 +47,7 @@ def with_class_numbers(valid: Any, classes: NDArray[Any]) -> Any:
     row, shape = _first(valid)
     if shape not in ((), classes.shape):
         raise ValueError(
-            f"The net's train_split gives validation rows with targets of shape {shape}: give a label, one of the "
+            f"The net's train_split returns validation rows with targets of shape {shape}: return a label, one of the "
             f"{len(classes)} classes, or a soft label with a column for each of them."
         )
     return valid if shape and not is_double(row) else Numbered(valid, classes)
@@ -58,8 +58,8 @@ def with_answers(valid: Any, n_answers: int) -> Any:
     _, shape = _first(valid)
     if shape != (n_answers,):
         raise ValueError(
-            f"The net's train_split gives validation rows with targets of shape {shape}, but direct backpropagation "
-            f"compares with the {n_answers} answers of the teachers: have rows of X set aside, "
+            f"The net's train_split returns validation rows with targets of shape {shape}, but direct backpropagation "
+            f"compares with the {n_answers} answers of the teachers: set rows of X aside with "
             "train_split=skorch.dataset.ValidSplit(5), or use backprop=False."
         )
     return valid
@@ -94,8 +94,8 @@ class Numbered(Dataset):
         label = target.item() if hasattr(target, "item") else target
         if label not in self.numbers:
             raise ValueError(
-                f"Row {i} that the net's train_split gives for validation has the label {label!r}, which is not among "
-                f"the classes {list(self.numbers)[:8]}: labels are the names of the classes."
+                f"Validation row {i} of the net's train_split has the label {label!r}, which is not among "
+                f"the classes {list(self.numbers)[:8]}: use the names of the classes."
             )
         return self.numbers[label]
 
@@ -125,11 +125,11 @@ def _have_labels(net: Any, callback: Any, soft: bool) -> None:
     name = f"{type(callback).__name__}({callback.scoring!r})"
     if not soft:
         raise ValueError(
-            f"{name} compares with labels, and direct backpropagation has none: leave it out and monitor 'valid_loss'."
+            f"{name} compares with labels, and direct backpropagation has none: remove it and monitor 'valid_loss'."
         )
     cached = callback.use_caching if net.use_caching == "auto" else net.use_caching
     if isinstance(callback, EpochScoring) and not cached:  # then skorch has no targets of our datasets
-        raise ValueError(f"{name} needs the net's predictions and targets: leave use_caching as it is by default.")
+        raise ValueError(f"{name} needs the net's predictions and targets: leave use_caching at its default.")
     if callback.target_extractor is to_numpy:
         callback.target_extractor = most_probable
 
@@ -142,6 +142,6 @@ def _set_accuracy(net: Any, given: list[Any], soft: bool) -> None:
     waiting = [cb for cb in given if str(getattr(cb, "monitor", "")).startswith("valid_acc")]
     if not there_is and waiting and not any(getattr(cb, "name", None) == "valid_acc" for cb in given):
         raise ValueError(
-            f"{type(waiting[0]).__name__} monitors {waiting[0].monitor!r}, and there is no accuracy in direct "
-            "backpropagation, nor without the net's use_caching: monitor 'valid_loss' (Checkpoint: 'valid_loss_best')."
+            f"{type(waiting[0]).__name__} monitors {waiting[0].monitor!r}, but direct backpropagation has no accuracy, "
+            "nor has a net without use_caching: monitor 'valid_loss' (Checkpoint: 'valid_loss_best')."
         )

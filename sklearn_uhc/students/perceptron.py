@@ -39,7 +39,7 @@ class _SoftMLP(MLPClassifier):
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     """Fit the perceptron."""
     if data.eval_set:
-        raise ValueError("MLPClassifier takes no eval_set: with early_stopping=True it sets rows aside by itself.")
+        raise ValueError("MLPClassifier does not accept eval_set: early_stopping=True sets rows aside itself.")
     X, Q = data.X, data.Q
     if data.weight is not None and has_fit_parameter(estimator, "sample_weight"):
         params["sample_weight"] = data.weight

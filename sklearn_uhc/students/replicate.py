@@ -93,16 +93,16 @@ def _keep_copies_together(estimator: Any, eval_set: bool) -> bool:
         if (last == "early_stopping" and value is True and not (wanted and not inner)) or boosting_stops:
             raise ValueError(
                 f"Early stopping of {name} would validate on copies of its training rows. Switch it off and set the "
-                "number of iterations, for instance by a search."
+                "number of iterations, for example by a search."
             )
         if last == "oob_score" and value:
             raise ValueError(
-                f"oob_score of {name} would score rows by copies of themselves. Leave it out; score on other rows."
+                f"oob_score of {name} would score rows with copies of themselves. Leave it out and score on other rows."
             )
         if last == "probability" and value is True:
             raise ValueError(
-                f"probability=True of {name} cross-validates inside and would split copies of a row. Leave it at "
-                "False: its decision_function is read as scores."
+                f"probability=True of {name} cross-validates internally and would split copies of a row. Leave it at "
+                "False: its decision_function is used instead."
             )
     return wanted
 
@@ -118,7 +118,7 @@ def _count_rows_not_copies(estimator: Any, copies_per_row: float) -> None:
 def _validation(estimator: Any, data: SoftData, trained: NDArray[np.int_]) -> dict[str, Any]:
     """Return the validation rows as copies, for estimators that take some."""
     if not has_fit_parameter(estimator, "X_val"):
-        raise ValueError(f"{type(estimator).__name__} takes no eval_set.")
+        raise ValueError(f"{type(estimator).__name__} does not accept eval_set.")
     X, Q, weight = data.one_eval_set(type(estimator).__name__)
     known = np.isin(np.arange(Q.shape[1]), trained)
     rows, labels, weights = replicate(np.where(known, Q, 0.0), weight)
@@ -132,8 +132,8 @@ def _copies(estimator: Any, data: SoftData) -> int:
     limit = max(1, int(get_config()["working_memory"] * 2**20 / max(row_bytes(data.X), 1.0)) // len(data.Q))
     if limit < wanted <= data.Q.shape[1]:
         warn_user(
-            f"{wanted} copies of every row are more than working_memory holds: {limit} of them are drawn, by their "
+            f"{wanted} copies of every row need more than working_memory: {limit} of them are drawn, by their "
             "weight. A forest, a booster, LogisticRegression or nearest neighbours learn from soft labels without "
-            "copies; sklearn.set_config(working_memory=...) allows for more.",
+            "copies; sklearn.set_config(working_memory=...) allows more.",
         )
     return min(wanted, limit)

@@ -20,7 +20,7 @@ def accepts(estimator: Any) -> bool:
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     """Fit the regression, and put its coefficients into the classifier."""
     if data.eval_set:
-        raise ValueError("RidgeClassifier takes no eval_set.")
+        raise ValueError("RidgeClassifier does not accept eval_set.")
     known = np.flatnonzero((data.Q > 0).any(axis=0))
     if len(known) == 1:
         return fit_classifier(estimator, data.X, known, data.classes, {})

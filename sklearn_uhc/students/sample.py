@@ -22,7 +22,7 @@ class SampleStrategy:
     """Train a classifier on labels drawn from the soft labels."""
 
     name = "sample"
-    students = "every classifier, on labels drawn at random, if asked for"
+    students = "every classifier, on labels drawn at random, on request only"
 
     @staticmethod
     def accepts(estimator: Any) -> bool:

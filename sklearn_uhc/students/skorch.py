@@ -166,7 +166,7 @@ def _weighted(Q: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.float3
 def fit_to_teachers(net: Any, X: Any, log_p: NDArray[Any], loss: Any, random_state: Any) -> Any:
     """Train by direct backpropagation: `loss` compares logits with the answers of all teachers."""
     if _prepare(net, X, loss.classes):
-        raise ValueError("Direct backpropagation needs a module that gives logits: leave its softmax out.")
+        raise ValueError("Direct backpropagation needs a module that returns logits: remove its softmax.")
     set_scores(net, soft=False)
     net.set_params(criterion=Given(loss))
     split = net.train_split
@@ -234,7 +234,7 @@ def _prepare(net: Any, X: Any, classes: NDArray[Any]) -> bool:
     if net.criterion not in (nn.NLLLoss, nn.CrossEntropyLoss, SoftTargetLoss, StudentLoss) or set_by_user:
         warn_user(
             f"The criterion of {type(net).__name__} is replaced by the loss on soft labels, together with "
-            f"{set_by_user or 'its settings'}. Weigh classes or rows in the soft labels or with sample_weight.",
+            f"{set_by_user or 'its settings'}. Put class weights into the soft labels, and use sample_weight for rows.",
         )
     split = net.train_split
     if isinstance(split, ValidSplit) and split.stratified:
@@ -257,8 +257,8 @@ def _gives_probabilities(net: Any, X: Any, L: int) -> bool:
     output = output[0] if isinstance(output, tuple) else output
     if output.ndim != 2 or output.shape[1] != L:
         raise ValueError(
-            f"The module gives outputs of shape {tuple(output.shape)} for {len(few)} rows, but there are {L} classes: "
-            f"its last layer needs {L} outputs."
+            f"The module returns outputs of shape {tuple(output.shape)} for {len(few)} rows, but there are {L} "
+            f"classes: its last layer needs {L} outputs."
         )
     sums = output.sum(dim=1)
     return bool((output >= 0).all() and torch.allclose(sums, torch.ones_like(sums), atol=1e-3))

@@ -69,8 +69,8 @@ class SoftData:
         aside = round(self.validation_fraction * n)
         if not 0 < aside < n:
             raise ValueError(
-                f"validation_fraction={self.validation_fraction} of {n} rows leaves nothing to stop early by, or "
-                "nothing to train on. Give a share between 0 and 1, or an eval_set."
+                f"validation_fraction={self.validation_fraction} of {n} rows leaves no rows for early stopping, or "
+                "none for training. Use a share between 0 and 1, or pass eval_set."
             )
         order = check_random_state(self.random_state).permutation(n)
         held_out = self.rows(order[:aside])
@@ -79,7 +79,7 @@ class SoftData:
     def one_eval_set(self, name: str) -> EvalRows:
         """Return the rows to stop early by, for an estimator that takes one such set."""
         if len(self.eval_set) > 1:
-            raise ValueError(f"{name} stops early by one set of rows, got {len(self.eval_set)} in eval_set.")
+            raise ValueError(f"{name} accepts one eval_set for early stopping, got {len(self.eval_set)}.")
         return self.eval_set[0]
 
     def with_class_weight(self, class_weight: Any) -> SoftData:
@@ -88,7 +88,7 @@ class SoftData:
         total = W.sum(axis=1)
         seen = np.flatnonzero(total > 0)
         if len(seen) == 0:
-            raise ValueError("class_weight leaves no row with any weight.")
+            raise ValueError("class_weight gives every row zero weight.")
         weighted = replace(self, Q=W / np.where(total > 0, total, 1.0)[:, None], weight=self.row_weights * total)
         return weighted if len(seen) == len(total) else weighted.rows(seen)
 
@@ -98,7 +98,7 @@ class SoftData:
             return np.where(counts > 0, counts.sum() / (len(counts) * np.where(counts > 0, counts, 1.0)), 1.0)
         if not isinstance(class_weight, dict):
             raise ValueError(
-                "On soft labels class_weight must be 'balanced' or a dict from classes to weights, got "
+                "With soft labels, class_weight must be 'balanced' or a dict from classes to weights, got "
                 f"{class_weight!r}."
             )
         unknown = [label for label in class_weight if label not in set(self.classes.tolist())]
@@ -118,8 +118,8 @@ def check_soft_labels(X: Any, y: Any, columns: NDArray[Any]) -> NDArray[np.float
     if (Q < 0).any():
         row = int(np.argmax((Q < 0).any(axis=1)))
         raise ValueError(
-            f"Soft labels must be probabilities: row {row} of y holds {Q[row].min():.6g}. If they are logarithms, "
-            "take their exponential first."
+            f"Soft labels must be probabilities: row {row} of y has the value {Q[row].min():.6g}. If they are "
+            "logarithms, take the exponential first."
         )
     total = Q.sum(axis=1)
     wrong = ~(np.abs(total - 1) <= SUM_TOLERANCE)
@@ -127,7 +127,7 @@ def check_soft_labels(X: Any, y: Any, columns: NDArray[Any]) -> NDArray[np.float
         row = int(np.argmax(wrong))
         raise ValueError(
             f"Soft labels must be probabilities: row {row} of y sums to {total[row]:.6g}. Normalise the rows, and "
-            "give row weights as sample_weight."
+            "pass row weights as sample_weight."
         )
     return Q[:, np.argsort(columns)] / total[:, None]
 
@@ -139,10 +139,10 @@ def column_classes(y: Any, classes: Any) -> NDArray[Any]:
     own = list(y.columns) if hasattr(y, "columns") else list(range(n))
     named = own != list(range(n))
     if given is not None and named and set(given) != set(own):
-        raise ValueError(f"classes={given} are not the columns of y, {own}: give one or the other.")
+        raise ValueError(f"classes={given} differ from the columns of y, {own}: pass one or the other.")
     names = own if named or given is None else given
     if len(names) != n:
-        raise ValueError(f"classes must name each of the {n} columns of y once, got {given}.")
+        raise ValueError(f"classes must have one distinct name for each of the {n} columns of y, got {given}.")
     return LabelSpace([names]).class_lists[0]
 
 
@@ -151,14 +151,14 @@ def columns_like(y: Any, own: NDArray[Any]) -> NDArray[Any]:
     shape = np.shape(y)
     if len(shape) != 2:
         raise ValueError(
-            f"Soft labels have a column for each of the classes {own.tolist()}, got y of shape {shape}. "
-            "True labels as soft ones: (y[:, None] == classes).astype(float)."
+            f"Soft labels need a column for each of the classes {own.tolist()}, got y of shape {shape}. "
+            "To use true labels as soft ones: (y[:, None] == classes).astype(float)."
         )
     names = list(getattr(y, "columns", range(shape[1])))
     named = names != list(range(shape[1]))
     if (named and set(names) != set(own.tolist())) or len(names) != len(own):
         what = names if named else f"{shape[1]} columns"
-        raise ValueError(f"Soft labels must have the classes that fit was given, {own.tolist()}, got {what}.")
+        raise ValueError(f"Soft labels must have the classes seen in fit, {own.tolist()}, got {what}.")
     return np.asarray(names, dtype=own.dtype) if named else own
 
 

@@ -41,88 +41,92 @@ __all__ = ["SoftLabelClassifier"]
 class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Train any classifier on soft labels: rows of probabilities instead of one label each.
 
-    Trees, forests and nearest neighbours are trained through their multi-output regressor twins; boosters,
-    LogisticRegression, networks, naive Bayes and some others on the soft labels themselves; learners with `partial_fit`
-    on labels drawn anew in every epoch; every other classifier whose `fit` takes `sample_weight` on a few weighted
-    copies of each row. All of it costs about as much as hard labels, a few times as much at most. With ordinary labels
-    it is the plain estimator.
+    Trees, forests and nearest neighbours are trained as the multi-output regressor of the same kind (see Notes).
+    Boosters, LogisticRegression, networks, naive Bayes and some others are trained on the soft labels directly.
+    Learners with `partial_fit` get labels that are drawn anew in every epoch. Every other classifier whose `fit`
+    accepts `sample_weight` gets a few weighted copies of each row. The cost is about that of hard labels, at most a few
+    times as much. With ordinary labels the estimator is trained as usual.
 
     Parameters
     ----------
     estimator : classifier, multi-output regressor, or Pipeline that ends in one
-        Cloned before it is fitted. The earlier steps of a Pipeline are fitted on X once and see the most probable
-        classes as y, if they want a y at all.
+        Cloned before it is fitted. The earlier steps of a Pipeline are fitted on X once and get the most probable
+        classes as y, if they need one.
     strategy : {"auto", "twin", "direct", "epochs", "replicate", "sample"}, default="auto"
-        How the estimator learns from soft labels; "auto" takes the first of these that it can, but never "sample".
+        How the estimator learns from soft labels. "auto" takes the first of these that works, but never "sample".
 
-        - "twin": the regressor that is the same model on soft labels.
-        - "direct": the estimator's own training, with its loss over soft labels.
-        - "epochs": `partial_fit` by epochs, with labels drawn anew from the soft labels in each.
-        - "replicate": weighted copies of the rows.
-        - "sample": labels drawn from the soft labels, one per row or `copies` of them. Works with every classifier, at
-          a price in accuracy: what a row says of its other classes is lost.
+        - "twin": as the regressor that is the same model on soft labels.
+        - "direct": by the estimator's own training, with its loss over soft labels.
+        - "epochs": by `partial_fit`, with labels drawn anew from the soft labels in every epoch.
+        - "replicate": on weighted copies of the rows.
+        - "sample": on labels drawn from the soft labels, one per row or `copies` of them. Works with every classifier
+          but costs accuracy, since the row's other classes are lost.
     temperature : float, default=1.0
-        The temperature of the soft labels given to `fit`. Predicted probabilities are brought back to temperature 1:
-        raised to this power and normalised, or to a power that is learnt, for estimators whose answers do not follow
-        the temperature of the labels (see Notes).
+        Temperature of the soft labels given to `fit`. Predicted probabilities are brought back to temperature 1: they
+        are raised to this power and normalised. For estimators whose answers do not follow the temperature of the
+        labels, the power is learned (see Notes).
     classes : array-like of shape (L,), default=None
-        The classes that the columns of the soft labels stand for. None: the columns of a DataFrame, else 0 to L - 1.
-        Not with ordinary labels.
+        The classes of the columns of the soft labels. None: the columns of a DataFrame, else 0 to L - 1. Not allowed
+        with ordinary labels.
     copies : int, "all" or "auto", default="auto"
-        Copies of a row at most, for "replicate" and "sample". Fewer than there are classes are drawn at random, such
-        that the expected loss is that of all; each takes as long as training on hard labels. "auto" means 4, 1 for
-        kernel support vector machines, whose time grows with the square, and 1 for "sample".
+        Largest number of copies of a row for "replicate" and "sample". If there are fewer copies than classes, they are
+        drawn at random, with the expected loss of all copies. Each takes as long as training on hard labels. "auto"
+        means 4, but 1 for kernel support vector machines, whose time grows with the square, and 1 for "sample".
     validation_fraction : float, default=0.1
-        Share of the rows to stop early by, for an estimator that is set to stop early and `fit` without `eval_set`:
+        Share of the rows used for early stopping, if the estimator stops early and `fit` gets no `eval_set`:
         `early_stopping_rounds` of a booster, `early_stopping=True` of HistGradientBoostingClassifier or SGDClassifier.
     max_rows : int, default=None
-        Rows of a Dask collection that are brought into memory at most. If it has more, estimators that learn block by
-        block learn from all of them, any other from so many, drawn by their weight (`docs/dask.md`). None: 1 GiB of
-        rows and soft labels. Of no effect on rows that are in memory.
+        Largest number of rows of a Dask collection that are loaded into memory. If it has more, estimators that learn
+        block by block use all of them; any other uses a sample of this size, drawn by weight (`docs/dask.md`). None:
+        1 GiB of rows and soft labels. No effect on rows in memory.
     random_state : int, RandomState instance or None, default=None
-        For the rows to stop early by and for labels and copies that are drawn; None stands for the `random_state` of
-        the estimator, if that is a number. The estimator draws by its own.
+        Used to choose rows for early stopping and to draw labels and copies. None: the `random_state` of the estimator,
+        if that is a number. The estimator itself uses its own.
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted student: the classifier itself, its regressor twin, or a Pipeline that ends in a
-        SoftLabelClassifier.
+        The fitted model: the classifier itself, or the regressor of the same kind with "twin" (a
+        `RandomForestRegressor` for a `RandomForestClassifier`), or a Pipeline that ends in a SoftLabelClassifier.
     classes_ : ndarray of shape (L,)
         Class labels, sorted.
     strategy_ : str
-        What was used: "twin", "direct", "epochs", "replicate", "sample", "pipeline", or "hard" for ordinary labels.
+        The strategy used: "twin", "direct", "epochs", "replicate", "sample", "pipeline", or "hard" for ordinary labels.
     class_prior_ : ndarray of shape (L,)
-        Mean soft label: the answer for a row of which the student cannot say anything (radius neighbours far from
+        Mean soft label. It is the prediction for rows that the student has no answer for (radius neighbours far from
         all samples, a regressor that is nowhere positive).
     n_features_in_ : int
-        Number of features, if the estimator tells.
+        Number of features, if the estimator has it.
 
     Notes
     -----
-    `class_weight` of the estimator is put into the soft labels: a class of weight 2 counts twice in every row.
+    **Why a regressor?** scikit-learn's trees, forests and neighbours classifiers do not accept probabilities as
+    targets; the regressors do. Minimising their squared error is the same as minimising the Gini impurity of the soft
+    labels, so a `RandomForestRegressor` on soft labels grows the trees of the `RandomForestClassifier`.
+
+    `class_weight` of the estimator becomes part of the soft labels: a class of weight 2 counts twice in every row.
 
     A fitted booster is an ordinary one: `estimator_.booster_.save_model`, `estimator_.save_model` and feature
-    importances work, and the saved model gives probabilities by itself, at the temperature of the soft labels. Its
-    classes are the numbers of `classes_`. CatBoost wants lists as tuples where scikit-learn has to clone it
-    (`cat_features=("colour",)`), and numba for speed.
+    importances work, and the saved model returns probabilities by itself, at the temperature of the soft labels. Its
+    classes are the indices of `classes_`. For CatBoost, pass lists as tuples so that scikit-learn can clone it
+    (`cat_features=("colour",)`), and install numba for speed.
 
-    A bare torch module becomes a skorch net with Adam at 0.001 and batches of 128, trained for 20 epochs, on fewer
-    than 12,800 rows for as many as make 2,000 steps: a start, to be replaced by a net of your own. A module may give
+    A plain torch module becomes a skorch net with Adam at 0.001 and batches of 128, trained for 20 epochs, or, with
+    fewer than 12,800 rows, for as many as make 2,000 steps. For more control, pass a skorch net. A module may return
     logits or probabilities; in a net, the criterion is replaced by the soft cross-entropy.
 
-    Scores of a `decision_function`, such as those of an SVC, are no probabilities. Their softmax is raised to the power
-    at which it is closest to the soft labels, at temperature 1, of the rows given to `fit`. Naive Bayes, discriminant
-    analysis and AdaBoost have probabilities that do not follow the temperature of the labels: they are left as they
-    are at temperature 1, and raised to a power found in this way at others.
+    Scores of a `decision_function`, such as those of an SVC, are not probabilities. Their softmax is raised to the
+    power at which it is closest to the soft labels of the rows given to `fit`, at temperature 1. Probabilities of naive
+    Bayes, discriminant analysis and AdaBoost do not follow the temperature of the labels. They are left unchanged at
+    temperature 1, and raised to a power found in the same way otherwise.
 
-    Of m copies of a row, classes with a large share of it are sure to be among them, others are drawn by systematic
-    sampling in proportion to their probability q: the mean weight of a copy is q, its variance at most 1 / (4 m^2), and
-    a row's weights sum to what they should. All copies leave out entries below 0.001 / L: at most 0.1 % of a row's
-    mass, which its other classes take over. Where scikit-learn's `working_memory` holds fewer copies, fewer are drawn.
-    Early stopping must not validate on copies of training rows: where copies are made "auto" is switched off, and
-    anything else is refused; so are estimators that cross-validate inside. HistGradientBoostingClassifier and learners
-    of "epochs" get rows of their own to stop by.
+    Among m copies of a row, classes with a large share are always included; others are drawn by systematic
+    sampling in proportion to their probability q. The mean weight of a copy is q, its variance at most 1 / (4 m^2), and
+    a row's weights sum to what they should. "all" leaves out entries below 0.001 / L, together at most 0.1 % of a row,
+    which its other classes take over. If scikit-learn's `working_memory` is too small for the copies, fewer are drawn.
+    Early stopping must not validate on copies of training rows: with copies, "auto" is switched off and any other
+    setting is rejected, as are estimators that cross-validate internally. HistGradientBoostingClassifier and learners
+    of "epochs" get separate rows for early stopping.
 
     Examples
     --------
@@ -172,16 +176,16 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to the estimator as it is.
+            Passed unchanged to the estimator.
         y : array-like of shape (n, L) or (n,)
-            Soft labels, rows on the simplex; or ordinary labels.
+            Soft labels, whose rows sum to 1, or ordinary labels.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
+            Row weights.
         eval_set : list of (X, y) pairs, default=None
-            Rows and soft labels to stop early by, for boosters and HistGradientBoostingClassifier; the boosters report
+            Rows and soft labels for early stopping, for boosters and HistGradientBoostingClassifier. Boosters report
             the soft cross-entropy on them.
         **fit_params : dict
-            Routed to the estimator's `fit` if metadata routing is enabled.
+            Passed to the estimator's `fit` if metadata routing is enabled.
 
         Returns
         -------
@@ -213,7 +217,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to the estimator as it is.
+            Passed unchanged to the estimator.
 
         Returns
         -------
@@ -231,13 +235,13 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to the estimator as it is.
+            Passed unchanged to the estimator.
 
         Returns
         -------
         proba : ndarray of shape (n, L)
-            Columns follow `classes_`. An estimator with `decision_function` only gives the softmax of its scores, times
-            a factor learnt from the soft labels.
+            Columns follow `classes_`. An estimator with only `decision_function` returns the softmax of its scores,
+            times a factor learned from the soft labels.
         """
         check_is_fitted(self, "estimator_")
         return unchanged(self.estimator_, self._predict_proba, X)
@@ -256,7 +260,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to the estimator as it is.
+            Passed unchanged to the estimator.
 
         Returns
         -------
@@ -267,16 +271,16 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
 
     @lazily
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy; soft labels count as their most probable class.
+        """Return the accuracy. Soft labels count as their most probable class.
 
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to the estimator as it is.
+            Passed unchanged to the estimator.
         y : array-like of shape (n,) or (n, L)
-            Labels, or soft labels with the columns that `fit` had.
+            Labels, or soft labels with the columns seen in `fit`.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the rows.
+            Row weights.
 
         Returns
         -------
@@ -321,13 +325,13 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
 
     def _fit_hard(self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]) -> SoftLabelClassifier:
         if self.classes is not None:
-            raise ValueError("classes names the columns of soft labels, but y holds ordinary labels: leave it at None.")
+            raise ValueError("classes is for soft labels, but y holds ordinary labels: leave classes at None.")
         estimator = as_estimator(self.estimator)
         if estimator is not self.estimator:  # a bare module has no criterion for hard labels
             return self._fit_one_hot(X, y, sample_weight, params)
         last = estimator.steps[-1] if isinstance(estimator, Pipeline) else ("", estimator)
         if sample_weight is not None and not has_fit_parameter(last[1], "sample_weight"):
-            raise TypeError(f"{type(last[1]).__name__}.fit takes no sample_weight.")
+            raise TypeError(f"{type(last[1]).__name__}.fit does not accept sample_weight.")
         if sample_weight is not None:
             params[f"{last[0]}__sample_weight" if last[0] else "sample_weight"] = sample_weight
         self.estimator_ = unchanged(estimator, lambda X: clone_student(estimator).fit(X, y, **params), X)
@@ -400,7 +404,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to the estimator as it is.
+            Passed unchanged to the estimator.
         log_p : ndarray of shape (n, K)
             The teachers' answers.
         loss : TeacherLoss
@@ -422,8 +426,8 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
             self.strategy_, self._power = DirectStrategy.name, 1.0
         else:
             raise TypeError(
-                f"Direct backpropagation trains networks: {type(estimator).__name__} is none. Give a skorch net or a "
-                "torch module, or backprop=False."
+                f"Direct backpropagation trains networks, and {type(estimator).__name__} is not one. Pass a skorch net "
+                "or a torch module, or backprop=False."
             )
         self.classes_ = self._columns = loss.classes
         self.class_prior_ = np.full(len(self.classes_), 1 / len(self.classes_))
@@ -451,7 +455,7 @@ def check_routing(fit_params: dict[str, Any]) -> None:
     """Raise if there are extra fit parameters but no routing to take them to the student."""
     if fit_params and not get_config()["enable_metadata_routing"]:
         raise ValueError(
-            f"fit got {sorted(fit_params)}: extra parameters reach the student only with "
+            f"fit got {sorted(fit_params)}: extra parameters are passed to the student only with "
             "sklearn.set_config(enable_metadata_routing=True) and its set_fit_request."
         )
 
@@ -477,6 +481,6 @@ def check_readable(estimator: Any, X: Any) -> None:
     estimator = as_estimator(estimator)
     if is_dataset(X) and not is_net(estimator) and not isinstance(estimator, (Pipeline, SoftLabelClassifier)):
         raise TypeError(
-            f"X is a torch Dataset, {type(X).__name__}, which networks can learn from, but not "
-            f"{type(estimator).__name__}: read its rows into an array first."
+            f"X is a torch Dataset, {type(X).__name__}. Networks can learn from it, but {type(estimator).__name__} "
+            "cannot: load its rows into an array first."
         )

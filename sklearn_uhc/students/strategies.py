@@ -28,10 +28,10 @@ def resolve_strategy(estimator: Any, strategy: str = "auto") -> Any:
             return candidate
     how = "" if strategy == "auto" else f" with strategy={strategy!r}"
     if hasattr(estimator, "refit"):
-        how += " as a search; search around it instead, over its parameters (student__... of the distiller)"
+        how += " as a search; put the search around the distiller instead, over student__... parameters"
     able = "; ".join(f"{s.students} (strategy='{s.name}')" for s in STRATEGIES)
     raise TypeError(
-        f"{type(estimator).__name__} cannot learn from soft labels{how}. What can: {able}; "
+        f"{type(estimator).__name__} cannot learn from soft labels{how}. These can: {able}; "
         "Pipelines that end in one of these."
     )
 
@@ -43,14 +43,12 @@ def train(student: Any, data: SoftData, strategy: str, params: dict[str, Any]) -
         chosen = resolve_strategy(student, ReplicateStrategy.name)  # parameters of fit, which partial_fit does not have
     given = student.get_params(deep=False)
     if given.get("warm_start"):
-        raise ValueError(
-            f"warm_start of {name} has no effect here, as it is cloned before every fit: leave it at False."
-        )
+        raise ValueError(f"warm_start of {name} has no effect, since it is cloned before every fit: leave it at False.")
     if given.get("class_weight") is not None:
         data = data.with_class_weight(student.class_weight)
         student.set_params(class_weight=None)
     if data.eval_set and chosen in (TwinStrategy, SampleStrategy):
-        raise ValueError(f"{name} does not stop early: it takes no eval_set.")
+        raise ValueError(f"{name} does not stop early, so it does not accept eval_set.")
     fitted = chosen.fit(student, data, **params)
     power = 1.0 if is_net(fitted) else power_of(fitted, data, partial(_answers, chosen, fitted, data))
     return fitted, chosen.name, power

@@ -44,8 +44,8 @@ def log_on_simplex(S: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
     """Normalise rows that are not negative and take logarithms; a row of zeros becomes the prior."""
     if np.isnan(S).any():
         raise ValueError(
-            f"The student gives NaN, first for row {int(np.argmax(np.isnan(S).any(axis=1)))}: missing values in X, or "
-            "a training that diverged (try a lower learning rate)."
+            f"The student returns NaN, first for row {int(np.argmax(np.isnan(S).any(axis=1)))}. X may have missing "
+            "values, or the training diverged (try a lower learning rate)."
         )
     total = S.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore"):

@@ -110,18 +110,18 @@ def regressor_twin(classifier: Any, n_classes: int) -> Any:
     criterion = given.pop("criterion", "gini")
     if criterion != "gini":
         warn_user(
-            f"criterion={criterion!r} of {type(classifier).__name__} has no counterpart on soft labels; its "
-            "regressor twin grows trees with squared error, which is the Gini criterion there.",
+            f"criterion={criterion!r} of {type(classifier).__name__} is not available on soft labels. It is trained as "
+            "a regressor with squared error, which is the Gini criterion there.",
         )
     if given.get("monotonic_cst") is not None and n_classes > 2:
-        raise ValueError("monotonic_cst is for two classes only, here as in scikit-learn's own trees.")
+        raise ValueError("monotonic_cst is for two classes only, as in scikit-learn's own trees.")
     if callable(given.get("oob_score")):
-        raise ValueError("oob_score of a forest on soft labels is True or False: it is the accuracy, as by default.")
+        raise ValueError("oob_score of a forest on soft labels must be True or False: it is the accuracy.")
     for name in sorted(set(given) - set(known)):
         if name not in default or given[name] != default[name]:
             raise ValueError(
                 f"{name}={given[name]!r} of {type(classifier).__name__} has no meaning on soft labels. Leave it at "
-                f"{default[name]!r}; weigh rows with sample_weight, and classes in the soft labels themselves."
+                f"{default[name]!r}; use sample_weight for rows, and put class weights into the soft labels."
             )
     twin.set_params(**{name: value for name, value in given.items() if name in known})
     if given.get("oob_score"):
@@ -142,7 +142,7 @@ def most_probable_agree(Q: NDArray[Any], S: NDArray[Any]) -> float:
 def _check_takes_weights(regressor: Any, sample_weight: NDArray[Any]) -> NDArray[Any]:
     if not has_fit_parameter(regressor, "sample_weight"):
         raise ValueError(
-            f"{type(regressor).__name__} cannot weigh samples, which balanced soft labels need. "
-            "Use balance=False, or a student whose fit takes sample_weight."
+            f"{type(regressor).__name__} does not accept sample weights, which balanced soft labels need. "
+            "Use balance=False, or a student whose fit accepts sample_weight."
         )
     return sample_weight

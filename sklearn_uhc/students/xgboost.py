@@ -21,8 +21,8 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     """Fit on the soft cross-entropy, from the log of the mean soft label on, as XGBoost itself starts."""
     given = estimator.get_params(deep=False)
     if given["objective"] not in OBJECTIVES:
-        raise ValueError(f"objective={given['objective']!r} of XGBClassifier: soft labels need its default, None.")
-    refuse(estimator, {"scale_pos_weight": "weigh the rows with sample_weight"})
+        raise ValueError(f"objective={given['objective']!r} of XGBClassifier: soft labels need the default, None.")
+    refuse(estimator, {"scale_pos_weight": "use sample_weight instead"})
     if given["early_stopping_rounds"]:
         data = data.with_validation()
     labels, (sets, soft_logloss) = stand_in_labels(data, "XGBClassifier"), evaluation(data)

@@ -22,8 +22,8 @@ class Suggestion:
     becomes : tuple of labels
         The one name to use instead, or the parts.
     score : float or None
-        How alike the answers are, at most about 1; None if there were no answers to compare. A low score of a nearly
-        equal name says little: teachers may be surest of rows that the others do not know.
+        How similar the answers are, at most about 1; None if there were no answers to compare. A low score of a nearly
+        equal name says little: teachers may be most confident on rows that the others do not know.
     evidence : str
         The reason, in words.
     numbers : dict
@@ -44,16 +44,16 @@ class Suggestion:
 
 
 class Suggestions(Sequence[Suggestion]):
-    """Suggestions, the surest first of each kind. Nothing is applied until it is passed to `harmonize`.
+    """Suggestions, the most certain first within each kind. Nothing is applied until it is passed to `harmonize`.
 
-    Choose by number, `found[[0, 2]]`, by slice, or by kind, `found.of_kind("spelling")`: each gives `Suggestions`.
+    Select by number, `found[[0, 2]]`, by slice, or by kind, `found.of_kind("spelling")`. Each returns `Suggestions`.
 
     Parameters
     ----------
     items : iterable of Suggestion
         What was found.
     note : str, default=""
-        What could not be looked at.
+        What could not be compared.
 
     Examples
     --------

@@ -24,23 +24,23 @@ MOST_ROWS = 5000
 def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) -> Suggestions:
     """Suggest which names mean the same class, and which classes are parts of a coarse one.
 
-    Names are compared as they are written: without case, blanks, underscores, hyphens, dots, accents and plurals. With
-    unlabelled rows, or the teachers' answers about some, the columns are compared as well, whatever their names: two
-    that behave alike may be one class, and one that others add up to may be a coarse class. Two names that
-    one teacher has are never suggested to be the same.
+    Names are compared without case, spaces, underscores, hyphens, dots, accents and plurals. Given unlabelled rows, or
+    the teachers' answers for some, the columns are compared as well, whatever their names: two that behave alike may be
+    one class, and one that others add up to may be a coarse class. Two names of the same teacher are never suggested to
+    be the same.
 
-    Nothing is applied. Read the suggestions, choose, and pass what is right to `harmonize`. Answers can mislead: two
-    classes that no teacher tells apart may look like one.
+    Nothing is applied. Read the suggestions, select, and pass what is right to `harmonize`. Answers can mislead: two
+    classes that no teacher distinguishes may look like one.
 
     Parameters
     ----------
     teachers : list of fitted classifiers, of lists of classes, or of (name, either) pairs; or dict of name: either
         As in `harmonize`.
     X : array-like with n rows, default=None
-        Unlabelled rows; at most 5,000 are used. Teachers are asked about them, and must be classifiers then. Each class
-        should have 13 rows or more.
+        Unlabelled rows; at most 5,000 are used. Teachers are called on them, so they must be classifiers. Each class
+        should have at least 13 rows.
     log_p : array-like of shape (n, K), default=None
-        The teachers' log-probabilities or logits, if they were asked before, as `TeacherOutputs` gives them.
+        The teachers' log-probabilities or logits, if you have them already, as returned by `TeacherOutputs`.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) ->
     {'null': 'zero'}
     """
     if X is not None and log_p is not None:
-        raise ValueError("X and log_p were both given: give the rows, or what the teachers answered about them.")
+        raise ValueError("X and log_p were both given: pass the rows, or the teachers' answers for them.")
     lists = read_lists(teachers)
     entries = [own.entries for own in lists]
     P = None if X is None and log_p is None else _probabilities(teachers, lists, X, log_p)
@@ -110,8 +110,8 @@ def _classifiers(teachers: Any) -> list[Any]:
     for i, teacher in enumerate(found):
         if not hasattr(teacher, "classes_"):
             raise TypeError(
-                f"Teacher {i} is a list of classes, which cannot be asked about X: give fitted classifiers, or "
-                "what they answered as log_p."
+                f"Teacher {i} is a list of classes, which cannot answer for X: pass fitted classifiers, or "
+                "their answers as log_p."
             )
     return found
 
@@ -165,14 +165,14 @@ def _spelling(pair: tuple[Any, Any], behaviour: Behaviour | None) -> Suggestion:
     if np.isnan(one.score):
         return Suggestion("spelling", b, (a,), None, text)
     # A low score says little: the surest rows may be foreign to one of the two.
-    text += f"; answers alike: {one.score:.2f}" if one.score >= ALIKE else ""
+    text += f"; similarity of the answers: {one.score:.2f}" if one.score >= ALIKE else ""
     return Suggestion("spelling", b, (a,), one.score, text, _figures(one))
 
 
 def _answers(a: Any, b: Any, one: Alike) -> Suggestion:
     text = (
-        f"on the surest rows of {a!r}, {b!r} gets {one.forward:.0%} of what it gets at its surest, and the other way "
-        f"round {one.backward:.0%} ({one.n_rows} rows)"
+        f"on the top rows of {a!r}, {b!r} has {one.forward:.0%} of its probability on its own top rows, and vice versa "
+        f"{one.backward:.0%} ({one.n_rows} rows)"
     )
     return Suggestion("answers", b, (a,), one.score, text, _figures(one))
 
@@ -201,8 +201,8 @@ def _about_sum(behaviour: Behaviour, sums: Sequence[Sum]) -> Suggestion:
     parts = tuple(names[part] for part in dict.fromkeys(part for one in sums for part in one.parts))
     whose = f"teacher {best.teacher}" if len(sums) == 1 else f"teacher {best.teacher} and {len(sums) - 1} more"
     text = (
-        f"parts of {whose} add up to it: on its surest rows they get {best.forward:.0%} of what they get at their "
-        f"surest, the other way round {best.backward:.0%}; each part lies within it by {best.weakest:.0%} or more"
+        f"parts of {whose} add up to it: on its top rows they have {best.forward:.0%} of their probability on their "
+        f"own top rows, and vice versa {best.backward:.0%}; each part lies within it by {best.weakest:.0%} or more"
     )
     numbers = {
         "forward": best.forward,
@@ -226,7 +226,7 @@ def _note(behaviour: Behaviour | None, P: NDArray[np.float64] | None) -> str:
         return ""
     need = int(np.ceil(LEAST_ROWS / MASS)) * len(behaviour.columns.names)
     if len(P) >= need:
-        return "Answers were not compared: teachers with two classes or more answer too few of the rows."
+        return "Answers were not compared: teachers with two or more classes answer for too few of the rows."
     return (
-        f"Answers were not compared: {len(P)} rows are too few for {len(behaviour.columns.names)} names; give {need}."
+        f"Answers were not compared: {len(P)} rows are too few for {len(behaviour.columns.names)} names; pass {need}."
     )

@@ -37,7 +37,7 @@ def open_source(source: Any, i: int) -> Source:
     names = list(source.columns) if hasattr(source, "iloc") else column_names(source)
     if names is None:
         raise TypeError(
-            f"sources[{i}] is a {type(source).__name__}: give the path of a CSV or Parquet file, or a frame whose "
+            f"sources[{i}] is a {type(source).__name__}: pass the path of a CSV or Parquet file, or a frame whose "
             "columns are named after the classes."
         )
 
@@ -53,7 +53,7 @@ def _open_file(path: Path) -> Source:
     suffixes = [s.lower() for s in path.suffixes if s.lower() not in COMPRESSED]
     kind = suffixes[-1] if suffixes else ""
     if kind not in (*TEXT, *PARQUET):
-        raise ValueError(f"{path}: answers are read from files that end in .csv, .tsv or .parquet, or from a frame.")
+        raise ValueError(f"{path}: answers must be in a file that ends in .csv, .tsv or .parquet, or in a frame.")
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
     return _open_text(path, TEXT[kind]) if kind in TEXT else _open_parquet(path)

@@ -74,7 +74,7 @@ class AnsweringTeacher(Versioned, ClassifierMixin, BaseEstimator, metaclass=ABCM
         if silent.any():
             raise ValueError(
                 f"{type(self).__name__} has no answer for {int(silent.sum())} of {len(log_p)} rows, first for row "
-                f"{int(np.argmax(silent))}, so it cannot name a class. predict_proba gives NaN there."
+                f"{int(np.argmax(silent))}, so it cannot predict a class. predict_proba returns NaN there."
             )
         labels: NDArray[Any] = self.classes_[log_p.argmax(axis=1)]
         return labels
@@ -105,15 +105,15 @@ def to_log_proba(answer: Any, kind: str, n_rows: int, n_classes: int, name: str,
     """
     values = np.asarray(answer)
     if values.dtype.kind not in "fiub":
-        raise ValueError(f"{name} answered with values of type {values.dtype}, where numbers are needed.")
+        raise ValueError(f"{name} returned values of type {values.dtype} instead of numbers.")
     if values.dtype.kind != "f" or values.dtype.itemsize < 4:
         values = values.astype(np.float32 if values.dtype.itemsize < 4 else np.float64)
     if n_classes == 2 and values.shape in ((n_rows,), (n_rows, 1)):
         values = _both_classes(values.reshape(-1), kind)
     if values.shape != (n_rows, n_classes):
         raise ValueError(
-            f"{name} gave an output of shape {values.shape} for {n_rows} rows and {n_classes} classes: it must give "
-            "one number per row and class, and the class list must name every output, in its order."
+            f"{name} returned an output of shape {values.shape} for {n_rows} rows and {n_classes} classes: it must "
+            "return one number per row and class, and the class list must name every output, in its order."
         )
     if kind == "logits":
         limit = np.finfo(values.dtype).max / 4  # inf - inf would be NaN
@@ -148,4 +148,4 @@ def _check_probabilities(proba: Floats, name: str, remedy: str) -> None:
     if off.any():
         row = int(np.argmax(off))
         problem = f"has the value {proba[row].min():.4g}" if negative[row] else f"sums to {total[row]:.6g}"
-        raise ValueError(f"{name} gave rows that are no probabilities: row {row} {problem}. {remedy}".rstrip())
+        raise ValueError(f"{name} returned rows that are not probabilities: row {row} {problem}. {remedy}".rstrip())

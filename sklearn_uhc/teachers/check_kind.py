@@ -16,12 +16,12 @@ from sklearn_uhc.utils.response import RESPONSES
 #: By the end of a file's name: what to do with it.
 FILES = {
     ".onnx": "use OnnxTeacher({path!r})",
-    **dict.fromkeys((".csv", ".tsv", ".parquet", ".pq"), "read it with read_answers and give fit(X, log_p=...)"),
+    **dict.fromkeys((".csv", ".tsv", ".parquet", ".pq"), "read it with read_answers and use fit(X, log_p=...)"),
     **dict.fromkeys(
         (".pt", ".pth", ".safetensors"), "load the weights into a module and use TorchTeacher(module, classes)"
     ),
 }
-OTHER_FILES = "load the model first; a pickle can run any code, so load only one whose origin you trust"
+OTHER_FILES = "load the model first; a pickle can run any code, so load only files whose origin you trust"
 
 
 def check_kind_of_teacher(teacher: Any, name: str) -> None:
@@ -38,14 +38,14 @@ def check_several(teachers: Any) -> None:
     name = type(teachers).__name__
     if isinstance(teachers, VotingClassifier) and hasattr(teachers, "estimators_"):
         raise TypeError(
-            f"teachers is a {name}, not a list. Its members know their classes by number; as teachers they are: "
+            f"teachers is a {name}, not a list. Its members number their classes. To use them as teachers, pass "
             "teachers=list(voting.estimators_), class_lists=[voting.classes_[e.classes_] for e in voting.estimators_]. "
-            "As one teacher of several it is fine: teachers=[voting, ...]."
+            "To use it as one teacher among others, pass teachers=[voting, ...]."
         )
     if isinstance(teachers, (str, bytes, os.PathLike)) or is_module(teachers):
-        raise TypeError(f"teachers is a {name}, not a list: put it into one, and {_remedy(teachers)}.")
+        raise TypeError(f"teachers is a {name}, not a list: put it into a list, and {_remedy(teachers)}.")
     if not isinstance(teachers, type) and any(hasattr(teachers, r) for r in ("fit", "predict", *RESPONSES)):
-        raise TypeError(f"teachers is one {name}, not a list of fitted classifiers: give [classifier, ...].")
+        raise TypeError(f"teachers is one {name}, not a list of fitted classifiers: pass [classifier, ...].")
 
 
 def _remedy(teacher: Any) -> str | None:
@@ -60,12 +60,12 @@ def _remedy(teacher: Any) -> str | None:
     if type(teacher).__module__.startswith("onnx"):  # a ModelProto, a session
         return "use OnnxTeacher, with the path of the model or model.SerializeToString()"
     if isinstance(teacher, np.ndarray) or (hasattr(teacher, "columns") and not hasattr(teacher, "predict")):
-        return "answers that were computed before go into fit(X, log_p=...), see read_answers"
+        return "pass answers that you have computed already as fit(X, log_p=...), see read_answers"
     if isinstance(teacher, BaseEstimator) and is_regressor(teacher):
         return (
-            "it is a regressor, which gives numbers and no probabilities of classes. Train the classifier of the same "
-            "kind, or wrap it: FunctionTeacher(function, classes), with a function that makes probabilities of its "
-            "output"
+            "it is a regressor, which predicts numbers, not probabilities of classes. Train the classifier of the same "
+            "kind, or wrap it: FunctionTeacher(function, classes), with a function that turns its output into "
+            "probabilities"
         )
     return None
 
@@ -84,10 +84,10 @@ def _has_no_probabilities(teacher: Any) -> bool:
 
 def _why_silent(teacher: Any) -> str:
     if isinstance(teacher, VotingClassifier):
-        return "votes hard and gives no probabilities: call its set_params(voting='soft'), it need not be fitted again"
+        return "uses hard voting, without probabilities: call set_params(voting='soft'); it need not be fitted again"
     function = "booster.predict" if hasattr(teacher, "predict") else "function"
     return (
-        f"has none of {', '.join(RESPONSES)}, so it cannot say how probable its classes are. If it gives a number per "
-        f"class, use FunctionTeacher({function}, classes); a scikit-learn classifier gets probabilities from "
+        f"has none of {', '.join(RESPONSES)}, so it cannot say how probable its classes are. If it returns a number "
+        f"per class, use FunctionTeacher({function}, classes); for a scikit-learn classifier use "
         "CalibratedClassifierCV"
     )

@@ -78,8 +78,8 @@ def _check_number(step: Any, known: list[str], X: Any, name: str) -> None:
     shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) == 2 and shape[1] != len(known) and not isinstance(step, FunctionTransformer):
         raise ValueError(
-            f"{name} was trained on {len(known)} columns, X has {shape[1]}. Give X the same columns in the same order; "
-            "a teacher trained on a frame finds its own among others by their names."
+            f"{name} was trained on {len(known)} columns, but X has {shape[1]}. Pass X with the same columns in the "
+            "same order, or train teachers on frames: then they take their columns from a frame by name."
         )
 
 
@@ -91,9 +91,9 @@ def _check_dispensable(step: Any, missing: list[str], given: list[str], name: st
         missing = sorted(set(missing) & _selected(step))
     if missing:
         raise ValueError(
-            f"{name} was trained on columns that X has not got: {missing[:8]}. X has {given[:8]}"
-            f"{' and others' if len(given) > 8 else ''}. Give X a column for each feature of every teacher, by the "
-            "name that the teacher knows; columns that only other teachers know are left out for it."
+            f"{name} was trained on columns that X does not have: {missing[:8]}. X has {given[:8]}"
+            f"{' and others' if len(given) > 8 else ''}. X needs a column for each feature of every teacher, under the "
+            "name that the teacher knows. A teacher does not see columns that only others know."
         )
 
 

@@ -56,8 +56,8 @@ def fingerprint(teacher: Any) -> str:
         return Hasher().of(teacher).hex()
     except (NotHashableError, RecursionError) as error:
         raise ValueError(
-            f"{type(teacher).__name__} cannot be pickled, so its answers cannot be found again in a store: use "
-            f"functions that can be imported instead of lambdas in it, or leave store out, and memory too. ({error})"
+            f"{type(teacher).__name__} cannot be pickled, so its answers cannot be kept in a store: use "
+            f"importable functions instead of lambdas in it, or do not use store and memory. ({error})"
         ) from error
 
 
@@ -70,8 +70,8 @@ def fingerprint_of_data(X: Any) -> str:
         return Hasher().of(X).hex()
     except (NotHashableError, RecursionError) as error:
         raise ValueError(
-            f"X, a {type(X).__name__}, cannot be pickled, so answers for it cannot be found again: leave store and "
-            f"memory out. ({error})"
+            f"X, a {type(X).__name__}, cannot be pickled, so answers for it cannot be kept: do not use store and "
+            f"memory. ({error})"
         ) from error
 
 

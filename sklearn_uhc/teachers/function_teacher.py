@@ -20,19 +20,19 @@ __all__ = ["FunctionTeacher"]
 class FunctionTeacher(AnsweringTeacher):
     """A function from rows to probabilities, as a fitted classifier.
 
-    For whatever has no other way in: a model of another library, a rule, a program that is called.
+    For anything without a more specific class: a model of another library, a rule, an external program.
 
     Parameters
     ----------
     function : callable
-        Takes rows of X, in the type that X has, and returns an array or frame of shape (n, k): a number per class. It
-        gets a copy, so that it may write to it. To be silent about a row it returns NaN for all classes.
+        Takes rows of X, in the type that X has, and returns an array or frame of shape (n, k), a number per class. It
+        gets a copy and may change it. It may return NaN for all classes to leave a row unanswered.
     classes : list
-        The k classes, in the order of what the function returns.
+        The k classes, in the order of the function's output.
     output_kind : {"proba", "log_proba", "logits"}, default="proba"
         What the function returns.
     batch_size : int, default=None
-        Rows per call at most. None: as many as come, which is up to scikit-learn's `working_memory` in a merge.
+        Largest number of rows per call. None: no limit, which in a merge means scikit-learn's `working_memory`.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class FunctionTeacher(AnsweringTeacher):
 
     Notes
     -----
-    For `store`, `memory` and pickling the function must be one that can be imported, and counts by its name: use an
+    For `store`, `memory` and pickling, the function must be importable. It counts by its name: use an
     empty folder when its code changes. A `functools.partial` of such a function counts with its arguments.
 
     Examples
@@ -81,7 +81,7 @@ class FunctionTeacher(AnsweringTeacher):
         Parameters
         ----------
         X : anything with n rows
-            Passed on to the function.
+            Passed to the function.
 
         Returns
         -------
@@ -95,7 +95,7 @@ class FunctionTeacher(AnsweringTeacher):
 
     def _ask(self, rows: Any) -> Floats:
         name = getattr(self.function, "__name__", type(self.function).__name__)
-        remedy = 'If these are scores or logits, say so: output_kind="logits".'
+        remedy = 'If these are scores or logits, pass output_kind="logits".'
         answer = self.function(copy_of(rows))
         return to_log_proba(answer, self.output_kind, count_rows(rows), len(self.classes), name, remedy)
 

@@ -37,8 +37,8 @@ def _refuse_pairs(X: Any) -> None:
     """Raise for items of a torch Dataset: scikit-learn's searches take any sequence apart into a list."""
     if isinstance(X, list) and X and isinstance(X[0], tuple) and X[0] and getattr(X[0][0], "ndim", 0) > 0:
         raise TypeError(
-            f"X is a list of tuples that begin with {type(X[0][0]).__name__}s, as searches of scikit-learn make of a "
-            "torch Dataset: give them skorch.helper.SliceDataset(dataset)."
+            f"X is a list of tuples that begin with {type(X[0][0]).__name__}s, which scikit-learn's searches make from "
+            "a torch Dataset: pass skorch.helper.SliceDataset(dataset) to the search."
         )
 
 

@@ -92,7 +92,7 @@ class OnnxFile:
         for name in found:
             path = PurePosixPath(name.replace("\\", "/"))
             if path.is_absolute() or ".." in path.parts or ":" in name:
-                raise NotOnnxError(f"the model wants to read {name!r}, outside its own folder: it is refused.")
+                raise NotOnnxError(f"the model wants to read {name!r}, outside its own folder: this is not allowed.")
         return sorted(found)
 
     def _labels(self, node: Node | None) -> list[Any] | None:
@@ -218,7 +218,7 @@ def _text(value: Any) -> str:
 
 def _bytes(value: Any) -> memoryview:
     if not isinstance(value, memoryview):
-        raise NotOnnxError("it has a number where a text or a part should be")
+        raise NotOnnxError("it has a number where a string or a message should be")
     return value
 
 
@@ -255,7 +255,7 @@ def wire_fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
         elif wire in (EIGHT_BYTES, FOUR_BYTES):
             size = 8 if wire == EIGHT_BYTES else 4
         else:
-            raise NotOnnxError(f"it has a field of the unknown kind {wire}")
+            raise NotOnnxError(f"it has a field of the unknown type {wire}")
         if place + size > len(message):
             raise NotOnnxError("it ends in the middle of a field")
         yield number, wire, message[place : place + size]

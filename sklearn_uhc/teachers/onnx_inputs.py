@@ -46,13 +46,13 @@ def read_inputs(session: Any) -> list[Input]:
     inputs = []
     for given in session.get_inputs():
         if given.type not in DTYPES:
-            raise ValueError(f"Input {given.name!r} of the model is a {given.type}, for which rows cannot be given.")
+            raise ValueError(f"Input {given.name!r} of the model is a {given.type}, which is not supported.")
         inputs.append(Input(given.name, DTYPES[given.type], list(given.shape or [])))
     wide = [i.name for i in inputs if len(inputs) > 1 and not i.is_column]
     if wide:
         raise ValueError(
-            f"The model has {len(inputs)} inputs, of which {wide[:8]} take more than one number per row: only one "
-            "matrix, or one input per column, can be read. Use FunctionTeacher with a session of your own."
+            f"The model has {len(inputs)} inputs, of which {wide[:8]} take more than one number per row. Only one "
+            "matrix, or one input per column, is supported. Use FunctionTeacher with a session of your own."
         )
     return inputs
 
@@ -105,8 +105,8 @@ def _matrix(given: Input, X: Any) -> NDArray[Any]:
     )
     if not fits:
         raise ValueError(
-            f"The model takes rows of shape {_shown(expected)}, X has rows of shape {_shown(array.shape[1:])}. Reshape "
-            "or select them in a Pipeline whose first step is a FunctionTransformer and whose last is the teacher."
+            f"The model expects rows of shape {_shown(expected)}, but X has rows of shape {_shown(array.shape[1:])}. "
+            "Reshape or select them in a Pipeline of a FunctionTransformer and the teacher."
         )
     return array
 
@@ -126,13 +126,13 @@ def _converted(array: NDArray[Any], given: Input) -> NDArray[Any]:
             new = np.ascontiguousarray(array, dtype=given.dtype)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"Input {given.name!r} of the model takes numbers ({np.dtype(given.dtype)}), but X holds something else: "
+            f"Input {given.name!r} of the model expects numbers ({np.dtype(given.dtype)}), but X holds something else: "
             f"{error}."
         ) from error
     if new.dtype.kind in "iub" and new.dtype != array.dtype and not (new == array).all():
         raise ValueError(
-            f"Input {given.name!r} of the model takes {new.dtype}, but X holds values there that would change, such as "
-            "fractions or missing ones. Give it whole numbers."
+            f"Input {given.name!r} of the model expects {new.dtype}, but X has values there that would change, such as "
+            "fractions or missing values. Pass whole numbers."
         )
     return new
 
@@ -142,7 +142,7 @@ def _strings(array: NDArray[Any], given: Input) -> NDArray[Any]:
     if missing.any():
         row = int(np.argmax(missing.reshape(len(array), -1).any(axis=1)))
         raise ValueError(
-            f"Input {given.name!r} of the model takes strings, and X has missing values there, first in row {row} of "
-            "the batch. ONNX has no missing strings: fill them as the model was trained to see them, such as with ''."
+            f"Input {given.name!r} of the model expects strings, but X has missing values there, first in row {row} of "
+            "the batch. ONNX has no missing strings: fill them as in the model's training data, for example with ''."
         )
     return array.astype(str).astype(object)

@@ -57,7 +57,7 @@ def _load(
     file = read_onnx(content)
     weights = file.external_files()
     if weights and folder is None:
-        raise ValueError(f"The model keeps weights in other files, {weights[:3]}: give its path instead of its bytes.")
+        raise ValueError(f"The model keeps weights in other files, {weights[:3]}: pass its path instead of its bytes.")
     session = _open_session(file, where, folder if weights else None, n_threads, providers)
     chosen = _choose_output(session, output, where)
     n_columns = _n_columns(chosen)
@@ -111,7 +111,7 @@ def _choose_providers(providers: Sequence[Any] | None, available: list[str]) -> 
         return [name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in available]
     missing = [p for p in providers if (p if isinstance(p, str) else p[0]) not in available]
     if missing or isinstance(providers, str):
-        raise ValueError(f"providers must be a list of what onnxruntime has here, {available}; got {providers!r}.")
+        raise ValueError(f"providers must be a list of onnxruntime's providers here, {available}; got {providers!r}.")
     return list(providers)
 
 
@@ -128,8 +128,8 @@ def _choose_output(session: Any, wanted: str | None, where: str) -> Any:
         return found[0]
     shown = ", ".join(f"{o.name!r} ({o.type})" for o in outputs)
     if wanted is None and not fit:
-        raise ValueError(f"{where} gives no probabilities, only {shown}: export it with its probabilities.")
-    raise ValueError(f"Which output of {where} holds the probabilities? Give output= the name of one of {shown}.")
+        raise ValueError(f"{where} returns no probabilities, only {shown}: export it with its probabilities.")
+    raise ValueError(f"{where} has several outputs, {shown}: pass output= the name of the one with probabilities.")
 
 
 def _n_columns(output: Any) -> int | None:

@@ -23,53 +23,54 @@ from sklearn_uhc.utils.rows import count_rows, take_columns, take_rows
 
 __all__ = ["OnnxTeacher"]
 
-REMEDY = 'If the model gives scores or logits, say so: output_kind="logits".'
+REMEDY = 'If the model returns scores or logits, pass output_kind="logits".'
 
 
 class OnnxTeacher(AnsweringTeacher):
     """A classifier in an ONNX file, as a fitted classifier.
 
-    Such a file holds numbers and the operators to apply to them. Unlike a pickle it runs no Python when it is loaded.
-    Converters exist for scikit-learn, LightGBM, XGBoost, CatBoost, torch and others. It is run by onnxruntime:
+    An ONNX file holds numbers and operators. Unlike a pickle, it does not run Python code when it is loaded.
+    Converters exist for scikit-learn, LightGBM, XGBoost, CatBoost, torch and others. onnxruntime runs the model:
     ``pip install 'sklearn-uhc[onnx]'``.
 
     Parameters
     ----------
     model : path or bytes
-        The file, or what is in it. A path stays a path when the teacher is pickled; bytes travel along.
+        The file, or its content. A path stays a path when the teacher is pickled; bytes are pickled with it.
     classes : list, default=None
-        The k classes, in the order of the model's outputs. None: as the file names them.
+        The k classes, in the order of the model's outputs. None: those named in the file.
     output : str, default=None
-        Which output of the model to read. None: the only one that can be probabilities, or the one whose name says so.
+        Which output of the model to use. None: the only one that can be probabilities, or the one whose name says so.
     output_kind : {"auto", "proba", "log_proba", "logits"}, default="auto"
-        What that output holds. "auto": logits if the model ends in a linear layer or a convolution, logarithms if it
-        ends in a LogSoftmax, otherwise probabilities; rows that do not sum to 1 then are an error.
+        What that output holds. "auto" means logits if the model ends in a linear layer or a convolution,
+        log-probabilities if it ends in a LogSoftmax, and otherwise probabilities, whose rows must sum to 1.
     feature_names : list of str, default=None
-        Names of the model's columns, for a model with one input matrix: it then finds its own in a frame, in any
-        order and among others. None: as the file names them, or by their place.
+        Names of the model's columns, for a model with one input matrix. The model then takes its columns from a frame
+        by name, in any order. None: the names in the file, or else by position.
     batch_size : int, default=1024
-        Rows per run of the model. A model that was written for a fixed number of rows gets that many.
+        Rows per run of the model. A model with a fixed number of rows gets that many.
     n_threads : int, default=None
         Threads of one run. None: as many as there are cores.
     providers : list, default=None
-        Where to compute, as onnxruntime names it. None: CUDA if there is one, else the CPU.
+        Execution providers of onnxruntime. None: CUDA if available, else the CPU.
 
     Attributes
     ----------
     classes_ : ndarray of shape (k,)
-        `classes`, or those of the file.
+        `classes`, or those named in the file.
     feature_names_in_ : ndarray of str
         Names of the model's columns, if they are known.
 
     Notes
     -----
-    Classes are looked for in the metadata under "classes", "class_names" or "names" (a list in JSON, or names by
-    number), in ZipMap, in the operators that give labels (tree ensembles, linear models, support vector machines) and
+    Classes are looked up in the metadata under "classes", "class_names" or "names" (a JSON list, or names by
+    number), in ZipMap, in operators that return labels (tree ensembles, linear models, support vector machines), and
     in the list that labels are picked from. Column names are the names of the inputs, if there is one per column, or
-    the metadata's "feature_names", a list in JSON.
+    the metadata's "feature_names", a JSON list.
 
-    Numbers are brought to the type that the model takes, mostly float32: trees may send a row that lies on a threshold
-    the other way then. The model is loaded when it is first needed, and X is read batch by batch, never copied whole.
+    Numbers are converted to the type that the model expects, usually float32, so trees may send a row that lies on a
+    threshold to the other side. The model is loaded when it is first needed. X is read batch by batch, never copied as
+    a whole.
 
     Examples
     --------
@@ -115,10 +116,10 @@ class OnnxTeacher(AnsweringTeacher):
         loaded = self._load()
         names = loaded.classes if self.classes is None else list(self.classes)
         if names is None:  # so that a class list can be given beside the teacher instead
-            raise AttributeError(f"{name_of(self.model)} does not name its classes: give OnnxTeacher classes=[...].")
+            raise AttributeError(f"{name_of(self.model)} does not name its classes: pass classes=[...] to OnnxTeacher.")
         if loaded.n_columns not in (None, len(names)) and (loaded.n_columns, len(names)) != (1, 2):
             raise ValueError(
-                f"classes names {len(names)} classes, but output {loaded.output!r} of {name_of(self.model)} has "
+                f"classes has {len(names)} entries, but output {loaded.output!r} of {name_of(self.model)} has "
                 f"{loaded.n_columns} columns: name every one, in their order."
             )
         return np.asarray(names)
@@ -137,7 +138,7 @@ class OnnxTeacher(AnsweringTeacher):
         Parameters
         ----------
         X : array, frame, sparse matrix, list of strings or torch Dataset with n rows
-            In the shape that the model takes. Of a frame the model gets its own columns, if it knows their names.
+            In the shape that the model expects. From a frame, the model gets its own columns if it knows their names.
 
         Returns
         -------
@@ -164,8 +165,8 @@ class OnnxTeacher(AnsweringTeacher):
         kind = loaded.output_kind if self.output_kind == "auto" else self.output_kind
         if rows.start == 0 and self.output_kind == "auto" and kind == "logits" and look_like_probabilities(values):
             raise ValueError(
-                f"Output {loaded.output!r} of {name_of(self.model)} comes from an operator that gives logits, but its "
-                'rows sum to 1: say what they are, output_kind="proba" or output_kind="logits".'
+                f"Output {loaded.output!r} of {name_of(self.model)} comes from an operator that returns logits, but "
+                'its rows sum to 1: pass output_kind="proba" or output_kind="logits".'
             )
         n_classes = self._n_classes(loaded, values)
         if kind == "logits" and loaded.mirrored and n_classes == 2 and (values[:, 0] == -values[:, 1]).all():
@@ -191,8 +192,8 @@ class OnnxTeacher(AnsweringTeacher):
     def _check_parameters(self) -> None:
         if not isinstance(self.model, (str, os.PathLike, bytes)):
             raise TypeError(
-                f"model must be the path of an ONNX file or its bytes, got {type(self.model).__name__}. An object of "
-                "the onnx package has them: model.SerializeToString()."
+                f"model must be the path of an ONNX file or its bytes, got {type(self.model).__name__}. For an object "
+                "of the onnx package, pass model.SerializeToString()."
             )
         check_kind("output_kind", self.output_kind, "auto")
         check_positive("batch_size", self.batch_size, integer=True)
@@ -203,8 +204,8 @@ class OnnxTeacher(AnsweringTeacher):
         own, given = self._loaded.classes, None if self.classes is None else np.asarray(self.classes).tolist()
         if own is not None and given is not None and own != given and set(own) == set(given):
             warn_user(
-                f"classes holds the classes of {name_of(self.model)} in another order. It renames its outputs one by "
-                f"one: {shorten(own)} become {shorten(given)}. If that is not meant, leave classes out."
+                f"classes holds the classes of {name_of(self.model)} in another order, which renames its outputs: "
+                f"{shorten(own)} become {shorten(given)}. If that is not what you want, leave classes out."
             )
 
     def _decides_answers(self) -> Any:

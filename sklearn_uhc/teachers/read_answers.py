@@ -38,47 +38,47 @@ def read_answers(
 ) -> tuple[Floats, list[list[Any]] | dict[str, list[Any]]]:
     """Read teachers' answers from files or frames, one per teacher, with a column per class.
 
-    What it returns is what the distiller and the methods take in the place of teachers::
+    The distiller and the methods accept the result in place of teachers::
 
         log_p, class_lists = read_answers(["site_a.csv", "site_b.parquet"], id_column="id", ids=X.index)
         HeterogeneousDistiller(None, student, class_lists=class_lists).fit(X, log_p=log_p)
 
     Parameters
     ----------
-    sources : list of paths and frames, or a dict of them by the teachers' names
+    sources : list of paths and frames, or a dict of them by teacher name
         CSV (``.csv``, ``.tsv``, compressed or not) or Parquet files, or frames of pandas, Polars or Arrow. Every column
-        is a class but for `id_column` and those in `ignore`.
+        is a class, except `id_column` and those in `ignore`.
     id_column : str, default=None
-        Column that says which row it is. All sources must have the same ids, in any order.
+        Column with the ids of the rows. All sources must have the same ids, in any order.
     ids : array-like of shape (n,), default=None
-        Ids of the rows of X: the answers are put in this order. None: the order of the first source.
+        Ids of the rows of X. The answers are put in this order. None: the order of the first source.
     ignore : list of str, default=()
-        Columns that are no classes, such as a text or a predicted label.
+        Columns that are not classes, such as a text or a predicted label.
     scale : {"proba", "percent", "log_proba", "logits"}, default="proba"
-        What the numbers are. It is never guessed.
+        What the numbers are. The scale is never guessed.
     class_type : callable, default=None
-        What makes a class of a column name: ``int`` for columns "0", "1", ... in a CSV file, whose names are strings.
-        None: the names as they are.
+        Converts column names to classes: ``int`` for columns "0", "1", ... in a CSV file, whose names are strings.
+        None keeps the names.
     floor : float or "auto", default="auto"
-        Smallest probability of a class, learnt per teacher as in `TeacherOutputs`: a 0.00 is not an impossibility.
+        Smallest probability of a class, learned per teacher as in `TeacherOutputs`: a 0.00 does not mean impossible.
     abstain : bool, default=False
-        Whether a teacher may be silent: a row whose cells are all empty, or whose id is missing, is NaN then.
-        Otherwise it is an error.
+        Whether a teacher may leave rows unanswered. A row whose cells are all empty, or whose id is missing, is then
+        NaN. Otherwise it is an error.
     chunk_rows : int, default=65536
-        Rows that are read at a time: of a file no more than that is in memory beside the result.
+        Number of rows read at a time. No more of a file than that is in memory, besides the result.
 
     Returns
     -------
     log_p : ndarray of shape (n, K)
         Log-probabilities, one block of columns per source.
     class_lists : list of lists, or dict of lists
-        The classes of each source; by name if the sources are.
+        The classes of each source, by name if the sources have names.
 
     Notes
     -----
-    Probabilities are often rounded when they are written. A sum that differs from 1 by no more than the rounding of
-    the table's decimals allows (k / 2 units of the last one for k classes) is brought to 1, and a warning says how many
-    rows that were. Any other sum is an error.
+    Probabilities are often rounded when they are written. If a sum differs from 1 by no more than rounding explains
+    (k / 2 units of the last decimal for k classes), the row is normalised, and a warning says how many rows there
+    were. Any other sum is an error.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def read_answers(
     reader = Reader(id_column, scale, bool(abstain), int(chunk_rows), None if ids is None else _id_strings(ids, "ids"))
     blocks = [reader.read(source, labels) for source, labels in zip(opened, columns, strict=True)]
     if reader.notes:
-        warn_user(f"Rows were normalised whose sums were not 1 because of rounding: {'; '.join(reader.notes)}.")
+        warn_user(f"Rows whose sums were not 1 because of rounding were normalised: {'; '.join(reader.notes)}.")
     log_p = _side_by_side(blocks, floor)
     lists = [[label if class_type is None else class_type(label) for label in labels] for labels in columns]
     return log_p, lists if names is None else dict(zip(names, lists, strict=True))
@@ -167,8 +167,8 @@ class Reader:
         if sums.worst > tolerance:
             values = sums.worst_values
             raise ValueError(
-                f"{name} has rows that do not sum to 1: row {sums.worst_row} sums to {values.sum():.6g}, and rounding "
-                f"explains no more than {tolerance:.2g}. {_advice(values[None], self.scale)}"
+                f"{name} has rows that do not sum to 1: row {sums.worst_row} sums to {values.sum():.6g}, but rounding "
+                f"explains only {tolerance:.2g}. {_advice(values[None], self.scale)}"
             )
         if sums.n_off:
             self.notes.append(
@@ -186,7 +186,7 @@ class Reader:
         where = f"{name} has no number in row {start + row}, column {names[int(np.argmax(bad[row]))]!r}"
         if whole[row]:
             raise ValueError(f"{where}, nor in any other: with abstain=True the teacher is silent about such a row.")
-        raise ValueError(f"{where}: fill the cell. To be silent about a row, a teacher leaves all its cells empty.")
+        raise ValueError(f"{where}: fill the cell. To leave a row unanswered, leave all its cells empty.")
 
     def _in_order(self, block: Floats, found: Any, name: str) -> Floats:
         """Put rows where their ids belong; without ids, check that they are as many as before."""
@@ -195,8 +195,8 @@ class Reader:
             self.n_rows, self.first = (len(block), name) if self.n_rows is None else (self.n_rows, self.first)
             if self.n_rows != len(block):
                 raise ValueError(
-                    f"{name} has {len(block)} rows, {self.first} has {self.n_rows}: every source must answer about the "
-                    "same rows in the same order, or name them in an id_column."
+                    f"{name} has {len(block)} rows, {self.first} has {self.n_rows}: every source must have the "
+                    "same rows in the same order, or ids in an id_column."
                 )
             return block
         _check_unique(found, name)
@@ -214,8 +214,8 @@ class Reader:
         unknown = found[sorted_ids[nearest] != found]
         if len(unknown):
             raise ValueError(
-                f"{name} has rows with ids that {self.first} has not got: {shorten(unknown.tolist(), 3)}. Leave them "
-                "out."
+                f"{name} has rows with ids that {self.first} does not have: {shorten(unknown.tolist(), 3)}. Remove "
+                "them."
             )
         if len(found) < len(self.ids) and not self.abstain:
             missing = shorten(np.setdiff1d(self.ids, found).tolist(), 3)
@@ -231,7 +231,7 @@ def _check_sources(sources: Any, id_column: Any, ids: Any) -> None:
     if isinstance(sources, (str, bytes)) or not isinstance(sources, (list, tuple, Mapping)) or not len(sources):
         raise TypeError(f"sources must be a list with one file or frame per teacher, got {type(sources).__name__}.")
     if ids is not None and id_column is None:
-        raise ValueError("ids are given, but no id_column: name the column of the sources that holds them.")
+        raise ValueError("ids are given without id_column: name the column of the sources that holds them.")
 
 
 def _check_parameters(scale: Any, floor: Any, abstain: Any, chunk_rows: Any) -> None:
@@ -253,7 +253,7 @@ def _class_columns(source: Source, id_column: Any, ignore: Sequence[Any]) -> lis
         )
     repeated = sorted({str(name) for name in names if names.count(name) > 1})
     if repeated:
-        raise ValueError(f"{source.name} has several columns of the same name: {repeated[:8]}.")
+        raise ValueError(f"{source.name} has several columns with the same name: {repeated[:8]}.")
     if id_column is not None and id_column not in names:
         raise ValueError(f"{source.name} has no column {id_column!r} of ids; it has {shorten(names)}.")
     classes = [name for name in names if name != id_column and name not in ignore]
@@ -273,7 +273,7 @@ def _numbers(chunk: Any, names: list[Any], source: str) -> tuple[Floats, float]:
             columns.append(values.astype(np.float64))
         except (TypeError, ValueError):
             raise ValueError(
-                f"Column {name!r} of {source} does not hold numbers. If it is no class, put it into ignore, or name "
+                f"Column {name!r} of {source} does not hold numbers. If it is not a class, add it to ignore, or name "
                 "it as id_column."
             ) from None
     return np.column_stack(columns), precision
@@ -283,14 +283,14 @@ def _id_strings(ids: Any, name: str) -> Any:
     """Return ids as strings, so that 7 in a frame is "7" in a file."""
     values = np.asarray(ids)
     if values.ndim != 1 or is_missing(values).any():
-        raise ValueError(f"The ids of {name} must be one per row, none of them missing.")
+        raise ValueError(f"The ids of {name} must be one per row, without missing values.")
     return values.astype(str)
 
 
 def _check_unique(ids: Any, name: str) -> None:
     unique, counts = np.unique(ids, return_counts=True)
     if (counts > 1).any():
-        raise ValueError(f"{name} has ids more than once: {shorten(unique[counts > 1].tolist(), 3)}.")
+        raise ValueError(f"{name} has repeated ids: {shorten(unique[counts > 1].tolist(), 3)}.")
 
 
 def _advice(values: Floats, scale: str) -> str:
@@ -298,18 +298,18 @@ def _advice(values: Floats, scale: str) -> str:
     values = values[~np.isnan(values).any(axis=1)]
     total = values.sum(axis=1)
     if scale == "proba" and np.allclose(total, 100, atol=1) and (values >= 0).all():
-        return 'They sum to 100: if they are percentages, say scale="percent".'
+        return 'They sum to 100: if they are percentages, pass scale="percent".'
     if scale == "percent" and np.allclose(total, 0.01, atol=1e-4):
         return 'They sum to 1 as they are: leave scale="percent" out.'
     if (values <= 0).all() and np.allclose(np.exp(values).sum(axis=1), 1, atol=0.01):
-        return 'They look like logarithms of probabilities: say scale="log_proba".'
+        return 'They look like logarithms of probabilities: pass scale="log_proba".'
     if (values < 0).any() or (values > 1 + FLOAT_ERROR).any():
-        return 'If they are scores or logits, say scale="logits".'
+        return 'If they are scores or logits, pass scale="logits".'
     if (total < 1).all():
         return (
-            "Is a class missing, or a column for all others? Add it, or divide the rows by their sums if it is meant."
+            "Is a class missing, or a column for all others? Add it, or divide the rows by their sums if that is meant."
         )
     return (
-        "If every class was judged on its own, so that several may be true, they are no probabilities of one label: "
-        "divide the rows by their sums if that is meant."
+        "If every class was scored on its own, so that several may be true, these are not probabilities of one label: "
+        "divide the rows by their sums if that is what you want."
     )

@@ -63,7 +63,7 @@ def check_token(token_env: str | None) -> None:
     """Raise if the environment has no token by this name."""
     if token_env is not None and not _token(token_env):
         raise ValueError(
-            f"token_env={token_env!r}: there is no environment variable of this name, or it is empty. Set it to the "
+            f"token_env={token_env!r}: there is no environment variable with this name, or it is empty. Set it to the "
             "token; do not pass the token itself."
         )
 
@@ -73,7 +73,7 @@ def send(client: Any, url: str, content: Any, patience: Patience, token_env: str
     body = json.dumps(content, allow_nan=False).encode()
     for attempt in range(patience.max_retries + 1):
         if stop.is_set():
-            raise FailedError("it was not needed any more", transient=True)
+            raise FailedError("it was no longer needed", transient=True)
         try:
             return _send_once(client, url, body, patience.timeout)
         except FailedError as error:
@@ -82,7 +82,7 @@ def send(client: Any, url: str, content: Any, patience: Patience, token_env: str
             last, wait = error, patience.pause(attempt, error.retry_after)
         if wait > patience.max_wait:
             raise FailedError(
-                f"{last}; it asks to wait for {wait:.0f} seconds, more than max_wait={patience.max_wait:g}",
+                f"{last}; the server asks to wait {wait:.0f} seconds, more than max_wait={patience.max_wait:g}",
                 transient=True,
             )
         if attempt < patience.max_retries:

@@ -54,7 +54,7 @@ def ask_v2(rows: Any, send: Send, options: Options) -> Any:
         return np.asarray(output["data"]).reshape(output["shape"])
     except (KeyError, ValueError, TypeError) as error:
         raise WrongReplyError(
-            f"output {output.get('name')!r} of the reply has no data of its shape: {error}"
+            f"output {output.get('name')!r} of the reply has no data that fit its shape: {error}"
         ) from error
 
 
@@ -103,7 +103,7 @@ def _array(rows: Any, dtype: Any) -> NDArray[Any]:
 def _plain(array: NDArray[Any]) -> Any:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(
-            "X holds NaN or infinite values, which JSON cannot carry: impute them first, or give a function of your "
+            "X has NaN or infinite values, which JSON cannot represent: impute them first, or pass a function of your "
             "own as the protocol."
         )
     return array.tolist()
@@ -114,7 +114,7 @@ def _choose(outputs: list[dict[str, Any]], wanted: str | None) -> dict[str, Any]
     fit = [output for output in outputs if wanted in (None, output.get("name"))]
     if len(fit) != 1:
         names = [output.get("name") for output in outputs]
-        raise WrongReplyError(f"which of the outputs {names} holds the probabilities? Give its name as output=")
+        raise WrongReplyError(f"the reply has the outputs {names}: pass output= the name of the one with probabilities")
     return fit[0]
 
 
@@ -123,7 +123,7 @@ def _by_class(answers: list[dict[str, Any]], classes: list[Any]) -> Any:
     keys = [str(label) for label in classes]
     missing = [key for key in keys if key not in answers[0]]
     if missing:
-        raise WrongReplyError(f"the answers are named {list(answers[0])[:8]}, with no {missing[:8]} among them")
+        raise WrongReplyError(f"the answers are named {list(answers[0])[:8]}, and {missing[:8]} are missing")
     return [[answer.get(key) for key in keys] for answer in answers]
 
 

@@ -38,49 +38,49 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 class RemoteTeacher(AnsweringTeacher):
     """A classifier on a server, as a fitted classifier.
 
-    Rows are sent in batches, several at a time. A request that fails for a reason that may pass (no connection, no
+    Rows are sent in batches, several at a time. A request that fails for a temporary reason (no connection, no
     reply in time, 429, 500 and the like) is repeated after a pause, or after the time that the server asks for. Needs
     httpx: ``pip install 'sklearn-uhc[remote]'``.
 
     Parameters
     ----------
     url : str
-        Of the model: ``https://host/v2/models/name`` for "v2", ``https://host`` or ``https://host/invocations`` for
-        "mlflow"; for a function the URL that it posts to.
+        URL of the model: ``https://host/v2/models/name`` for "v2", ``https://host`` or ``https://host/invocations`` for
+        "mlflow"; for a function, the URL that it posts to.
     classes : list
         The k classes, in the order of the server's answers.
     protocol : {"v2", "mlflow"} or callable, default="v2"
-        "v2": the Open Inference Protocol of KServe, Triton, MLServer and Seldon. "mlflow": the scoring protocol of
-        MLflow. Or ``function(rows, send)``, which returns the answers for a batch of rows, shape (n, k):
+        "v2" is the Open Inference Protocol of KServe, Triton, MLServer and Seldon; "mlflow" is the scoring protocol of
+        MLflow. Otherwise a ``function(rows, send)`` that returns the answers for a batch of rows, shape (n, k), where
         ``send(content)`` posts anything that JSON can hold and returns the JSON of the reply.
     output_kind : {"proba", "log_proba", "logits"}, default="proba"
-        What the server answers with.
+        What the server returns.
     input_name : str, default="input-0"
-        Name of the input of "v2". The columns of a frame become inputs of their own, by their names.
+        Name of the input in "v2". The columns of a frame become inputs of their own, under their names.
     output : str, default=None
-        Name of the output of "v2", such as "predict_proba" for scikit-learn models in MLServer. None: the only one.
+        Name of the output in "v2", such as "predict_proba" for scikit-learn models in MLServer. None: the only one.
     dtype : dtype, default=None
-        Type of the numbers that are sent by "v2", such as "float32" for most networks. None: that of X.
+        Type of the numbers sent by "v2", such as "float32" for most networks. None: that of X.
     batch_size : int, default=256
         Rows per request.
     n_requests : int, default=4
-        Requests at the same time.
+        Number of requests at the same time.
     timeout : float, default=30
-        Seconds for one request.
+        Time limit for one request, in seconds.
     max_retries : int, default=5
         How often a failed request is repeated.
     backoff : float, default=0.5
-        Seconds before the first repetition; each further one waits twice as long.
+        Seconds before the first repetition. The pause doubles with each further one.
     max_wait : float, default=60
-        Seconds to wait at most. A server that asks for more counts as failed.
+        Longest pause in seconds. If the server asks for more, the request counts as failed.
     token_env : str, default=None
-        Name of an environment variable that holds a bearer token. The token itself is kept nowhere.
+        Name of an environment variable that holds a bearer token. The token itself is never stored.
     abstain : bool, default=False
-        What to do about rows whose requests keep failing. False: an error that names them. True: the teacher is silent
-        about them (NaN) and warns. A request that the server refuses (401, 404, ...) or answers wrongly is an error
-        either way. Give the distiller ``abstain=True`` as well.
+        What to do with rows whose requests keep failing. False raises an error that names them. True makes the teacher
+        silent about them (NaN), with a warning. If the server rejects a request (401, 404, ...) or returns something
+        invalid, it is an error in any case. Pass ``abstain=True`` to the distiller as well.
     version : str, default=None
-        Of the model behind the URL, part of the key of a `store`: change it when the model changes.
+        Version of the model behind the URL, part of the key of a `store`. Change it when the model changes.
 
     Attributes
     ----------
@@ -89,9 +89,9 @@ class RemoteTeacher(AnsweringTeacher):
 
     Notes
     -----
-    Certificates are checked, against the file named by ``SSL_CERT_FILE`` if there is one; redirects are not followed; a
-    token is sent over https only, unless the server is on this machine. With ``store=`` the rows that were answered are
-    not asked about again. Silent rows are stored as such: change `version`, or delete the files, to ask again.
+    Certificates are checked, against the file named by ``SSL_CERT_FILE`` if it is set. Redirects are not followed. A
+    token is sent over https only, unless the server is on this machine. With ``store=``, rows that were answered are
+    not sent again. Silent rows are stored as such: change `version`, or delete the files, to send them again.
 
     Examples
     --------
@@ -208,11 +208,11 @@ class RemoteTeacher(AnsweringTeacher):
         values, name = np.asarray(answer), f"The server at {self.url}"
         if values.size and values.size == len(values) and values.dtype.kind != "f":
             raise ValueError(
-                f"{name} answers with labels, such as {values.ravel()[0]!r}, where probabilities are needed. "
-                'MLServer gives them as output="predict_proba"; for MLflow save the model with '
+                f"{name} returns labels, such as {values.ravel()[0]!r}, instead of probabilities. For MLServer pass "
+                'output="predict_proba"; for MLflow save the model with '
                 'pyfunc_predict_fn="predict_proba".'
             )
-        remedy = 'If they are scores or logits, say so: output_kind="logits".'
+        remedy = 'If they are scores or logits, pass output_kind="logits".'
         return to_log_proba(values, self.output_kind, count_rows(rows), len(self.classes), name, remedy)
 
     def _endpoint(self) -> str:
@@ -240,11 +240,9 @@ class RemoteTeacher(AnsweringTeacher):
 
     def _warn_of_silence(self, failures: list[str], out: Floats) -> None:
         silent = np.isnan(out).all(axis=1)
-        given_up = (
-            f", {MOST_FAILURES} in a row, so that the rest was not tried" if len(failures) >= MOST_FAILURES else ""
-        )
+        given_up = f", {MOST_FAILURES} in a row, so the rest was not tried" if len(failures) >= MOST_FAILURES else ""
         warn_user(
-            f"The server at {self.url} gave no answer about {int(silent.sum())} of {len(out)} rows, first about row "
+            f"The server at {self.url} did not answer for {int(silent.sum())} of {len(out)} rows, first for row "
             f"{int(np.argmax(silent))}: {len(failures)} failed requests{given_up}. The last one: "
             f"{failures[-1]}. The teacher is silent about these rows."
         )
@@ -271,8 +269,8 @@ def _ahead(
 def _check_url(url: Any, token_env: str | None) -> None:
     parts = urlsplit(url) if isinstance(url, str) else None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"url must be one of http or https, got {url!r}.")
+        raise ValueError(f"url must start with http or https, got {url!r}.")
     if parts.username or parts.password:
-        raise ValueError("url holds a user name or password, which would be shown with it: use token_env.")
+        raise ValueError("url contains a user name or password, which would be shown with it: use token_env.")
     if token_env is not None and parts.scheme == "http" and parts.hostname not in LOCAL:
         raise ValueError(f"The token of token_env would be sent unencrypted to {parts.hostname}: use https.")

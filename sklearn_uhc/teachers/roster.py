@@ -51,7 +51,7 @@ def name_teachers(teachers: Any) -> tuple[list[str] | None, list[Any]]:
     elif isinstance(teachers, (str, bytes)) or not isinstance(teachers, Sequence) or len(teachers) == 0:
         raise TypeError(
             "teachers must be a list of fitted classifiers, (name, classifier) pairs, or a dict of them by name, with "
-            f"one at least; got {teachers!r}."
+            f"at least one; got {teachers!r}."
         )
     elif not any(_is_pair(teacher) for teacher in teachers):
         return None, list(teachers)
@@ -70,9 +70,9 @@ def _is_pair(teacher: Any) -> bool:
 def _check_names(names: list[Any]) -> None:
     for name in names:
         if not isinstance(name, str) or not name or "__" in name:
-            raise ValueError(f"A teacher's name must be text without '__', got {name!r}.")
+            raise ValueError(f"A teacher's name must be a string without '__', got {name!r}.")
         if names.count(name) > 1:
-            raise ValueError(f"Two teachers are named {name!r}: give each a name of its own.")
+            raise ValueError(f"Two teachers are named {name!r}: names must be unique.")
 
 
 def check_teachers(teachers: Any, class_lists: Any = None, universe: Any = None) -> Roster:
@@ -102,12 +102,12 @@ def match_lists(class_lists: Any, names: list[str] | None, n: int) -> list[Any]:
         unknown = [name for name in class_lists if name not in (names or [])]
         if unknown:
             known = "the teachers have no names" if names is None else f"the teachers are {shorten(names)}"
-            raise ValueError(f"class_lists names teachers that are not there: {shorten(unknown)}; {known}.")
+            raise ValueError(f"class_lists names unknown teachers: {shorten(unknown)}; {known}.")
         return [class_lists.get(name) for name in names or []]
     check_is_list(class_lists)
     given = list(class_lists)
     if len(given) != n:
-        raise ValueError(f"class_lists has {len(given)} lists for {n} teachers: give one for each.")
+        raise ValueError(f"class_lists has {len(given)} lists for {n} teachers: pass one for each.")
     return given
 
 
@@ -117,9 +117,9 @@ def _called(title: str, teacher: Any) -> str:
 
 def _check_classifier(teacher: Any, name: str) -> None:
     if isinstance(teacher, type):
-        raise TypeError(f"{name}: a class was given where a fitted classifier is needed; got {teacher!r}.")
+        raise TypeError(f"{name} is a class, not a fitted classifier: {teacher!r}. Pass a fitted instance.")
     if isinstance(teacher, (tuple, list)):
-        raise TypeError(f"{name}: give fitted classifiers, or (name, classifier) pairs, got {teacher!r}.")
+        raise TypeError(f"{name}: pass fitted classifiers, or (name, classifier) pairs, got {teacher!r}.")
     check_kind_of_teacher(teacher, name)
     if isinstance(teacher, BaseEstimator) and is_clusterer(teacher):
         raise TypeError(f"{name} is not a classifier.")
@@ -132,7 +132,7 @@ def _check_fitted(teacher: Any, name: str) -> None:
         check_is_fitted(teacher)
     except NotFittedError as error:
         raise NotFittedError(
-            f"{name} is not fitted. Teachers are used as they are: call its fit(X, y) before passing it on. In a "
+            f"{name} is not fitted. Teachers must be fitted before they are merged: call its fit(X, y). In a "
             "search over `teachers` itself, wrap each in sklearn.frozen.FrozenEstimator."
         ) from error
 
@@ -140,7 +140,7 @@ def _check_fitted(teacher: Any, name: str) -> None:
 def _class_list(i: int, title: str, teacher: Any, labels: Any) -> Any:
     own = getattr(teacher, "classes_", None)
     if own is not None and len(own) and np.ndim(own[0]) > 0:
-        raise ValueError(f"{title} predicts several outputs at once: give one classifier per output.")
+        raise ValueError(f"{title} predicts several outputs at once: pass one classifier per output.")
     if labels is None:
         if own is None:
             raise ValueError(f"{title} has no classes_: name its classes with class_lists.")
@@ -148,7 +148,7 @@ def _class_list(i: int, title: str, teacher: Any, labels: Any) -> Any:
     names = check_class_list(i, labels)
     if own is not None and len(own) != len(names):
         raise ValueError(
-            f"class_lists[{i}] names {len(names)} classes, but {title} has {len(own)} outputs: "
+            f"class_lists[{i}] has {len(names)} classes, but {title} has {len(own)} outputs: "
             "name every class, in the order of its classes_."
         )
     return names
@@ -162,7 +162,7 @@ def _warn_if_reordered(roster: Roster) -> None:
         own = np.asarray(teacher.classes_).tolist()
         if own != names.tolist() and set(own) == set(names.tolist()):
             warn_user(
-                f"class_lists[{i}] holds the classes of {roster.called(i)} in another order. It renames its "
-                f"outputs one by one: {shorten(own)} become {shorten(names)}. If that is not meant, give None to keep "
+                f"class_lists[{i}] holds the classes of {roster.called(i)} in another order, which renames its "
+                f"outputs: {shorten(own)} become {shorten(names)}. If that is not what you want, pass None to keep "
                 "them."
             )

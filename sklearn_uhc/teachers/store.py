@@ -84,8 +84,8 @@ class AnswerStore:
         """Say which files were not believed, once they are replaced."""
         if self.not_used:
             warn_user(
-                f"{len(self.not_used)} files in the store {str(self.folder)!r} were not as they had been written "
-                f"(truncated, changed or foreign), so {reader} was asked anew and they were replaced: "
+                f"{len(self.not_used)} files in the store {str(self.folder)!r} had changed since they were written "
+                f"(truncated, modified or foreign), so {reader} was called again and they were replaced: "
                 f"{', '.join(self.not_used[:3])}{', ...' if len(self.not_used) > 3 else ''}."
             )
 
@@ -167,7 +167,7 @@ def _say_where(folder: str | os.PathLike[str]) -> Iterator[None]:
     except OSError as error:
         raise OSError(
             error.errno,
-            f"{error.strerror or error}: answers could not be written to the store. Those that are in it are kept: "
-            "make room, or mend what is wrong with the folder, and the reading goes on after them. The folder is",
+            f"{error.strerror or error}: answers could not be written to the store. Those already stored are kept: "
+            "free some space, or repair the folder, and run again to resume. The folder is",
             os.fspath(folder),
         ) from error

@@ -41,62 +41,63 @@ STORED_ROWS = 4096
 
 
 class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
-    """Ask fitted classifiers for their log-probabilities; one block of columns per teacher.
+    """Call fitted classifiers and put their log-probabilities side by side, one block of columns per teacher.
 
-    The first step of a merge: its output, of shape (n, K) with K the sum of the class-list lengths, is what every
-    soft-label method takes. Each teacher answers with `predict_log_proba`, `predict_proba` or, where there is nothing
-    else, `decision_function` (softmax of the scores; the logistic function of a binary score).
+    This is the first step of a merge. Its output of shape (n, K), where K is the sum of the list lengths, is the input
+    of every soft-label method. It uses `predict_log_proba` of a teacher, else `predict_proba`, else
+    `decision_function` (softmax of the scores; the logistic function of a binary score).
 
     Parameters
     ----------
     teachers : list or dict of fitted classifiers
-        Anything with one of the three methods: scikit-learn classifiers, Pipelines, or your own objects. A dict, or
-        (name, classifier) pairs, give them names for messages, columns, plots and reports. They are never fitted,
-        changed or cloned. One that was trained on a frame finds its columns in the frame X by name, in any order and
-        among others; if one is missing, that is an error before any teacher is asked.
+        Any objects with one of the three methods: scikit-learn classifiers, Pipelines, or your own objects. A dict, or
+        a list of (name, classifier) pairs, names them in messages, columns, plots and reports. They are never refitted,
+        changed or cloned. A teacher that was trained on a frame takes its columns from the frame X by name, in any
+        order. If one is missing, you get an error before any teacher is called.
     class_lists : list or dict of lists, default=None
-        Names of each teacher's classes in the order of its outputs, for teachers that call the same thing by different
-        names; a dict has them by the teachers' names. None, for all or for one teacher: its own `classes_`.
+        The names of each teacher's classes in the order of its outputs, if teachers use different names for the same
+        class. May be a dict by teacher name. None, for all teachers or for one, means the teacher's own `classes_`.
     floor : float or "auto", default="auto"
-        Smallest probability a teacher may give. "auto" learns one per teacher in `fit`: a saturated teacher (2 % of its
-        answers or more are below 1e-20: trees, forests, k-NN, naive Bayes) gets 0.05 / k for k classes, any other 1e-6.
+        Smallest probability of a teacher's answers; smaller values are raised to it. "auto" learns one per teacher in
+        `fit`: a saturated teacher (at least 2 % of its answers are below 1e-20, as with trees, forests, k-NN and naive
+        Bayes) gets 0.05 / k for k classes, any other 1e-6.
     abstain : bool, default=False
-        Whether a teacher may be silent about a row, because it cannot say or a request failed: NaN for all its classes.
-        False: that is an error. A row that is NaN in part always is one.
+        Whether a teacher may leave a row unanswered, by NaN for all its classes, for example because a request failed.
+        False makes this an error. A row with some NaN is always an error.
     memory : str or joblib.Memory, default=None
-        Where to keep the answers, so that a search reads each teacher once per X; found again by the same key as in a
-        `store`. **What is kept there is unpickled: whoever can write to the folder can run code as you.** Prefer
-        `store`.
+        Cache for the answers, so that a search calls each teacher once per X. It uses the same key as `store`. **Its
+        files are unpickled: anyone who can write to the folder can run code as you.** Prefer `store`.
     store : str or path, default=None
-        Folder in which the answers are kept as plain numbers, chunk by chunk: a reading that was interrupted goes on
-        where it stopped, and the same teacher and X are not read twice. Any number of threads and processes may share
-        it. The result is memory-mapped, so that no more than a chunk of it is in memory. See Notes.
+        Folder in which the answers are kept as plain numbers, chunk by chunk. An interrupted run resumes where it
+        stopped, and a teacher is not called twice for the same X. Threads and processes may share the folder. The
+        result is memory-mapped, so no more than a chunk of it is in memory. See Notes.
     n_jobs : int, default=None
-        Number of teachers that answer at the same time, in threads.
+        Number of teachers that are called at the same time, in threads.
     verbose : int, default=0
         1 shows a progress bar over the teachers.
 
     Attributes
     ----------
     class_lists_ : list of ndarrays
-        The class list of every block: `class_lists` of the next step.
+        The class list of every block, to be passed as `class_lists` to the next step.
     label_space_ : LabelSpace
-        Union of the lists, blocks, connected components.
+        All classes, the blocks of columns, and the connected components.
     floor_ : ndarray of shape (N,)
         The floor of every teacher.
     roster_ : Roster
-        The teachers as a list, with their names.
+        The teachers with their names.
     n_features_in_ : int
         Number of features, if X is two-dimensional.
 
     Notes
     -----
-    `store` finds answers again by a key of the teacher (its parameters and weights, whatever it holds) and of X; of a
-    torch Dataset its length and 64 of its rows count. Every look-up hashes teacher and X, about a second for 300 MB,
-    so it pays for teachers that are slow on many rows. Teachers must be picklable. Functions and classes count by their
-    names: use an empty folder when their code changes. A teacher of your own that changes its attributes when it is
-    asked, other than by `functools.cached_property`, is asked again. Files can be deleted at any time when nobody
-    reads; those that end in `.part` were left by a process that was killed. `docs/security.md` says what is checked.
+    `store` identifies answers by a key of the teacher (its parameters and weights) and of X. For a torch Dataset its
+    length and 64 of its rows count. Every look-up hashes the teacher and X, about a second for 300 MB, so it is worth
+    it for teachers that are slow on many rows. Teachers must be picklable. Functions and classes count by their
+    names: use an empty folder when their code changes. If a teacher of your own changes its attributes when it is
+    called, other than by `functools.cached_property`, its answers are not found again. Files can be deleted at any time
+    when nothing reads them; those that end in `.part` were left by a killed process. `docs/security.md` says what is
+    checked.
 
     Examples
     --------
@@ -143,7 +144,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to every teacher; none of them can change it.
+            Passed to every teacher; none of them can change it.
         y : ignored
             Not used, present for API consistency by convention.
 
@@ -156,12 +157,12 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
 
     @lazily
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Fit, and return the answers that were read for it. See `fit` and `transform`.
+        """Fit, and return the answers. See `fit` and `transform`.
 
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to every teacher; none of them can change it.
+            Passed to every teacher; none of them can change it.
         y : ignored
             Not used, present for API consistency by convention.
 
@@ -178,28 +179,28 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to every teacher; none of them can change it.
+            Passed to every teacher; none of them can change it.
 
         Returns
         -------
         log_p : ndarray of shape (n, K)
             Each teacher's block is normalised, after everything below its floor was raised to it. NaN where a teacher
-            is silent and may be.
+            is silent, if `abstain` allows it.
         """
         return remembering(self.answers(X).log_p, self.label_space_)
 
     @all_or_nothing
     def fit_answers(self, X: Any, *, roster: Roster | None = None, trust: Any = None) -> Answers:
-        """Fit, and return the answers that were read for it, as the value that merges work with.
+        """Fit, and return the answers as an `Answers` object.
 
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to every teacher; none of them can change it.
+            Passed to every teacher; none of them can change it.
         roster : Roster, default=None
             The teachers, if they are checked already.
         trust : array-like of shape (N,), default=None
-            Weights of the teachers, for the steps to come.
+            Weights of the teachers, for later steps.
 
         Returns
         -------
@@ -210,14 +211,14 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         return Answers.of(log_p, roster.space, abstain=bool(self.abstain), trust=trust, source="What teachers say")
 
     def answers(self, X: Any, *, trust: Any = None) -> Answers:
-        """Return the teachers' answers as the value that merges work with.
+        """Return the teachers' answers as an `Answers` object.
 
         Parameters
         ----------
         X : array-like with n rows
-            Passed on to every teacher; none of them can change it.
+            Passed to every teacher; none of them can change it.
         trust : array-like of shape (N,), default=None
-            Weights of the teachers, for the steps to come.
+            Weights of the teachers, for later steps.
 
         Returns
         -------
@@ -252,7 +253,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         return answers
 
     def check_params(self, roster: Roster) -> None:
-        """Raise if a parameter is wrong, before any teacher is asked.
+        """Raise if a parameter is wrong, before any teacher is called.
 
         Parameters
         ----------
@@ -372,8 +373,9 @@ def _is_answer(answer: Any, X: Any, n_classes: int, name: str) -> bool:
         return True
     found = f"{answer.dtype} of shape {answer.shape}" if isinstance(answer, np.ndarray) else type(answer).__name__
     warn_user(
-        f"What memory holds for {name} is {found}, not floats of shape {shape}: somebody changed it. It was not used, "
-        "and the teacher was asked anew. Clear that folder, and mind who can write there: loading from it runs code."
+        f"The memory folder holds {found} for {name} instead of floats of shape {shape}: its files were changed. They "
+        "were not used, and the teacher was called again. Clear that folder, and check who can write to it: loading "
+        "from it runs code."
     )
     return False
 
@@ -392,6 +394,6 @@ def _check_shape(shape: tuple[int, ...], n_rows: int, n_classes: int, name: str)
         raise ValueError(f"{name} gave {shape[0]} rows of output for {n_rows} rows of X.")
     if shape[1] != n_classes:
         raise ValueError(
-            f"{name} gave an output of shape {shape}, but its class list names {n_classes} classes: it must name every "
+            f"{name} gave an output of shape {shape}, but its class list has {n_classes} entries: it must have one per "
             "output column."
         )

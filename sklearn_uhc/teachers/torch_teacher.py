@@ -1,4 +1,4 @@
-"""A bare torch module as a teacher."""
+"""A plain torch module as a teacher."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ __all__ = ["TorchTeacher"]
 
 
 class TorchTeacher(Versioned, ClassifierMixin, BaseEstimator):
-    """A trained `torch.nn.Module` that gives logits, as a fitted classifier.
+    """A trained `torch.nn.Module` that returns logits, as a fitted classifier.
 
-    It is read in batches, in evaluation mode and without gradients. A replica with the same weights is made for each
-    reading: the module itself keeps its mode, its buffers and its device, so that several threads can read it, or
-    modules that share parts with it, and N large teachers need not fit on the device together.
+    The module is called in batches, in evaluation mode and without gradients. Each call uses a replica with the same
+    weights, so the module itself keeps its mode, buffers and device. Several threads may use it, or modules that share
+    parts with it, and many large teachers need not fit on the device together.
 
     Parameters
     ----------
     module : torch.nn.Module
-        Trained; gives logits of shape (batch, k).
+        The trained module. It returns logits of shape (batch, k).
     classes : list
         The k classes, in the order of the logits.
     batch_size : int, default=256
         Rows per forward pass.
     device : str or torch.device, default="auto"
-        Where to compute. "auto": CUDA, then MPS, then the CPU.
+        Where to compute. "auto" means CUDA if available, then MPS, then the CPU.
     dtype : torch.dtype, default=None
-        For mixed precision: the type of `torch.autocast`, such as `torch.bfloat16`. None: as the module is.
+        Type of `torch.autocast` for mixed precision, such as `torch.bfloat16`. None: the type of the module.
     preprocess : callable, default=None
-        Applied to each batch, a tensor on the device, before the module: scaling, resizing. It may overwrite its batch;
-        a module is read in evaluation mode too.
+        Applied to each batch, a tensor on the device, before the module, for example to scale or resize. It may
+        overwrite its batch. If it is a module, it is called in evaluation mode too.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class TorchTeacher(Versioned, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array, tensor or torch Dataset with n rows
-            Images or features, in the shape that the module takes. Floats are brought to single precision.
+            Images or features, in the shape that the module expects. Floats are converted to single precision.
 
         Returns
         -------
@@ -181,8 +181,8 @@ class TorchTeacher(Versioned, ClassifierMixin, BaseEstimator):
     def _check_no_probabilities(self, logits: Any) -> None:
         if logits.shape[1] > 1 and bool((logits >= 0).all()) and bool(((logits.sum(dim=1) - 1).abs() < 1e-3).all()):
             raise ValueError(
-                f"{type(self.module).__name__} gives probabilities where TorchTeacher expects logits: leave its last "
-                "softmax out, or wrap it in a module that returns their logarithm."
+                f"{type(self.module).__name__} returns probabilities where TorchTeacher expects logits: remove its "
+                "last softmax, or wrap it in a module that returns their logarithm."
             )
 
     def __sklearn_is_fitted__(self) -> bool:

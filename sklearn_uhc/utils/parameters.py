@@ -26,11 +26,11 @@ def check_weights(weights: Any, n_teachers: int | None = None) -> None:
         raise ValueError(f"teacher_weight must be one positive number per teacher, got {weights!r}.")
     if w.min() < w.max() / MAX_WEIGHT_RATIO:
         raise ValueError(
-            f"teacher_weight may differ by a factor of {MAX_WEIGHT_RATIO:.0e} at most, or the least trusted drown in "
-            f"rounding, got {weights!r}. Leave a teacher out instead."
+            f"teacher_weight may differ by a factor of at most {MAX_WEIGHT_RATIO:.0e}, since smaller weights are lost "
+            f"in rounding, got {weights!r}. Leave a teacher out instead."
         )
     if n_teachers not in (None, len(w)):
-        raise ValueError(f"teacher_weight has {len(w)} numbers for {n_teachers} teachers: give one each.")
+        raise ValueError(f"teacher_weight has {len(w)} numbers for {n_teachers} teachers: pass one for each.")
 
 
 def check_flag(name: str, value: Any) -> None:

@@ -42,7 +42,7 @@ def _refuse_one_versus_one(estimator: Any, name: str) -> None:
         estimator = estimator.steps[-1][1]
     if getattr(estimator, "decision_function_shape", None) == "ovo" and len(estimator.classes_) > 2:
         raise ValueError(
-            f"{name} answers with one score per pair of classes. Call its set_params(decision_function_shape='ovr'): "
+            f"{name} returns one score per pair of classes. Call its set_params(decision_function_shape='ovr'); "
             "it need not be fitted again."
         )
 
@@ -55,14 +55,14 @@ def _as_matrix(answer: Any, response: str, name: str) -> NDArray[np.floating[Any
         # The one score speaks for classes_[1]; if it is NaN, so is the whole answer.
         values = np.column_stack([np.where(np.isnan(values), values, 0), values])
     if values.ndim != 2:
-        raise ValueError(f"{response} of {name} must give one row per sample, got shape {values.shape}.")
+        raise ValueError(f"{response} of {name} must return one row per sample, got shape {values.shape}.")
     return values
 
 
 def _log_of_probabilities(values: NDArray[np.floating[Any]], name: str) -> NDArray[np.floating[Any]]:
     if (values < 0).any():
         row = int(np.argmax((values < 0).any(axis=1)))
-        raise ValueError(f"predict_proba of {name} gives the negative value {values[row].min():.4g} in row {row}.")
+        raise ValueError(f"predict_proba of {name} returns the negative value {values[row].min():.4g} in row {row}.")
     with np.errstate(divide="ignore"):
         return np.log(values)
 
@@ -77,13 +77,13 @@ def check_not_nan(values: NDArray[np.floating[Any]], name: str, response: str, a
     n_bad, row = int(bad.any(axis=1).sum()), int(np.argmax(bad.any(axis=1)))
     extent = "whole row" if bad[row].all() else "part of the row"
     remedy = (
-        "To be silent about a row, a teacher must answer NaN for all its classes."
+        "To leave a row unanswered, a teacher must return NaN for all its classes."
         if abstain
-        else "Every row needs an answer: leave those rows out of X, or impute inside the estimator. With abstain=True "
-        "a teacher may answer a whole row with NaN."
+        else "Every row needs an answer: remove those rows from X, or impute inside the estimator. With abstain=True "
+        "a teacher may return NaN for a whole row."
     )
     raise ValueError(
-        f"{response} of {name} gives NaN in {n_bad} of {len(values)} rows, first in row {first + row} "
+        f"{response} of {name} returns NaN in {n_bad} of {len(values)} rows, first in row {first + row} "
         f"({extent}). {remedy}"
     )
 
@@ -94,8 +94,8 @@ def _normalize(log_p: NDArray[np.floating[Any]], name: str, response: str) -> ND
     if off.any():
         row = int(np.argmax(off))
         raise ValueError(
-            f"{response} of {name} gives rows that do not sum to 1 as probabilities: row {row} sums to "
-            f"{total[row]:.6g}. If the values are scores or logits, offer them as `decision_function`."
+            f"{response} of {name} returns rows that do not sum to 1 as probabilities: row {row} sums to "
+            f"{total[row]:.6g}. If the values are scores or logits, return them from `decision_function`."
         )
     return log_p - np.log(total)[:, None]
 

@@ -21,14 +21,14 @@ def count_rows(X: Any) -> int:
     if isinstance(X, Mapping):
         raise TypeError(
             f"X is a {type(X).__name__} with {sorted(map(str, X))[:8]}: only one input per row is supported. Put the "
-            "inputs side by side in one array or table, and take them apart in the module or the Pipeline."
+            "inputs side by side in one array or table, and separate them in the module or the Pipeline."
         )
     _refuse_stream(X)
     n = int(_num_samples(X))
     if n == 0:
         raise ValueError(
             "X has no rows: found array with 0 sample(s) while a minimum of 1 is required. "
-            "Give at least one unlabelled row."
+            "Pass at least one unlabelled row."
         )
     return n
 
@@ -36,11 +36,11 @@ def count_rows(X: Any) -> int:
 def _refuse_stream(X: Any) -> None:
     """Raise for data of torch that cannot be asked for a row by its number, or whose length is not that of its rows."""
     if is_loader(X):
-        raise TypeError(f"X is a {type(X).__name__}, which gives batches in an order of its own: pass its dataset.")
+        raise TypeError(f"X is a {type(X).__name__}, which yields batches in its own order: pass its dataset.")
     if is_dataset(X) and (_is_a(X, "torch.utils.data", "IterableDataset") or not hasattr(X, "__len__")):
         raise TypeError(
-            f"X is a torch Dataset, {type(X).__name__}, that gives its rows in passing: teachers and student have to "
-            "read the same rows, by their number. Give it __len__ and __getitem__, or read it first: "
+            f"X is a torch Dataset, {type(X).__name__}, without random access: teachers and student must read the same "
+            "rows, by index. Add __len__ and __getitem__, or load it first: "
             "X = np.stack([np.asarray(row) for row in dataset])."
         )
 
@@ -125,7 +125,7 @@ def check_row_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     weights: NDArray[np.float64] = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any() or not weights.any():
         what = "negative values" if (weights < 0).any() else "only zeros"
-        raise ValueError(f"sample_weight holds {what}: rows need weights of at least zero, and some above it.")
+        raise ValueError(f"sample_weight has {what}: weights must be at least zero, and some above zero.")
     return in_range(weights)
 
 

@@ -86,19 +86,19 @@ def test_mf_lu_answers_on_the_scale_of_its_teachers():
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
-        ({"balance": True}, ValueError, "balance=True weighs soft labels by their mean"),
-        ({"balance": np.True_}, ValueError, "balance=True weighs soft labels by their mean"),
-        ({"method": "sd"}, ValueError, "StandardDistillation has no form by backpropagation"),
+        ({"balance": True}, ValueError, "balance=True weights soft labels"),
+        ({"balance": np.True_}, ValueError, "balance=True weights soft labels"),
+        ({"method": "sd"}, ValueError, "StandardDistillation cannot be used by backpropagation"),
         ({"store_soft_labels": True}, ValueError, "makes no soft labels"),
-        ({"student": RandomForestClassifier()}, TypeError, "RandomForestClassifier is none"),
-        ({"student": net(module__probabilities=True)}, ValueError, "leave its softmax out"),
+        ({"student": RandomForestClassifier()}, TypeError, "RandomForestClassifier is not one"),
+        ({"student": net(module__probabilities=True)}, ValueError, "remove its softmax"),
     ],
 )
 def test_what_backpropagation_cannot_do(images, teachers, params, error, message):
     given = {"student": net(), "backprop": True} | params
     with pytest.raises(error, match=message):
         HeterogeneousDistiller(teachers, **given).fit(images[0][:200])
-    with pytest.raises(ValueError, match="takes no sample_weight"):
+    with pytest.raises(ValueError, match="does not accept sample_weight"):
         HeterogeneousDistiller(teachers, net(), backprop=True).fit(images[0][:50], sample_weight=np.ones(50))
 
 

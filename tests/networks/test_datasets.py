@@ -101,7 +101,7 @@ def test_rows_without_a_number_are_refused(images, soft, teachers, kind):
         lambda rows: student.fit(rows, soft[:50]),
         lambda rows: distiller(teachers).fit(DataLoader(rows)),
     ):
-        with pytest.raises(TypeError, match=rf"{kind.__name__}, that gives its rows in passing.*__getitem__"):
+        with pytest.raises(TypeError, match=rf"{kind.__name__}, without random access.*__getitem__"):
             ask(rows)
 
 
@@ -118,7 +118,7 @@ def test_students_that_are_no_networks(images, soft, teachers):
         HeterogeneousDistiller(teachers, forest).fit,
         lambda rows: SoftLabelClassifier(forest).fit(rows, soft[600:700]),
     ):
-        with pytest.raises(TypeError, match="which networks can learn from, but not RandomForestClassifier: read"):
+        with pytest.raises(TypeError, match="Networks can learn from it, but RandomForestClassifier cannot: load"):
             fit(rows)
     reader = FunctionTransformer(lambda rows: np.stack([np.asarray(X).ravel() for X, _ in rows]))
     clf = HeterogeneousDistiller(teachers, make_pipeline(reader, forest)).fit(rows)

@@ -97,6 +97,12 @@ def test_scorers_that_have_nothing_to_compare_with(images, soft, teachers):
         by_backprop.fit(images[0][:100])
 
 
+def test_what_waits_for_an_accuracy_that_there_is_not(images, soft):
+    waits = net(callbacks=[EarlyStopping(monitor="valid_acc", lower_is_better=False)], use_caching=False)
+    with pytest.raises(ValueError, match=r"EarlyStopping monitors 'valid_acc'.*monitor 'valid_loss'"):
+        fitted(waits, images, soft)
+
+
 @pytest.mark.parametrize("probabilities", [False, True])
 def test_rows_with_true_labels_to_stop_by(images, soft, held_out, probabilities):
     """Their loss is the log-loss of the predictions, at temperature 1 whatever that of the soft labels."""
@@ -129,7 +135,7 @@ def test_labels_are_names_of_classes(images, soft, held_out):
     student = net(train_split=predefined_split(SkorchDataset(X, NAMES[y])))
     by_name = fitted(student, images, soft, classes=NAMES)
     assert by_name.estimator_.history[:, "valid_loss"] == by_number.estimator_.history[:, "valid_loss"]
-    with pytest.raises(ValueError, match=r"Row 0 .* label 'h', which is not among the classes \[0, 1, .*names"):
+    with pytest.raises(ValueError, match=r"row 0 .* label 'h', which is not among the classes \[0, 1, .*names"):
         fitted(student, images, soft)
 
 
@@ -164,9 +170,9 @@ def test_rows_that_cannot_be_validated_by(images, soft, held_out, teachers):
 
     X, y, Q = held_out
     for rows, message in (
-        (SkorchDataset(X, Q[:, :7]), r"targets of shape \(7,\): give a label, one of the 10 classes"),
+        (SkorchDataset(X, Q[:, :7]), r"targets of shape \(7,\): return a label, one of the 10 classes"),
         (Bare(torch.as_tensor(X)), "targets of shape None"),
-        (Stream(), "Stream, that gives its rows in passing"),
+        (Stream(), "Stream, without random access"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             fitted(net(train_split=predefined_split(rows)), images, soft)

@@ -98,7 +98,7 @@ def test_nan_and_divergence_are_errors(flat, images, soft):
         SoftLabelClassifier(nn.Linear(64, 10), random_state=0).fit(broken, soft)
     with pytest.raises(ValueError, match=r"Lower the learning rate \(student__lr\)"):
         SoftLabelClassifier(net(lr=1e20), random_state=0).fit(images[0], soft)
-    with pytest.raises(ValueError, match="The student gives NaN"):
+    with pytest.raises(ValueError, match="The student returns NaN"):
         SoftLabelClassifier(nn.Linear(64, 10), random_state=0).fit(flat, soft).predict(broken)
 
 

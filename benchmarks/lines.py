@@ -1,0 +1,25 @@
+"""Result files of one JSON record a line, so that a run that was interrupted goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    """Return the records of a file, none if it is not there."""
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def measure_once(file: Path, keys: dict[str, Any], measure: Callable[..., list[dict[str, Any]]], *args: Any) -> None:
+    """Append what `measure(*args)` returns, each record with `keys`, unless the file has records with these keys."""
+    if any(all(record.get(k) == v for k, v in keys.items()) for record in read(file)):
+        return
+    records = [{**keys, **record} for record in measure(*args)]
+    with file.open("a") as out:
+        out.writelines(json.dumps(record) + "\n" for record in records)
+    print(keys, "done", flush=True)

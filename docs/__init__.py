@@ -1,0 +1,1 @@
+"""Sources of the documentation, and the scripts that check its figures."""

@@ -1,0 +1,63 @@
+"""Figures of docs/students.md, from docs/students.json and benchmarks/results/student-temperature.jsonl."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docs.claims import Rows, Sentence
+from docs.claims.choosing import better_in_log_loss
+from docs.claims.records import load, mean, one, pick, short
+
+FEATURES = "Tiny-ImageNet features"
+TEMPERATURES = (1, 3, 10)
+LEARNT_NOTHING = 0.25
+
+
+def record(student: str, dataset: str = FEATURES, T: float = 3.0) -> dict[str, Any]:
+    """Return what was measured of a student."""
+    return one("students.json", dataset=dataset, T=T, student=student)
+
+
+def times(student: str, of: str = "soft", to: str = "argmax", dataset: str = FEATURES, T: float = 3.0) -> float:
+    """Return the time of one kind of labels relative to another."""
+    found = record(student, dataset, T)
+    return float(found[of]["seconds"] / found[to]["seconds"])
+
+
+def temperatures() -> Rows:
+    """Return log-loss and best power of every student at three temperatures."""
+    rows = [["student", "log-loss at T = 1 / 3 / 10", "power"]]
+    records = load("student-temperature.jsonl")
+    for student in dict.fromkeys(r["student"] for r in records):
+        here = [pick(records, student=student, T=T) for T in TEMPERATURES]
+        losses = " / ".join(short(mean(found, "log-loss"), 2) for found in here)
+        powers = [f"{mean(f, 'power'):.1f}" if mean(f, "accuracy") >= LEARNT_NOTHING else "-" for f in here]
+        rows.append([student, losses, " / ".join(powers)])
+    return rows
+
+
+def tables() -> dict[str, Rows]:
+    """Return all tables of the page."""
+    return {"temperatures": temperatures()}
+
+
+def sentences() -> list[Sentence]:
+    """Return the sentences of the page with figures."""
+    forest = record("random forest")
+    losses = [
+        record(name)[way]["log-loss"] for name in ("XGBoost", "logistic regression") for way in ("soft", "argmax")
+    ]
+    drawn = record("linear discriminant, sampled")
+    return [
+        ("up to {:.0f} times as long as hard labels on digits", max(times("CatBoost", dataset="digits", T=T) for T in (1.0, 3.0))),
+        ("take {:.2f}, {:.2f} and {:.2f} times as long as on hard labels", *(times(name) for name in ("random forest", "LightGBM", "XGBoost"))),
+        ("takes {:.0f} MiB instead of {:.0f}", forest["soft"]["MiB"], forest["argmax"]["MiB"]),
+        ("Extra trees take {:.1f} times as long", times("extra trees")),
+        ("takes {:.1f} of the time of scikit-learn's own on hard labels, and {:.0f} times less than on copies",
+         times("logistic regression"), times("logistic regression", "naive", "soft")),
+        ("lose {:.0f} points of accuracy compared with argmax labels", 100 * (drawn["argmax"]["accuracy"] - drawn["soft"]["accuracy"])),
+        ("a better log-loss for {:d} of the {:d} students", *better_in_log_loss(FEATURES, 3.0)),
+        ("XGBoost ({:.2f} against {:.2f}", *losses[:2]),
+        ("logistic regression ({:.2f} against {:.2f}", *losses[2:]),
+        ("at T = 1 the log-loss is better for {:d} of {:d} students", *better_in_log_loss("digits", 1.0)),
+    ]  # fmt: skip
