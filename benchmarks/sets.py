@@ -18,8 +18,8 @@ A file of results that is there is completed: remove it to measure anew.
 
 Accuracy of the merged labels on the unlabelled rows, and of two students on others. A line of JSON per trial, and a
 summary for the page: mean over seeds, half the width of the 95 % interval (t), and the same of the difference from
-"left out". Settings are the library's defaults, at T = 3; "light" gives coarse teachers a weight of .3, chosen on seeds
-0 to 4.
+"left out". Settings are the library's defaults; "light" gives coarse teachers a weight of .3, chosen on seeds 0 to 4 at
+T = 3.
 """
 
 from __future__ import annotations
@@ -192,7 +192,6 @@ def run(name: str, seed: int, folder: Path, done: Collection[tuple[str, str]] = 
                     None,
                     clone(model),
                     method=method,
-                    temperature=3,
                     class_lists=lists,
                     teacher_weight=weight,
                     store_soft_labels=True,

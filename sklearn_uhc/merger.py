@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.balance import measure_skew
 from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
-from sklearn_uhc.findings import Finding, find, find_uneven, warn_of
+from sklearn_uhc.findings import Finding, find, find_foreign, find_uneven, warn_of
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.labels import Labels, read_labels
 from sklearn_uhc.merge_diagram import diagram_of_merge
@@ -286,9 +286,12 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self.teacher_outputs_ = outputs if log_p is None else None
         self.method_, self.steps_ = method, steps
         self.teacher_weight_, self.memberships_ = answers.trust, memberships
+        D = None if memberships is None else memberships.read(X)
         self.findings_: list[Finding] = find(read, self.calibrator_)
+        if D is not None and D.shape[1] == space.n_teachers and self.none_label is None:
+            self.findings_ = self.findings_ or find_foreign(D)
         warn_of(self.findings_)
-        return answers if memberships is None else memberships.join(answers, X)
+        return answers if memberships is None or D is None else memberships.join_scores(answers, D)
 
     def fit_merge(self, answers: Answers, X: Any = None, *, sample_weight: NDArray[Any] | None = None) -> Any:
         """Fit the method, learn from the labels given to `fit_answers`, and return the soft labels.

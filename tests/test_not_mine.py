@@ -18,6 +18,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn_uhc import (
     OTHER,
     CrossEntropyUnifier,
+    FindingWarning,
     FunctionTeacher,
     HeterogeneousDistiller,
     MembershipScorer,
@@ -90,6 +91,20 @@ def test_scorers_of_owners_help_labels_and_students(digits):
     assert fits[1] > fits[0]
     ensembles = [UnifiedEnsemble(teachers, membership=m).fit(X).score(X_test, y_test) for m in (None, scorers)]
     assert ensembles[1] > ensembles[0]
+
+
+def test_fit_warns_of_rows_that_no_scorer_takes_for_its_own():
+    def scorers(share):
+        """Return scorers that take a share of 40 rows for nobody's, the others for the first teacher's."""
+        return [Fixed(np.where(np.arange(40) < 40 * share, 0.3, 0.9)), Fixed(np.full(40, 0.2))]
+
+    X, merger = small(40, membership=scorers(0.5))
+    with pytest.warns(FindingWarning, match="membership scorers take 50% of them for nobody's"):
+        merger.fit(X)
+    assert [finding.kind for finding in merger.findings_] == ["foreign"]
+    # Warnings are errors here: none is given for fewer such rows, with "none of these", or where one has no scorer.
+    for params in ({"membership": scorers(0.35)}, {"none_label": "none"}, {"membership": [scorers(0.5)[0], None]}):
+        assert not clone(merger).set_params(**params).fit(X).findings_
 
 
 @pytest.mark.parametrize("method", METHOD_NAMES)

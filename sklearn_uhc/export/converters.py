@@ -44,6 +44,7 @@ from sklearn.tree import BaseDecisionTree
 from sklearn_uhc.export.graph import ML_OPSET, OPSET, Graph
 from sklearn_uhc.export.inputs import MATRIX, Inputs
 from sklearn_uhc.export.trees import forest_trees, histogram_trees, lightgbm_trees
+from sklearn_uhc.membership import bounded_rows
 
 #: What a converter's answer is.
 PROBABILITIES, SCORES, VALUES = "probabilities", "scores", "values"
@@ -146,19 +147,29 @@ def _has_kernel(step: Any) -> bool:
 
 
 def _add_union(graph: Graph, step: Any, features: Features) -> Features:
-    """Add kernel features side by side with the features themselves, each times its weight."""
+    """Add kernel features side by side with the features, as they are or bounded, each times its weight."""
     parts = []
     for name, part in step.transformer_list:
         if isinstance(part, Nystroem):
             made = _add_nystroem(graph, part, features).matrix(graph)
         elif part == "passthrough" or (isinstance(part, FunctionTransformer) and part.func is None):
             made = features.matrix(graph)
+        elif isinstance(part, FunctionTransformer) and part.func is bounded_rows:
+            made = _add_bounded_rows(graph, features)
         else:
             raise CannotExport(f"{type(part).__name__} cannot be written as ONNX next to Nystroem in a FeatureUnion.")
         weight = (step.transformer_weights or {}).get(name, 1.0)
         parts.append(graph.add("Mul", made, graph.constant(weight, float)))
     example = step.transform(features.example)
     return Features((graph.add("Concat", *parts, axis=1),), _matrix_like(example), example)
+
+
+def _add_bounded_rows(graph: Graph, features: Features) -> str:
+    """Add what `bounded_rows` does."""
+    X = features.matrix(graph)
+    squares = graph.add("ReduceSum", graph.add("Mul", X, X), graph.constant([1], np.int64), keepdims=1)
+    longer = graph.add("Add", squares, graph.constant(features.example.shape[1], float))
+    return graph.add("Div", X, graph.add("Sqrt", graph.add("Mul", longer, graph.constant(0.5, float))))
 
 
 def add_sklearn(graph: Graph, model: Any, features: Features, double: bool) -> Answer:

@@ -1,7 +1,8 @@
 """What `fit` finds odd about teachers and rows, without labels: each finding with its evidence and a remedy."""
 
 from sklearn_uhc.findings.find import find, warn_of
+from sklearn_uhc.findings.members import find_foreign
 from sklearn_uhc.findings.result import Finding, FindingWarning
 from sklearn_uhc.findings.shares import find_uneven
 
-__all__ = ["Finding", "FindingWarning", "find", "find_uneven", "warn_of"]
+__all__ = ["Finding", "FindingWarning", "find", "find_foreign", "find_uneven", "warn_of"]

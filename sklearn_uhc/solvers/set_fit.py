@@ -22,6 +22,7 @@ from sklearn_uhc.solvers import set_terms
 from sklearn_uhc.solvers.blocks import Array, Solution, softmax
 from sklearn_uhc.solvers.conjugate import solve_products
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
+from sklearn_uhc.solvers.set_chords import MOST_STEPS, take_chords
 from sklearn_uhc.solvers.set_newton import Point, minimize
 from sklearn_uhc.solvers.set_starts import linear_start
 from sklearn_uhc.solvers.set_terms import Bend
@@ -44,10 +45,11 @@ class Objective(NamedTuple):
     bend: Callable[..., Bend]
     near: float  #: residual below which the whole Hessian is used
     vanish: bool = False  #: whether q = 0 may be best for a class that has a column of its own, too
+    chords: bool = True  #: whether starts are so good that the Hessian there serves for some steps
 
 
 CE = Objective(set_terms.cross_entropy, set_terms.bend_cross_entropy, 1e-2)
-MF_LF = Objective(set_terms.logit_error, set_terms.bend_logit_error, 1e-1)
+MF_LF = Objective(set_terms.logit_error, set_terms.bend_logit_error, 1e-1, chords=False)
 MF_P = Objective(set_terms.probability_error, set_terms.bend_probability_error, 1e-2, vanish=True)
 
 
@@ -269,10 +271,23 @@ def begin_again(problem: SetFit, found: Solution, logits: Array, tol: float, max
     return found._replace(well_conditioned=found.converged)
 
 
+def _approach(problem: SetFit, tol: float, max_iter: int) -> tuple[Array, Array, Array]:
+    """Take chords where matrices are small, and solve what is left by Newton's method from the start."""
+    if not (problem.objective.chords and problem.blocks.is_small) or max_iter < MOST_STEPS:
+        return minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
+    xp, found = array_namespace(problem.X), take_chords(problem, tol)
+    U, n_iter, residual = found.U.T, found.n_iter, found.residual
+    rest = xp.nonzero(~found.solved)[0]
+    if rest.shape[0]:
+        U[rest, :], more, residual[rest] = minimize(problem.keep(rest), tol=tol, max_iter=max_iter, damping=1e-3)
+        n_iter[rest] = n_iter[rest] + more
+    return level(U, problem.blocks, problem.T), n_iter, residual
+
+
 def _minimize(problem: SetFit, tol: float, max_iter: int) -> tuple[Array, Array, Array]:
     """Return u, the number of steps and the residual; classes that vanish are at the bottom."""
     xp = array_namespace(problem.X)
-    U, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
+    U, n_iter, residual = _approach(problem, tol, max_iter)
     gone = problem.vanished(U) & (residual <= tol)[:, None]
     if bool(xp.any(gone)):
         rows = xp.nonzero(xp.any(gone, axis=1))[0]

@@ -29,7 +29,7 @@ from sklearn_uhc.solvers.sets import SetBlocks, level
 #: Steps after which samples are left to Newton's method, and Newton's after which they are left to `set_fit`.
 FEW_STEPS, MOST_STEPS = 12, 40
 #: How far starts of other methods are solved.
-START_TOL = 1e-8
+START_TOL = 1e-3
 #: An accelerated step this short is the last.
 SHORT = 1e-7
 #: Numbers that a batch may hold: what fits into the cache of a core.

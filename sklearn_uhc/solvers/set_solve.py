@@ -72,7 +72,7 @@ def solve_set_sd(P: Array, whole: SetBlocks, *, temperature: float, weight: Arra
     xp = array_namespace(P)
     even = whole.give(whole.of_sets(P / whole.set_sizes))
     first = xp.log(whole.sum_singles(P) + even + 1e-6)
-    objective = CE._replace(vanish=True)
+    objective = CE._replace(vanish=True, chords=False)
     return solve_sets(P, first, objective, whole, temperature=temperature, tol=SD_TOL, max_iter=SD_ITER, weight=weight)
 
 
