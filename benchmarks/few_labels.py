@@ -158,6 +158,23 @@ def compared(records: list[dict[str, Any]]) -> dict[str, Any]:
     return {**means, **losses, **found, "worst_student": min(100 * float(p.mean()) for p in parts["better"])}
 
 
+def by_ranking(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield what ranked rows gain over random ones, where classes are equally frequent and where they are not."""
+    for rows in ("even classes", "100 : 1"):
+        for m in AMOUNTS[:2]:
+            own = [r for r in records if r["labels"] == m and r["world"].startswith("100 : 1") == (rows == "100 : 1")]
+            found = {how: np.array([r[how]["accuracy"] for r in own]) for how in ("random", "ranked")}
+            gain = 100 * (found["ranked"] - found["random"])
+            means = {how: float(values.mean()) for how, values in found.items()}
+            more = {
+                "gain": float(gain.mean()),
+                "interval": interval(gain),
+                "least": float(gain.min()),
+                "trials": len(own),
+            }
+            yield {"table": "ranking", "rows": rows, "labels": m, **means, **more}
+
+
 def summary() -> None:
     """Write what the page shows."""
     records, out = read(TRIALS), []
@@ -170,14 +187,7 @@ def summary() -> None:
             chosen = [r for r in records if r["student"] == student and r["labels"] == m]
             means = {k: float(np.mean([r[k]["accuracy"] for r in chosen])) for k in ("none", "alone", "both")}
             out.append({"table": "students", "student": student, "labels": m, **means})
-    for name in dict.fromkeys(r["world"] for r in read(RANKED)):
-        for m in AMOUNTS[:2]:
-            own = [r for r in read(RANKED) if r["world"] == name and r["labels"] == m]
-            found = {how: np.array([r[how]["accuracy"] for r in own]) for how in ("random", "ranked")}
-            gain = 100 * (found["ranked"] - found["random"])
-            means = {how: float(values.mean()) for how, values in found.items()}
-            more = {"gain": float(gain.mean()), "interval": interval(gain), "seeds": len(own)}
-            out.append({"table": "ranking", "world": name, "labels": m, **means, **more})
+    out += by_ranking(read(RANKED))
     for m in AMOUNTS[:2]:
         own = [r for r in read(TRIED) if r["labels"] == m]
         gains = {how: 100 * float(np.mean([r[how] - r["random"] for r in own])) for how in ("drawn", "hardest")}

@@ -32,7 +32,7 @@ METHODS = ("SD", "MF-LF", "CE", "MF-P", "MF-LU")
 SIZES = {
     "LSUN (L=10, N=5)": (10, 5, 2, 5, 4096),
     "ImageNet (L=35, N=15)": (35, 15, 5, 15, 4096),
-    "L=1000, N=50": (1000, 50, 90, 150, 128),
+    "L=1000, N=50": (1000, 50, 90, 150, 512),
 }
 PAPER, LARGE = "ImageNet (L=35, N=15)", "L=1000, N=50"
 #: Processor time that a run takes at least: short tasks are repeated.

@@ -29,6 +29,9 @@ def rank_to_label(estimator: Any, X: Any, y: Any = None, *, random_state: Any = 
     the hardest rows is worse: labels also show how good the teachers are, and hard rows alone give a wrong picture.
     Label some of the first rows, fit again with them, and rank again.
 
+    On average this gains nothing over rows drawn at random. Labels that are spread over the classes do not show how
+    frequent classes are: where these are imbalanced, label rows at random, or set `balance` instead of "auto".
+
     Parameters
     ----------
     estimator : HeterogeneousDistiller, UnifiedEnsemble or TeacherMerger, fitted

@@ -303,7 +303,7 @@ def test_distiller_and_ensemble_tell_of_a_mute_teacher(calibrate):
             clf.fit(X)
         assert [warning.filename for warning in told] == [__file__]
     report = teacher_report(teachers, X)
-    assert "No row is answered by teacher 2 (Silent) and teacher 3 (Silent). Nobody answers for 4:" in str(
+    assert "No row is answered by teacher 2 (Silent) and teacher 3 (Silent). No other teacher answers for 4:" in str(
         report["warnings"]
     )
 

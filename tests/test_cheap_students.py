@@ -72,7 +72,7 @@ def test_one_hot_labels_give_the_plain_estimator(data, counts, model):
         np.testing.assert_allclose(soft.predict_proba(counts), plain.predict_proba(counts), atol=1e-10)
 
 
-@pytest.mark.parametrize("classes", [4, 2])
+@pytest.mark.parametrize("classes", [4, 3, 2])
 @pytest.mark.parametrize("model", TRAINED_ON_PROBABILITIES, ids=str)
 def test_training_on_probabilities_contains_that_on_labels(data, model, classes):
     X, y = data

@@ -387,7 +387,7 @@ def test_verbose(iris, teachers, capsys):
     HeterogeneousDistiller(teachers, forest(), verbose=1).fit(X)
     shown = "".join(capsys.readouterr())
     trained = "Training RandomForestClassifier on 150 rows, 3 classes"
-    for step in ("Reading teachers", "Soft labels", "Balancing the classes: ", trained):
+    for step in ("Calling teachers", "Soft labels", "Balancing the classes: ", trained):
         assert step in shown
     HeterogeneousDistiller(teachers, forest()).fit(X)
     assert "".join(capsys.readouterr()) == ""

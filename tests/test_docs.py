@@ -63,6 +63,10 @@ def test_every_page_is_in_the_site():
         assert (DOCS / f"{name}.md").exists() or (DOCS / f"{name}.rst").exists(), name
 
 
+def test_no_page_has_a_name_that_sphinx_needs():
+    assert not {"search", "genindex", "py-modindex"} & {page.stem for page in DOCS.glob("*.md")}
+
+
 def test_every_public_name_is_in_the_reference():
     from sklearn_uhc import balance, dask, losses
 

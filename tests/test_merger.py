@@ -222,7 +222,7 @@ def test_overrides_are_refused():
     with pytest.raises(ValueError, match="class_lists of its own"):
         UnifiedEnsemble(teachers(), method=LogitFactorization([["x", "y"]])).fit(X)
     assert UnifiedEnsemble(teachers(), method=LogitFactorization(LISTS)).fit(X).classes_.tolist()[0] == "ant"
-    with pytest.raises(ValueError, match="give class_lists to the merge itself"):
+    with pytest.raises(ValueError, match="pass class_lists to the merge itself"):
         UnifiedEnsemble(teachers(), calibrate=TeacherCalibrator(LISTS)).fit(X)
 
 

@@ -319,7 +319,7 @@ def test_confidence_is_the_mean_of_the_largest_probability():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({}, "Give either"),
+        ({}, "Pass either"),
         ({"teachers": [GaussianNB()]}, "Pass either fitted teachers and X"),
         ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1]], "n_pairs": -1}, "n_pairs must be .* got -1"),
         ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1]], "n_rows": 1.5}, "n_rows must be .* got 1.5"),
@@ -408,7 +408,7 @@ def test_classes_in_sets_are_answered_for():
     log_p[:, space.blocks[0]] = np.nan
     report = teacher_report(log_p=log_p, class_lists=space.class_lists)
     assert report["space"]["unheard"] == []
-    assert not any("Nobody answers" in line for line in report["warnings"])
+    assert not any("No other teacher answers" in line for line in report["warnings"])
 
 
 def renamed_and_coarse():

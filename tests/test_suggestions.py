@@ -96,7 +96,7 @@ def test_spelling_needs_no_answers_and_tells_of_them_if_there_are_any(rng):
     (with_answers,) = suggest_harmonization(lists, log_p=answers(rng, SETS))
     assert with_answers.kind == "spelling"
     assert with_answers.score > 0.9
-    assert "answers alike" in with_answers.evidence
+    assert "similarity of the answers" in with_answers.evidence
 
 
 def test_order_of_rows_columns_and_teachers_does_not_matter(rng):

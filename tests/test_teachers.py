@@ -206,7 +206,7 @@ def test_underflow_of_a_network_is_not_saturation():
 def test_verbose_shows_progress(capsys):
     X = np.zeros((3, 2))
     TeacherOutputs(linear_teachers([[0, 1]]), verbose=1).fit(X)
-    assert "Reading teachers" in "".join(capsys.readouterr())
+    assert "Calling teachers" in "".join(capsys.readouterr())
     TeacherOutputs(linear_teachers([[0, 1]])).fit(X)
     assert "".join(capsys.readouterr()) == ""
 
@@ -222,7 +222,7 @@ NAN = np.nan
         (
             Answers([[0.5, 0.5], [NAN, 0.5]]),
             ValueError,
-            r"teacher 1 \(Answers\) gives NaN .* row 1 \(part of the row\)",
+            r"teacher 1 \(Answers\) returns NaN .* row 1 \(part of the row\)",
         ),
         (Answers([[0.5, 0.5], [NAN, NAN]]), ValueError, r"NaN in 1 of 2 rows, first in row 1 \(whole row\)"),
         (Answers([[0.5, 0.5], [0.6, 0.6]]), ValueError, r"teacher 1 .* row 1 sums to 1.2"),
@@ -230,7 +230,7 @@ NAN = np.nan
         (Answers([[0.5, 0.5]] * 2, classes=("a", "b", "c")), ValueError, r"output of shape \(2, 2\), .* 3 entries"),
         (Answers([[0.5, 0.5]] * 2, classes=("a", "a")), ValueError, "Class list 1 repeats"),
         (Answers([[0.5, 0.5]] * 2, classes=(0, 1)), TypeError, "different types"),
-        (Answers([[0.1, 0.2], [NAN, 3]], response="decision_function"), ValueError, "gives NaN"),
+        (Answers([[0.1, 0.2], [NAN, 3]], response="decision_function"), ValueError, "returns NaN"),
         (Answers([[0.5, 0.5]] * 2, response="predict"), TypeError, "none of predict_log_proba"),
         (Answers([0.5, 0.5]), ValueError, "one row per sample"),
         (Answers([[0.5, 0.5]]), ValueError, "teacher 1 .* gave 1 rows of output for 2 rows"),

@@ -24,7 +24,7 @@ from benchmarks.paper.statistics import ALPHA
 from benchmarks.paper.tables import Table, main_table, study_table, tex
 
 _ABOUT_CLAIMS = (
-    "What the paper says about this experiment, judged by mean accuracies. Differences are percentage points"
+    "The paper's claims about this experiment, judged by mean accuracies. Differences are percentage points"
     f" ± standard error; n.s.: not significant (Wilcoxon, {ALPHA:g})."
 )
 
@@ -80,7 +80,7 @@ def make_report(paths: Iterable[str | Path], out: Path) -> str:
     page = _Page(out)
     for setting, records in settings.items():
         (_add_main if setting.study == "main" else _add_study)(page, setting, records)
-    markdown = "\n".join(["# The paper's experiments, run again", "", *page.markdown])
+    markdown = "\n".join(["# The paper's experiments, repeated", "", *page.markdown])
     (out / "report.md").write_text(markdown, encoding="utf-8")
     (out / "report.tex").write_text("% needs booktabs and graphicx\n" + "\n".join(page.latex), encoding="utf-8")
     return markdown
@@ -113,10 +113,10 @@ def _add_study(page: _Page, setting: Setting, records: list[Record]) -> None:
         page.paragraph(f"Left out because some method has not finished them: {_count(left_out, 'trial')}.")
     if not values:
         return
-    marks = "Underlined bold: the best, SPV apart; bold: not significantly different from it"
+    marks = "Underlined bold: the best except SPV; bold: not significantly different from it"
     page.table(study_table(values, f"Mean accuracy by {name}. {marks} (Wilcoxon, {ALPHA:g}).{_trained(records[0])}"))
     figure = draw_study(setting.study, values, str(setting))
-    text = f"Accuracy by {name}; the bands are 95 % bootstrap intervals over trials, which the methods share."
+    text = f"Accuracy by {name}; the bands are 95 % bootstrap intervals over trials; all methods have the same trials."
     page.figure(figure, "-".join([setting.study, setting.dataset, setting.protocol, setting.student]), text)
 
 
@@ -124,7 +124,7 @@ def _caption(setting: Setting, trials: Trials, paper: Column | None) -> str:
     """Say what the columns are and what stands beside ours."""
     text = (
         f"Mean accuracy over {_count(len(trials.trials), 'trial')} with its standard error, and the differences to SPV"
-        " and SD in percentage points. Underlined bold: the best method, SPV apart; bold: not significantly different"
+        " and SD in percentage points. Underlined bold: the best method except SPV; bold: not significantly different"
         f" from it (two-sided Wilcoxon signed-rank test at {ALPHA:g}, p-values in column p)."
     ) + _trained(next(iter(trials.records.values())))
     if paper is None:
@@ -132,7 +132,7 @@ def _caption(setting: Setting, trials: Trials, paper: Column | None) -> str:
     if setting.dataset in DATASETS and setting.student in STUDENTS:
         return f"{text} Column paper: its results for {paper.title}."
     ours = f"dataset {setting.dataset}, student {setting.student}"
-    return f"{text} Column paper: its results for {paper.title}, which comes nearest to ours ({ours})."
+    return f"{text} Column paper: its results for {paper.title}, the closest match to ours ({ours})."
 
 
 def _trained(record: Record) -> str:

@@ -34,7 +34,7 @@ ALLOWED: list[tuple[str, str, str]] = [
     ),
     ("reproducing.md", r"64 x 64", "the size of images"),
     ("reproducing.md", r"momentum \.9, ten epochs at \.1 and ten at \.01", "settings of the paper"),
-    ("search.md", r"trained on 70 % of|would reach \.50", "a setting, and chance"),
+    ("holdout_search.md", r"trained on 70 % of|would reach \.50", "a setting, and chance"),
     ("security.md", r"1 GiB by default", "a default"),
     ("students.md", r"stopped after 60 seconds", "a limit of the benchmark"),
     ("students.md", r"accuracy below \.25", "a limit of the table"),

@@ -17,8 +17,8 @@ def opening(page: str) -> list[Sentence]:
     """Return the first sentences of README and of the landing page: what the code under them prints."""
     alone = max(ast.literal_eval(printed(page, "teacher.score(X_test, y_test)")))
     merged = float(printed(page, "round(clf.score(X_test, y_test), 2)"))
-    surest = float(printed(page, "np.mean(guess == y_test)"))
-    pooled = float(printed(page, "KNeighborsClassifier().fit(X[everything]"))
+    surest = float(printed(page, "np.argmax(sure, axis=0), said)"))
+    pooled = float(printed(page, "KNeighborsClassifier().fit(X[pooled]"))
     return [
         ("at most {:.0f} % of all digits right", 100 * alone),
         ("most confident site gives {:.0f} %", 100 * surest),

@@ -12,6 +12,8 @@ METHODS = {"mf_lf": "MF-LF", "ce": "CE", "mf_p": "MF-P", "mf_lu": "MF-LU", "sd":
 LABELS, NEIGHBORS, NEIGHBORS_LOSS, MERGE_LOSS, MERGE_ECE, LOGISTIC = range(6)
 #: Mixtures that "auto" calibrates, in which teachers differ in kind.
 NOT_GAINING = ("digits, mixed, 10 of 2", "wine, mixed, 3 of 2-3")
+#: An arrow that does not break the line.
+TO = "\u00a0→\u00a0"
 KINDS = ("mixed", "votes", "networks")
 
 
@@ -54,7 +56,7 @@ def calibration() -> Rows:
     for name in settings():
         for method in ("mf_lf", "ce"):
             pairs = [
-                f"{short(measured(name, method, 'plain', k))} → {short(measured(name, method, 'auto', k))}"
+                f"{short(measured(name, method, 'plain', k))}{TO}{short(measured(name, method, 'auto', k))}"
                 for k in (LABELS, NEIGHBORS, LOGISTIC, NEIGHBORS_LOSS, MERGE_LOSS, MERGE_ECE)
             ]
             rows.append([name, METHODS[method], pairs[0], short(best_floor(name, method)), *pairs[1:]])
@@ -115,8 +117,8 @@ def silent() -> Rows:
     for kind in ("mixed", "networks"):
         for method, name in METHODS.items():
             pair = {k: [silent_mean(kind, method, way, k) for way in ("complete", "silent")] for k in (0, 1, 2)}
-            cells = [" → ".join(short(value) for value in pair[k]) for k in (0, 1)]
-            rows.append([name, kind, *cells, " → ".join(f"{1000 * value:.0f}" for value in pair[2])])
+            cells = [TO.join(short(value) for value in pair[k]) for k in (0, 1)]
+            rows.append([name, kind, *cells, TO.join(f"{1000 * value:.0f}" for value in pair[2])])
     return rows
 
 

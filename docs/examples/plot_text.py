@@ -86,7 +86,7 @@ for name, teacher in teachers.items():
 print(f"merged: {clf.score(test, y_test):.3f}")
 
 # %%
-# What the student has learnt: the words that speak most for each topic.
+# The words with the largest weights for each topic, in the student:
 
 pipeline = clf.student_.estimator_
 words, model = pipeline[0].get_feature_names_out(), pipeline[-1].estimator_

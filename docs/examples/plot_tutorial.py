@@ -2,9 +2,9 @@
 Tutorial: from three classifiers to one
 =======================================
 
-The whole way on real data, from classifiers as they arrive to a model that is deployed: look at the class lists, merge,
-measure, choose a student without labels, use a few labels, decide when not to answer, save. The data are scikit-learn's
-digits, 1,797 scans of handwritten digits.
+This tutorial goes from fitted classifiers to a deployed model on real data: check the class lists, merge, measure,
+choose a student without labels, use a few labels, decide when not to answer, save. The data are scikit-learn's 1,797
+images of handwritten digits.
 """
 
 # sphinx_gallery_thumbnail_number = 3
@@ -34,9 +34,9 @@ from sklearn_uhc import (
 # %%
 # What you start with
 # -------------------
-# Three offices have trained classifiers on their own forms. Each form shows some of the digits only, and no image left
-# its office. One office calls its classes by words. You have 500 images without labels. The last 397 images, with their
-# labels, are only used here to measure; in practice you would not have them.
+# Three offices have trained classifiers on their own forms. Each office has only some of the digits, and none may share
+# its images. One office uses words as class names. You have 500 unlabelled images. The last 397 images and their
+# labels are used only to measure; in practice you would not have them.
 
 X, y = load_digits(return_X_y=True)
 X_unlabelled, X_test, y_test = X[900:1400], X[1400:], y[1400:]
@@ -44,7 +44,7 @@ WORDS = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven",
 
 
 def office(k, known, model, names=None):
-    """Train on the images of an office: every third of the first 900 that show a digit that it knows."""
+    """Train on the images of an office: every third of the first 900, if it shows a digit that the office knows."""
     rows = np.arange(k, 900, 3)
     rows = rows[np.isin(y[rows], known)]
     return model.fit(X[rows], y[rows] if names is None else names[y[rows]])
@@ -62,7 +62,7 @@ for name, teacher in teachers.items():
 # Bring the class lists into one vocabulary
 # -----------------------------------------
 # ``class_lists`` renames the classes of a teacher, in the order of its ``classes_``. The lists must be linked by shared
-# classes. `LabelSpace` tells whether they are, before anything is computed.
+# classes. `LabelSpace` checks this before anything is computed.
 
 digit_of = {word: digit for digit, word in enumerate(WORDS)}
 class_lists = {"registry": [digit_of[word] for word in teachers["registry"].classes_]}
@@ -70,18 +70,18 @@ lists = [class_lists.get(name, teacher.classes_) for name, teacher in teachers.i
 print(LabelSpace(lists).describe())
 
 # %%
-# Look at the teachers before you merge them
-# ------------------------------------------
-# The report needs no labels. It shows how confident each teacher is, who agrees with whom on shared classes, and what
-# looks wrong. ``report.to_html("report.html")`` saves the page to send to a colleague.
+# Check the teachers before you merge them
+# ----------------------------------------
+# The report needs no labels. It shows the confidence of each teacher, the agreement of teachers on shared classes, and
+# possible problems. ``report.to_html("report.html")`` saves a page that you can send to a colleague.
 
 print(teacher_report(teachers, X_unlabelled, class_lists=class_lists))
 
 # %%
 # Merge
 # -----
-# One call: ask the teachers, calibrate them, merge their answers into soft labels, train the student on these. If
-# something looked wrong, ``fit`` would warn.
+# One call does it all: it calls the teachers, calibrates them, merges their answers into soft labels, and trains the
+# student on these. If something looked wrong, ``fit`` would warn.
 
 clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(), class_lists=class_lists).fit(X_unlabelled)
 ClassOverlapDisplay.from_estimator(clf)
@@ -90,8 +90,8 @@ plt.show()
 # %%
 # How good is it?
 # ---------------
-# Compare with each office alone, with the obvious way (believe whichever office is most confident), and with training
-# on all their images in one place, which nobody may do.
+# Compare with each office alone, with the obvious baseline (trust the most confident office), and with training
+# on all images in one place, which is not allowed.
 
 P = [teacher.predict_proba(X_test) for teacher in teachers.values()]
 chosen = [np.asarray(known)[p.argmax(axis=1)] for known, p in zip(lists, P)]
@@ -116,8 +116,8 @@ plt.show()
 # %%
 # Choose the student without labels
 # ---------------------------------
-# `TeacherHoldoutSearch` leaves teachers out in turn, and asks which student predicts best what the missing teacher
-# says.
+# `TeacherHoldoutSearch` holds each teacher out in turn, and finds the student that best predicts the answers of the
+# held-out teacher.
 
 students = [KNeighborsClassifier(), RandomForestClassifier(random_state=0), LogisticRegression(max_iter=2000)]
 search = TeacherHoldoutSearch(clf, {"student": students}).fit(X_unlabelled)
@@ -126,7 +126,7 @@ print("chosen:", search.best_params_["student"])
 # %%
 # Use a few labels, if you have some
 # ----------------------------------
-# Somebody has labelled 50 of the 500 images. ``fit`` takes them as they are; -1 means "no label".
+# Suppose that 50 of the 500 images have labels. Pass them to ``fit``, with -1 for the others.
 
 labelled = np.random.default_rng(0).choice(500, 50, replace=False)
 some = np.full(500, -1)
@@ -140,8 +140,8 @@ print(f"both                  {with_labels.score(X_test, y_test):.3f}")
 # %%
 # Know when not to answer
 # -----------------------
-# The student's probabilities tell which rows a person should look at. The fewer rows it answers, the more of them are
-# right.
+# The student's probabilities show which rows a person should check. If it answers only the rows it is most confident
+# about, more of its answers are right.
 
 confidence = clf.predict_proba(X_test).max(axis=1)
 right = (clf.predict(X_test) == y_test)[np.argsort(-confidence, kind="stable")]
@@ -156,11 +156,11 @@ plt.show()
 # %%
 # Save it
 # -------
-# The student needs neither the teachers nor their offices. ``export_onnx`` writes a file that runs without Python.
+# The student does not need the teachers any more. ``export_onnx`` writes a file that runs without Python.
 
 file = Path(tempfile.mkdtemp()) / "digits.joblib"
 joblib.dump(clf.student_, file)
 print(f"{file.name}: {file.stat().st_size / 1024:.0f} KiB, predicts", joblib.load(file).predict(X_test[:5]))
 
 # %%
-# What next: :doc:`/failures`, :doc:`/choosing`, :doc:`/label_lists` and :doc:`/deployment`.
+# Next, read :doc:`/choosing`, :doc:`/failures`, :doc:`/label_lists` and :doc:`/deployment`.

@@ -94,8 +94,8 @@ def is_quarrel(found: Comparisons) -> bool:
 
 def is_wrong(own: Comparisons, rest: Comparisons) -> bool:
     """Whether a teacher contradicts others who confirm each other."""
-    figures = [np.array([part.confirmed, part.mean_strength, part.against]) for part in (own, rest)]
-    return bool(_wrong(len(own), len(rest), *figures, n_misnamed(own, np.zeros_like(own.label), 1)[0]))
+    figures, others = ((part.confirmed, part.mean_strength, part.against) for part in (own, rest))
+    return bool(_wrong(len(own), len(rest), figures, others, n_misnamed(own, np.zeros_like(own.label), 1)[0]))
 
 
 def _wrong(n: Any, n_rest: Any, own: Any, rest: Any, misnamed: Any) -> Any:

@@ -18,7 +18,7 @@ LONGEST_CELL = 36
 #: Letters in a line of the text.
 TEXT_WIDTH = 100
 #: Title of what names and answers suggest.
-SUGGESTIONS = "Suggestions about the class lists (none is applied)"
+SUGGESTIONS = "Suggestions about the class lists (not applied)"
 #: Above this condition, errors of the teachers may grow to wrong answers.
 MOST_CONDITION = 50
 #: Larger temperatures are not written out.

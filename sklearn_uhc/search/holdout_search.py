@@ -93,7 +93,8 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
     Notes
     -----
     Use it to choose the student. Leave method and temperature at their defaults, and the balance too if some classes
-    are rare: `docs/search.md` has the measurements. If you have labelled rows, use `GridSearchCV` and `fit(X, y)`.
+    are rare: `docs/holdout_search.md` has the measurements. If you have labelled rows, use `GridSearchCV` and
+    `fit(X, y)`.
 
     Warnings of the fits without some teachers are not shown; those of the final fit are.
 

@@ -18,6 +18,7 @@ from sklearn_uhc.answers import Answers, Pattern, answers_of_input
 from sklearn_uhc.names import about_look_alikes, look_alikes
 from sklearn_uhc.soft_labels.oddities import warn_if_disconnected, warn_if_mute, warn_of_unheard
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
+from sklearn_uhc.solvers.incidence import exponentials
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import warn_user
@@ -30,7 +31,7 @@ from sklearn_uhc.utils.versioned import Versioned
 #: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
 CHUNK_ROWS = 4000
 #: And numbers: arrays beyond that are out of the processor's cache, and new memory for each of them.
-CHUNK_NUMBERS = 2**21
+CHUNK_NUMBERS = 2**20
 #: Rows that `fit` solves for, to report how the solver fares.
 FIT_ROWS = 1000
 
@@ -449,8 +450,8 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
 
     def _tempered(self, Z: Array, blocks: Blocks) -> Array:
         """Probabilities p_i of every teacher at this temperature."""
-        E = array_namespace(Z).exp(Z / self.temperature)
-        return blocks.scaled(E, 1 / blocks.sum_teachers(E))
+        E = exponentials(Z / self.temperature)
+        return blocks.scaled(E, 1 / blocks.sum_teachers(E), in_place=True)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

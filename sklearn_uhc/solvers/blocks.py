@@ -200,13 +200,23 @@ class Blocks:
         """Sums over the classes that two teachers share."""
         return self.index.pairs
 
-    def scaled(self, F: Array, V: Array) -> Array:
-        """(n, K) times (n, N): every teacher's columns times its number."""
+    def scaled(self, F: Array, V: Array, *, in_place: bool = False) -> Array:
+        """(n, K) times (n, N): every teacher's columns times its number; `in_place` in the memory of F."""
         if F.shape[0] * F.shape[1] < LOOP * self.n_teachers:
             return F * self.by_teacher(V)
-        out = array_namespace(F).empty_like(F)
+        out = F if in_place else array_namespace(F).empty_like(F)
         for i, block in enumerate(self.slices):  # one pass over the columns, where the product above takes three
             out[:, block] = F[:, block] * V[:, i, None]
+        return out
+
+    def square_sum(self, F: Array) -> Array:
+        """(n, K) to (n,): sum of squares."""
+        xp = array_namespace(F)
+        if F.shape[0] * F.shape[1] < LOOP * self.n_teachers:
+            return xp.sum(F**2, axis=1)
+        out = xp.zeros_like(F[:, 0])
+        for block in self.slices:  # squares of one teacher at a time stay in the cache
+            out += xp.sum(F[:, block] ** 2, axis=1)
         return out
 
     def group_means(self, U: Array) -> Array:

@@ -98,6 +98,11 @@ def at_least(X: Array, low: float, *, in_place: bool = False) -> Array:
     return np.maximum(X, low, out=X if in_place else None)
 
 
+def exponentials(X: Array) -> Array:
+    """Return exp(X) in the memory of X."""
+    return X.exp_() if is_torch_array(X) else np.exp(X, out=X)
+
+
 def samples_last(X: Array, *, copy: bool = False) -> Array:
     """Return the same numbers, samples side by side in memory; without `copy` as it is if they are."""
     if is_torch_array(X):

@@ -137,8 +137,8 @@ class LogitFit:
         error = self.blocks.center(self.Z - self.blocks.scaled(u, V))
         slope = self.lam * V - self.blocks.sum_teachers(error * u)
         projected = xp.where(V > 0, slope, xp.clip(slope, None, 0.0))
-        squares = [xp.sum(part**2, axis=1) for part in (error, U, V)]
-        value = 0.5 * (squares[0] + self.lam * (squares[1] + squares[2]))
+        ridge = xp.sum(U**2, axis=1) + xp.sum(V**2, axis=1)
+        value = 0.5 * (self.blocks.square_sum(error) + self.lam * ridge)
         return Point(V, U, value, slope, xp.max(xp.abs(projected), axis=1) / self.size)
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
@@ -182,9 +182,8 @@ class LogitFit:
 
 def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
     """Minimise from v = 1 and c = mean logit, as in the paper; `u` has mean zero in every component."""
-    xp = array_namespace(Z)
     Z = blocks.center(samples_last(Z))
     sweeps = min(PAPER_SWEEPS + BALANCED_SWEEPS, max_iter)
-    problem = LogitFit(Z, xp.sum(Z**2, axis=1) + lam, lam, blocks, sweeps)
+    problem = LogitFit(Z, blocks.square_sum(Z) + lam, lam, blocks, sweeps)
     found = minimize(problem, tol=tol, max_iter=max_iter - sweeps)
     return Solution.of(found, problem.best_u(found.x), found.x, sweeps)

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from array_api_compat import device
+
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
 from sklearn_uhc.solvers.incidence import array_namespace, at_least, samples_last, take_samples
 from sklearn_uhc.solvers.mf_lf import agreement
@@ -28,6 +30,8 @@ from sklearn_uhc.solvers.newton import Point, break_ties, limit_step, minimize
 
 #: Sweeps of the paper's algorithm before the first Newton step.
 WARM_UP = 16
+#: Relative change of v in one of them below which the local optimum is chosen, and the sweep before which nobody asks.
+SETTLED, SOONEST = 3e-5, 5
 #: Squared error, relative to ||P||^2, below which teachers agree: MF-LF's answer is the start then.
 AGREED = 1e-6
 #: Squared probabilities that are nothing, relative to ||P||^2: such a v_i counts as 0.
@@ -68,6 +72,25 @@ def sweep(P: Array, V: Array, blocks: Blocks) -> Array:
     return best_v(P, U, blocks)
 
 
+def sweeps(P: Array, blocks: Blocks, most: int) -> Array:
+    """Return v after so many rounds from v = 1; a sample whose v hardly moves any more stops before."""
+    xp = array_namespace(P)
+    V = break_ties(blocks.sum_teachers(P))
+    out, rows = V + 0, xp.arange(V.shape[0], device=device(V))
+    for k in range(most):
+        last, V = V, sweep(P, V, blocks)
+        if k >= SOONEST and k % 2 and k + 1 < most:
+            moves = xp.any(xp.abs(V - last) > SETTLED * V, axis=1)
+            moving = xp.nonzero(moves)[0]
+            if moving.shape[0] < V.shape[0]:
+                out[rows[~moves], :] = V[~moves, :]
+                rows, P, V = rows[moving], take_samples(P, moving), V[moving, :]
+            if not moving.shape[0]:
+                return out
+    out[rows, :] = V
+    return out
+
+
 @dataclass(frozen=True)
 class ProbabilityFit:
     """F(log v) for probabilities P (n, K)."""
@@ -89,53 +112,60 @@ class ProbabilityFit:
 
     def start(self) -> Array:
         """Return log v after some sweeps of the paper's algorithm; where teachers agree, that of their agreement."""
-        xp, P = array_namespace(self.P), self.P
-        V = break_ties(self.blocks.sum_teachers(P))
-        for _ in range(self.sweeps):
-            V = sweep(P, V, self.blocks)
-        theta, agree = self._agreement()
-        return _fix_scale(xp.where(agree[:, None], theta, xp.log(at_least(V, float(xp.finfo(V.dtype).tiny)))))
+        V = sweeps(self.P, self.blocks, self.sweeps)
+        theta = array_namespace(V).log(at_least(V, float(array_namespace(V).finfo(V.dtype).tiny)))
+        rows, agreed = self._agreement()
+        theta[rows, :] = agreed
+        return _fix_scale(theta)
 
     def _agreement(self) -> tuple[Array, Array]:
-        """Return log v of teachers that agree, and which samples' do."""
+        """Return which samples' teachers agree, and their log v."""
         xp, blocks = array_namespace(self.P), self.blocks
-        P = at_least(self.P, float(xp.finfo(self.P.dtype).tiny))
-        answers, theta = agreement(P, blocks)
-        error = self.P - answers
-        return theta, xp.sum(error**2, axis=1) < AGREED * self.size
+        rows = xp.nonzero(blocks.pairs.rank_one_error(self.P) < AGREED * self.size)[0]
+        if not rows.shape[0]:
+            return rows, xp.zeros((0, blocks.n_teachers), dtype=self.P.dtype, device=device(self.P))
+        P = take_samples(self.P, rows)
+        answers, theta = agreement(at_least(P, float(xp.finfo(P.dtype).tiny)), blocks)
+        agree = xp.sum((P - answers) ** 2, axis=1) < AGREED * self.size[rows]
+        return rows[agree], theta[agree, :]
 
     def at(self, theta: Array) -> Point:
         """F, its gradient, and the largest entry of that relative to sum_l y^2."""
         xp, blocks = array_namespace(theta), self.blocks
         V = xp.exp(theta)
         U = best_u(self.P, V, blocks)
-        Y = blocks.scaled(blocks.by_class(U), V)
+        Y = blocks.scaled(blocks.by_class(U), V, in_place=True)
         error = self.P - Y
         error *= blocks.shared
         gradient = -blocks.sum_teachers(Y * error)
         residual = xp.max(xp.abs(gradient) / self._scale(Y), axis=1)
-        return Point(theta, U, 0.5 * xp.sum(error**2, axis=1), gradient, residual)
+        return Point(theta, U, 0.5 * blocks.square_sum(error), gradient, residual)
 
     def _scale(self, Y: Array) -> Array:
-        """Return sum_l y^2 over the classes that others know too."""
-        return self.blocks.sum_teachers(Y**2 * self.blocks.shared) + NOTHING * self.size[:, None]
+        """Return sum_l y^2 over the classes that others know too. Spoils Y."""
+        Y *= Y
+        Y *= self.blocks.shared
+        return self.blocks.sum_teachers(Y) + NOTHING * self.size[:, None]
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
         """Hessian, and sum_l y^2 as the scale."""
         xp, blocks = array_namespace(point.x), self.blocks
         V = xp.exp(point.x)
-        y = blocks.scaled(blocks.by_class(point.u), V)
-        g = (self.P - 2 * y) * blocks.shared
+        y = blocks.scaled(blocks.by_class(point.u), V, in_place=True)
+        g = self.P - y
+        g -= y
+        g *= blocks.shared
+        d = -blocks.sum_teachers(y * g)
+        scale = self._scale(y)
         tiny = float(xp.finfo(V.dtype).tiny)
         B = at_least(blocks.sum_owners(V**2), tiny)
         G = blocks.by_class(1 / xp.sqrt(B))
-        G *= blocks.scaled(g, V)
-        scale = self._scale(y)
+        G *= blocks.scaled(g, V, in_place=True)
         # F does not see the common scale of a component: filling that null space in keeps it out of the step.
         null = scale[:, :, None] * (scale / at_least(scale @ blocks.teacher_component_mean, tiny))[:, None, :]
         null *= blocks.teacher_component_mean
         null -= blocks.pairs.products(G)
-        return null, -blocks.sum_teachers(y * g), scale
+        return null, d, scale
 
     def safe(self, point: Point) -> Array:
         """Return the next v of the paper's algorithm: least squares given u."""
@@ -174,10 +204,10 @@ def _largest(theta: Array) -> Array:
 def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
     """Minimise from v = 1, as in the paper; `u` of the answer lies on the simplex."""
     xp = array_namespace(P)
-    P, sweeps = samples_last(P), min(WARM_UP, max_iter)
-    problem = ProbabilityFit(P, xp.sum(P**2, axis=1), blocks, sweeps)
-    found = minimize(problem, tol=tol, max_iter=max_iter - sweeps, damping=1e-2)
+    P, before = samples_last(P), min(WARM_UP, max_iter)
+    problem = ProbabilityFit(P, blocks.square_sum(P), blocks, before)
+    found = minimize(problem, tol=tol, max_iter=max_iter - before, damping=1e-2)
     V = xp.exp(found.x)
     U = best_u(P, V, blocks)
     total = xp.sum(U, axis=1, keepdims=True)
-    return Solution.of(found, U / total, V * total, sweeps)
+    return Solution.of(found, U / total, V * total, before)

@@ -145,6 +145,37 @@ class Pairs:
         out *= sums(W).T
         return out.T
 
+    @cached_property
+    def _matched(self) -> tuple[Array, Array, Incidence]:
+        """Columns of teachers in twos that share many classes, no teacher twice: lefts, rights, and sums by two."""
+        left, right = self._columns
+        apart = left != right
+        left, right = left[apart], right[apart]
+        pair, which, counts = np.unique(
+            self.teacher_of[left] * self.N + self.teacher_of[right], return_inverse=True, return_counts=True
+        )
+        number, taken = np.full(len(pair), -1), set[int]()
+        for k in np.argsort(-counts, kind="stable").tolist():
+            two = set(divmod(int(pair[k]), self.N))
+            if counts[k] > 1 and not two & taken:
+                taken |= two
+                number[k] = len(taken) // 2 - 1
+        use = number[which] >= 0
+        at = (like_array(columns[use], self.like) for columns in (left, right))
+        rows, n = number[which][use], int(use.sum())
+        return (*at, Incidence(rows, np.arange(n), (len(taken) // 2, n), self.like))
+
+    def rank_one_error(self, P: Array) -> Array:
+        """(n, K) to (n,): what sum_il (P_il - u_l v_i)^2 is at least, whatever u and v are.
+
+        For two teachers and the classes that they share it is the square of the second singular value. Errors of twos
+        without a teacher in common add up.
+        """
+        xp, (left, right, sums) = array_namespace(P), self._matched
+        p, r = xp.take(P.T, left, axis=0), xp.take(P.T, right, axis=0)
+        A, B, C = (sums(F.T) for F in (p * p, r * r, p * r))
+        return xp.sum(A + B - xp.sqrt((A - B) ** 2 + 4 * C**2), axis=1) / 2
+
     def sums(self, W: Array) -> Array:
         """(n, L) to (n, N, N): sum of W over the classes that two teachers share."""
         return self._square(self._of_classes(W), self._both)

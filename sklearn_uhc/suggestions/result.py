@@ -61,7 +61,7 @@ class Suggestions(Sequence[Suggestion]):
     >>> lists = [["B cell", "T cell"], ["B-cells", "NK cell"]]
     >>> found = suggest_harmonization(lists)
     >>> found
-    1 suggestion; none is applied:
+    1 suggestion, not applied:
     [0] 'B-cells' may mean 'B cell': the names are nearly equal
     >>> harmonize(lists, synonyms=found.as_synonyms())
     [['B cell', 'T cell'], ['B cell', 'NK cell']]
@@ -141,6 +141,6 @@ class Suggestions(Sequence[Suggestion]):
 
     def __repr__(self) -> str:
         count = f"{len(self)} suggestion{'s' * (len(self) != 1)}"
-        head = f"{count}; {'none is' if len(self) == 1 else 'none are'} applied:" if self._items else "No suggestions."
+        head = f"{count}, not applied:" if self._items else "No suggestions."
         lines = [f"[{i}] {one}" for i, one in enumerate(self)]
         return "\n".join([head, *lines, *([self.note] if self.note else [])])

@@ -289,7 +289,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         data = fingerprint_of_data(X) if kept else None
         requests = [(t, X, len(labels), name, data) for t, labels, name in zip(teachers, lists, names, strict=True)]
         asked = in_threads(lambda request: self._read_one(*request), requests, effective_n_jobs(self.n_jobs))
-        return list(progress(asked, total=len(teachers), desc="Reading teachers", verbose=self.verbose))
+        return list(progress(asked, total=len(teachers), desc="Calling teachers", verbose=self.verbose))
 
     def _read_one(self, teacher: Any, X: Any, n_classes: int, name: str, data: str | None) -> NDArray[np.floating[Any]]:
         """Ask one teacher, or find what it said about the same data before."""

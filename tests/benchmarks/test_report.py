@@ -107,7 +107,7 @@ def test_incomplete_trials_are_left_out(file, tmp_path):
 
 def test_a_setting_without_complete_trials_has_no_table(file, tmp_path):
     text = make_report([write(file, [record("SD", 0), record("CE-E", 1)])], tmp_path)
-    assert text.startswith("# The paper's experiments, run again\n\n## Main experiment")
+    assert text.startswith("# The paper's experiments, repeated\n\n## Main experiment")
     assert "0 trials" in text
     assert "|" not in text
 
@@ -236,7 +236,7 @@ def test_unknown_losses_and_a_single_trial_leave_no_nan():
 def test_captions_say_what_the_paper_column_is(file, tmp_path):
     records = experiment(2) + experiment(2, dataset="imagenet", student="resnet34") + experiment(2, dataset="synthetic")
     text = make_report([write(file, records)], tmp_path)
-    assert "for ImageNet, VGG16, random classes, which comes nearest to ours (dataset features, student feat" in text
+    assert "for ImageNet, VGG16, random classes, the closest match to ours (dataset features, student feat" in text
     assert "for ImageNet, ResNet34, random classes.\n" in text
     assert "The paper has no counterpart" in text
 
