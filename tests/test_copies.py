@@ -69,6 +69,14 @@ def test_copies_of_validation_rows_are_rows_with_labels(data, some_rows):
     np.testing.assert_allclose(soft.estimator_.validation_score_, plain.validation_score_, rtol=1e-9)
 
 
+@STOPS
+@pytest.mark.parametrize("fraction", [0.999, 0.001])
+def test_a_share_that_leaves_no_rows_is_refused(data, soft, fraction):
+    student = HistGradientBoostingClassifier(max_iter=2, early_stopping=True)
+    with pytest.raises(ValueError, match=rf"validation_fraction={fraction} of 300 rows leaves no rows"):
+        SoftLabelClassifier(student, validation_fraction=fraction).fit(data[0], soft)
+
+
 def test_leaves_count_rows_not_copies(data):
     X, y = data
     student = HistGradientBoostingClassifier(max_iter=1, min_samples_leaf=160)
