@@ -125,10 +125,10 @@ def test_a_membership_is_one_more_teacher_with_two_columns(method):
 def test_all_methods_take_real_scorers(digits, method):
     X, y, _, _, teachers, scorers = digits
     merged = [
-        TeacherMerger(teachers, method=method, membership=m).fit_transform(X[:120]).argmax(axis=1)
+        TeacherMerger(teachers, method=method, membership=m).fit_transform(X[:300]).argmax(axis=1)
         for m in (None, scorers)
     ]
-    assert (merged[1] == y[:120]).mean() > (merged[0] == y[:120]).mean() - 0.03
+    assert (merged[1] == y[:300]).mean() > (merged[0] == y[:300]).mean()
 
 
 def test_teachers_carry_their_scorers(digits):

@@ -100,7 +100,7 @@ try:
 except OSError as error:
     assert error.errno == getattr(errno, where), error
     assert error.filename == folder, error
-    assert "answers could not be written to the store. Those that are in it are kept" in str(error), error
+    assert "answers could not be written to the store. Those already stored are kept" in str(error), error
     assert not [name for name in os.listdir(folder) if not name.endswith(".npy")], os.listdir(folder)
 else:
     raise AssertionError("nothing was raised")

@@ -97,7 +97,7 @@ def _solve(dual: Dual, a: Array, tol: float) -> tuple[Array, Array, Array]:
         ratio = masses(dual.blocks, some, trial) / dual.w
         away = xp.max(xp.abs(dual.w * (ratio - 1)), axis=1)
         better = away < least
-        rate = xp.where(better, away / least, xp.ones_like(away))
+        rate = xp.where(better, away / at_least(least, 1e-30), xp.ones_like(away))
         x, least = xp.where(better[:, None], trial, x), xp.where(better, away, least)
         slope = dual.w * xp.log(at_least(ratio, 1e-30))
         next_step = limit_step((dual.uniform.inverse @ slope.T).T, MAX_STEP)
