@@ -22,7 +22,7 @@ def opening(page: str) -> list[Sentence]:
     return [
         ("at most {:.0f} % of all digits right", 100 * alone),
         ("most confident site gives {:.0f} %", 100 * surest),
-        ("merged classifier gets {:.0f} % right, without a single label", 100 * merged),
+        ("merged classifier gets {:.0f} % right, without any new labels", 100 * merged),
         ("would give {:.0f} %", 100 * pooled),
         ("the merge is {:.0f} to {:.0f} points above the best alternative", *above_the_best_alternative()),
     ]
