@@ -33,14 +33,24 @@ document.title = JSON.stringify({
   labels: [...document.querySelectorAll(".sk-parallel-item, th:last-child")].map(
     e => Math.round(e.getBoundingClientRect().right)),
 });
+if (parent !== window) parent.postMessage(document.title, "*");
 </script>"""
+#: Chromium makes no window narrower than this: a narrower page is shown in a frame, which passes on what was found.
+NARROWEST = 500
+FRAME = """<!DOCTYPE html><title></title><script>addEventListener("message", e => document.title = e.data)</script>
+<iframe src="{src}" style="width: {width}px; height: 800px; border: 0"></iframe>"""
 
 
 def seen(path, width, night):
     """Return what the probe found in a page that is `width` pixels wide."""
+    if width < NARROWEST:
+        frame = path.with_name(f"frame{width}.html")
+        frame.write_text(FRAME.format(src=path.name, width=width), encoding="utf-8")
+        path = frame
     theme = f"--blink-settings=preferredColorScheme={0 if night else 1}"
     size = f"--window-size={width},900"
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", theme, size, "--dump-dom"]
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", theme, size]
+    flags += ["--virtual-time-budget=5000", "--dump-dom"]
     done = subprocess.run([CHROMIUM, *flags, path.as_uri()], capture_output=True, text=True, timeout=120, check=True)
     return json.loads(re.search(r"<title>(\{.*?\})</title>", done.stdout).group(1))
 
@@ -65,7 +75,7 @@ def report_page(X, tmp_path_factory):
 
 
 @pytest.mark.parametrize("night", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 500])  # Chromium makes no narrower window
+@pytest.mark.parametrize("width", [1280, 400])
 def test_the_report_fits_and_can_be_read(report_page, width, night):
     found = seen(report_page, width, night)
     assert (found["width"], found["night"]) == (width, night)
