@@ -24,7 +24,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from benchmarks.membership_merge import mean_and_interval, read
+from benchmarks.lines import read
+from benchmarks.membership_merge import mean_and_interval
 from benchmarks.worlds import make_world
 from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs
 from sklearn_uhc.answers import Answers

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from benchmarks.membership_merge import read
+from benchmarks.lines import measure_once, read
 from sklearn_uhc import LabelSpace, fit_membership
 from sklearn_uhc.findings import find_foreign
 
@@ -91,12 +91,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=100)
     args = parser.parse_args()
-    done = {(r["data"], r["seed"]) for r in read(RESULTS)}
     for seed in range(args.first, args.first + args.seeds):
-        for name in (name for name in FILES if (name, seed) not in done):
-            records = run(name, seed, args.data)
-            with RESULTS.open("a") as file:
-                file.writelines(json.dumps(record) + "\n" for record in records)
+        for name in FILES:
+            measure_once(RESULTS, {"data": name, "seed": seed}, run, name, seed, args.data)
     SUMMARY.write_text(json.dumps(summarise(read(RESULTS)), indent=1) + "\n")
 
 

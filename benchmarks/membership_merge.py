@@ -44,6 +44,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from benchmarks.lines import read
 from benchmarks.paper.protocol import MANY_CLASSES, draw_trial
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherMerger, fit_membership
 
@@ -227,11 +228,6 @@ def run(folder: Path, out: Path, trials: int) -> None:
             with out.open("a") as file:
                 file.writelines(json.dumps(record) + "\n" for record in job())
             print(*key, flush=True)
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a file, none if it is not there."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def mean_and_interval(values: list[float]) -> dict[str, Any]:

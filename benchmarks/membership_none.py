@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.membership_merge import FAST, NONE_FILE, STUDENTS, Trial, digits, mixed, read
+from benchmarks.lines import read
+from benchmarks.membership_merge import FAST, NONE_FILE, STUDENTS, Trial, digits, mixed
 from sklearn_uhc import HeterogeneousDistiller, TeacherMerger, fit_membership
 from sklearn_uhc.students.temperature import sharpen
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
+from benchmarks.lines import measure_once, read
 from benchmarks.sets import COARSE, Case, accuracy, interval, make_case
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator
 
@@ -79,15 +80,10 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=100)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    records = [json.loads(line) for line in OUT.read_text().splitlines()] if OUT.exists() else []
-    done = {(record["case"], record["seed"]) for record in records}
     for seed in range(args.first, args.first + args.seeds):
-        for name in (name for name in COARSE if (name, seed) not in done):
-            found = run(name, seed, args.data)
-            records += found
-            with OUT.open("a") as file:
-                file.writelines(json.dumps(record) + "\n" for record in found)
-    SUMMARY.write_text(json.dumps(summary(records), indent=1, ensure_ascii=False) + "\n")
+        for name in COARSE:
+            measure_once(OUT, {"case": name, "seed": seed}, run, name, seed, args.data)
+    SUMMARY.write_text(json.dumps(summary(read(OUT)), indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

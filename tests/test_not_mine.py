@@ -31,7 +31,7 @@ from sklearn_uhc import (
 )
 from sklearn_uhc.not_mine import LEAST
 from sklearn_uhc.plots import SoftLabelDisplay
-from sklearn_uhc.soft_labels.base import temper_rest
+from sklearn_uhc.soft_labels.scales import temper_rest
 from sklearn_uhc.student_membership import judge_by_student
 from tests.helpers import METHOD_NAMES, linear_teachers
 

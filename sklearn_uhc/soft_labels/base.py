@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.answers import Answers, Pattern, answers_of_input
 from sklearn_uhc.names import about_look_alikes, look_alikes
 from sklearn_uhc.soft_labels.oddities import warn_if_disconnected, warn_if_mute, warn_of_unheard
+from sklearn_uhc.soft_labels.scales import of_mean_one, temper_rest, to_double
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
 from sklearn_uhc.solvers.incidence import exponentials
 from sklearn_uhc.utils.fitting import all_or_nothing
@@ -431,9 +432,9 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         """
         T, as_is = float(self.temperature), answers.untempered
         if as_is is None or T == 1:
-            return self.solver(blocks, _of_mean_one(answers.trust, one))
+            return self.solver(blocks, of_mean_one(answers.trust, one))
         trust = np.where(as_is, 1 / T, 1.0) * (1.0 if answers.trust is None else answers.trust)
-        solve = clone(self).set_params(temperature=1.0).solver(blocks, _of_mean_one(trust, one))
+        solve = clone(self).set_params(temperature=1.0).solver(blocks, of_mean_one(trust, one))
         xp, divisor = array_namespace(one), np.where(as_is, 1.0, T)[answers.space.teacher_of]
         scale = xp.asarray(1 / divisor, dtype=one.dtype, device=device(one))
         known = xp.asarray(answers.space.mask[~as_is].any(axis=0), device=device(one))
@@ -459,22 +460,6 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return tags
 
 
-def temper_rest(Q: Array, known: Array, T: float) -> Array:
-    """Take soft labels whose classes that are not `known` have their probability at temperature 1 to T as a whole.
-
-    "None of these" is as likely as its scorers say. The other classes are tempered already.
-    """
-    xp = array_namespace(Q)
-    log_q = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
-    zero, low = xp.zeros_like(Q), xp.full_like(Q, -xp.inf)
-    rest = xp.sum(xp.where(known, zero, Q), axis=1, keepdims=True)
-    top = xp.max(xp.where(known, log_q, low), axis=1, keepdims=True)
-    sharp = xp.where(known, T * (log_q - top), low)
-    total = xp.log(xp.sum(xp.exp(sharp), axis=1, keepdims=True))
-    share = xp.log(xp.clip(1 - rest, float(np.exp(MIN_LOG_P)), None))
-    return softmax(xp.where(known, sharp - total + share, log_q) / T)
-
-
 def losses() -> Any:
     """Return the module of losses, which needs torch."""
     try:
@@ -487,26 +472,3 @@ def losses() -> Any:
 def _new_labels(answers: Answers) -> Any:
     X = answers.log_p
     return array_namespace(X).empty((len(X), answers.space.n_classes), dtype=X.dtype, device=device(X))
-
-
-def _of_mean_one(trust: NDArray[np.float64] | None, like: Array) -> Array | None:
-    """Return the trust in every teacher, of mean 1; None: all alike."""
-    if trust is None:
-        return None
-    w = trust / trust.max()  # a sum of very large ones would overflow
-    return array_namespace(like).asarray(w / w.mean(), dtype=like.dtype, device=device(like))
-
-
-def root_of(weight: Array | None, blocks: Blocks) -> Array:
-    """Return the square roots of the weights, (1, N)."""
-    xp = array_namespace(blocks.sizes)
-    return xp.ones_like(blocks.sizes)[None, :] if weight is None else xp.sqrt(weight)[None, :]
-
-
-def to_double(X: Array) -> Array:
-    """Return X in double precision; as it is on devices that have none, such as Apple's MPS."""
-    xp = array_namespace(X)
-    if X.dtype == xp.float64:
-        return X
-    known = xp.__array_namespace_info__().dtypes(device=device(X), kind="real floating")
-    return xp.astype(X, known["float64"], copy=False) if "float64" in known else X

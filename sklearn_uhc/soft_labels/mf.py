@@ -7,7 +7,8 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, losses, root_of
+from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, losses
+from sklearn_uhc.soft_labels.scales import root_of
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu

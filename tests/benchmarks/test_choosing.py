@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import choosing, holdout_variants
-from benchmarks.membership_merge import read
+from benchmarks.lines import read
 
 
 @pytest.mark.parametrize("script", [choosing, holdout_variants], ids=["choosing", "variants"])
