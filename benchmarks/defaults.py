@@ -9,6 +9,7 @@ stages before:
 - temperatures: the best three methods at T = 1, 2, 3 and 6, balanced or not;
 - steps: the best setting with other floors, without calibration, and at T = 0.7;
 - more: on three more seeds, the best setting, CE, and floors that bound "auto" from below;
+- rivals: on eight more, the best setting, CE, and bounds that are divided by the length of a teacher's list;
 - balance: where classes are uneven, on ten seeds, balance to equal frequencies, half of it, none, and balance to
   estimated frequencies, raised to three powers;
 - report: on seeds of their own, the defaults, the best fixed settings, the best one without balance, the old defaults,
@@ -54,7 +55,7 @@ Array = NDArray[Any]
 Record = dict[str, Any]
 RESULTS, SUMMARY = Path("benchmarks/results/defaults.jsonl"), Path("docs/defaults.json")
 #: Settings are chosen on the first seeds, and reported on the others.
-CHOOSING, MORE, BALANCING, REPORTING = range(2), range(2, 5), range(10), range(400, 410)
+CHOOSING, MORE, RIVALS, BALANCING, REPORTING = range(2), range(2, 5), range(5, 13), range(10), range(400, 410)
 STUDENTS: dict[str, Any] = {
     "10-NN": KNeighborsClassifier(10),
     "logistic": LogisticRegression(max_iter=300),
@@ -68,7 +69,8 @@ FIRST = ("10-NN", "logistic", "forest")
 MOST_BOOSTED, N_ROWS = 20, 1000
 METHODS, TEMPERATURES = ("mf_lf", "ce", "mf_p", "mf_lu", "sd"), (1, 2, 3, 6)
 FLOORS = (1e-1, 1e-2, 1e-4, 1e-6)
-AT_LEAST = "auto, at least "  #: before a number: a floor that is learnt, and not below it
+#: Before a number: a floor that is learnt, and not below it; after it: divided by the length of the list.
+AT_LEAST, PER_CLASS = "auto, at least ", " / k"
 ESTIMATED = "estimated "  #: before a number: balance to estimated frequencies, raised to this power
 UNEVEN = [name for name, recipe in WORLDS.items() if recipe.ratio > 1]
 TARGETS: tuple[bool | float | str, ...] = (True, 0.5, False, *(f"{ESTIMATED}{power}" for power in (0.5, 0.75, 1)))
@@ -109,8 +111,9 @@ class Case:
         """Return the answers as `TeacherOutputs` gives them with this floor."""
         blocks = [self.raw.log_p[:, block] for block in self.raw.space.blocks]
         if isinstance(floor, str):
-            bound = float(floor.removeprefix(AT_LEAST)) if floor.startswith(AT_LEAST) else 0.0
-            floors = [max(learn_floor(block), bound) for block in blocks]
+            bound = float(floor.removeprefix(AT_LEAST).removesuffix(PER_CLASS)) if floor.startswith(AT_LEAST) else 0.0
+            lengths = [block.shape[1] if floor.endswith(PER_CLASS) else 1 for block in blocks]
+            floors = [max(learn_floor(block), bound / k) for block, k in zip(blocks, lengths, strict=True)]
         else:
             floors = [floor] * len(blocks)
         least = [min(own, 0.5 / block.shape[1]) for own, block in zip(floors, blocks, strict=True)]
@@ -238,6 +241,9 @@ def plan(stage: str, records: list[Record]) -> list[tuple[Setting | None, tuple[
     if stage == "more":
         bounds = [replace(BEST, floor=f"{AT_LEAST}{bound}") for bound in (1e-4, 1e-3, 1e-2)]
         return [(s, FIRST) for s in (BEST, CE_1, *bounds)]
+    if stage == "rivals":
+        bounds = [replace(BEST, floor=f"{AT_LEAST}{bound}{PER_CLASS}") for bound in (0.001, 0.003, 0.01)]
+        return [(s, FIRST) for s in (BEST, CE_1, *bounds)]
     if stage == "balance":
         return [(replace(BEST, balance=target), FIRST) for target in TARGETS]
     if stage == "membership":
@@ -252,7 +258,8 @@ def run_stage(stage: str, records: list[Record], out: Path, folder: Path | None)
     done = {key_of(r) for r in records}
     nothing = dict.fromkeys(asdict(OLD))
     wanted = plan(stage, records)
-    for seed in {"report": REPORTING, "more": MORE, "balance": BALANCING}.get(stage, CHOOSING):
+    seeds = {"report": REPORTING, "more": MORE, "rivals": RIVALS, "balance": BALANCING}
+    for seed in seeds.get(stage, CHOOSING):
         for name in available(folder, say=False):
             if stage == "balance" and name not in UNEVEN:
                 continue
@@ -281,7 +288,7 @@ def _append(
             file.flush()
 
 
-STAGES = ("methods", "temperatures", "steps", "more", "balance", "report", "students", "membership")
+STAGES = ("methods", "temperatures", "steps", "more", "rivals", "balance", "report", "students", "membership")
 
 
 def main() -> None:

@@ -9,7 +9,8 @@
 - kind "other student": the same of three more, in all worlds, on the choosing seeds;
 - kind "choice": by method, temperature and balance, the stages on the choosing seeds;
 - kind "step": what floors, calibration, T = 0.7 and membership change, on the choosing seeds;
-- kind "more": what CE and bounds of the floor change, on three more choosing seeds, a world being one observation;
+- kind "more": what CE and bounds of the floor change, on more choosing seeds, a world being one observation;
+- kind "CE by world": whether CE gains in the same worlds on five and on eight choosing seeds, and by kind of teachers;
 - kind "target": accuracy by the frequencies to which classes are balanced, where they are uneven, on ten choosing
   seeds;
 - kind "all": how many worlds are within two points of their best setting.
@@ -35,10 +36,12 @@ from benchmarks.defaults import (
     CHOOSING,
     ESTIMATED,
     FIRST,
+    MORE,
     OLD,
     PLAIN,
     REPORTING,
     RESULTS,
+    RIVALS,
     SUMMARY,
     UNEVEN,
     Record,
@@ -47,6 +50,7 @@ from benchmarks.defaults import (
     setting_of,
 )
 from benchmarks.sets import interval
+from benchmarks.worlds import WORLDS
 
 #: Keys of the settings in the summary, and what pages call them.
 NAMES = {BEST: "mf_lf_1", PLAIN: "plain", CE_1: "ce_1", OLD: "old", CE_2: "ce_2"}
@@ -228,17 +232,49 @@ def by_more(records: list[Record]) -> Iterator[Record]:
     """Yield what another method or floor gains over the best setting, in points."""
     cells: dict[Setting, dict[tuple[Any, ...], NDArray[np.float64]]] = defaultdict(dict)
     for r in records:
-        if r["stage"] == "more":
+        if r["seed"] in (*MORE, *RIVALS) and r["student"] in FIRST and r["method"] is not None:
             cells[setting_of(r)][r["world"], r["seed"], r["student"]] = np.array([r["accuracy"], r["log_loss"]])
     for setting, own in cells.items():
-        if setting.balance is True and setting != BEST:
+        if setting.balance is True and setting != BEST and len({seed for _, seed, _ in own}) > 1:
             gains: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
             for key, value in own.items():
                 gains[key[0]].append(value - cells[BEST][key])
             table = np.array([np.mean(values, axis=0) for values in gains.values()])
             name = WORDS["ce_1"] if setting == CE_1 else change_of(setting)
-            least = {"least": float(100 * table[:, 0].min()), "log_loss": float(table[:, 1].mean())}
-            yield {"kind": "more", "change": name, "gain": points(table[:, 0], "+.1f"), **least}
+            images = np.array([np.mean(gains[world], axis=0)[0] for world in IMAGES])
+            yield {
+                "kind": "more",
+                "change": name,
+                "seeds": len({seed for _, seed, _ in own}),
+                "gain": points(table[:, 0], "+.1f"),
+                "images": points(images, "+.1f"),
+                "least": float(100 * table[:, 0].min()),
+                "log_loss": float(table[:, 1].mean()),
+            }
+
+
+def ce_by_world(records: list[Record]) -> Record:
+    """Say whether worlds in which CE gains on some choosing seeds are those in which it gains on the others."""
+    cells: dict[Setting, dict[tuple[Any, ...], float]] = defaultdict(dict)
+    for r in records:
+        if r["seed"] < RIVALS.stop and r["student"] in FIRST and r["method"] is not None:
+            cells[setting_of(r)][r["world"], r["seed"], r["student"]] = r["accuracy"]
+    gains: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for key in cells[CE_1].keys() & cells[BEST].keys():
+        gains[key[:2]].append(cells[CE_1][key] - cells[BEST][key])
+    trials_of = {key: float(np.mean(values)) for key, values in gains.items()}
+    halves = [
+        [
+            np.mean([v for (name, seed), v in trials_of.items() if name == world and (seed in RIVALS) == new])
+            for new in (0, 1)
+        ]
+        for world in WORLDS
+    ]
+    by_kind = {
+        kind: points(np.array([v for (name, _), v in trials_of.items() if WORLDS[name].kinds == kind]), "+.1f")
+        for kind in ("mixed", "networks")
+    }
+    return {"kind": "CE by world", "correlation": float(np.corrcoef(np.array(halves).T)[0, 1]), **by_kind}
 
 
 def by_target(records: list[Record]) -> Iterator[Record]:
@@ -263,7 +299,8 @@ def over_all(worlds: list[Record]) -> Record:
         "worlds": len(worlds),
         "near": sum(value < 2 for value in means),
         "surely_near": sum(value < 2 for value in ends),
-        "seeds": len(REPORTING),
+        "false_alarms": float(np.mean([r["skewed"] for r in worlds if r["world"] not in UNEVEN])),
+        "seeds": max(r["seeds"] for r in worlds),
     }
 
 
@@ -283,7 +320,7 @@ def summarize(records: list[Record]) -> list[Record]:
     found = trials(records)
     worlds = list(by_world(found, skewed(records)))
     rows = [*worlds, over_all(worlds), *by_setting(found), *by_student(found), *by_other_student(records)]
-    rows += [*by_choice(records), *by_step(records), *by_more(records), *by_target(records)]
+    rows += [*by_choice(records), *by_step(records), *by_more(records), ce_by_world(records), *by_target(records)]
     return [{key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()} for row in rows]
 
 
