@@ -93,7 +93,7 @@ class TeacherLoss(nn.Module):
             raise ValueError(f"log_p must have the shape ({len(logits)}, {K}), got {tuple(log_p.shape)}.")
         if log_p.device.type == "cpu":
             least, most = log_p.detach().aminmax()
-            if not most < float("inf"):  # also False for NaN
+            if not most < float("inf"):  # NaN is not less than inf
                 row, column = (~(log_p < float("inf"))).nonzero()[0].tolist()
                 raise ValueError(
                     f"log_p has {log_p[row, column].item()}, first in row {row}, column {column}: every teacher must "
@@ -136,7 +136,7 @@ class TeacherLoss(nn.Module):
         return (Z - blocks.by_teacher(self._top(Z))).clamp_min(MIN_LOG_P)
 
     def _probabilities(self, Z: Tensor, blocks: Blocks) -> Tensor:
-        """Return the softmax of each teacher's logits, whose maximum must be 0."""
+        """Return the softmax of each teacher's logits, which are at most 0."""
         E = Z.exp()
         probabilities: Tensor = E / blocks.by_teacher(blocks.sum_teachers(E))
         return probabilities

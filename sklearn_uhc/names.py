@@ -1,4 +1,4 @@
-"""Class names that are nearly equal: they differ in spaces, case, hyphens, dots, accents or a plural."""
+"""Class names that are nearly equal: they differ only in spaces, case, hyphens, dots, accents or a plural."""
 
 from __future__ import annotations
 

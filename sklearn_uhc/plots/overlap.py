@@ -27,7 +27,7 @@ __all__ = ["ClassOverlapDisplay", "overlap_of_space"]
 IN_OTHER = -1
 #: Shade of a class that is part of a set; a class with its own column has 1.
 SET_SHADE = 0.45
-#: With more classes, letters of sets are not drawn, and class names are not.
+#: Maximum number of classes for drawing letters of sets, and for class names.
 MOST_LETTERED, MOST_NAMED = 60, 80
 #: Maximum width in inches; wider plots do not fit a screen.
 WIDEST = 16.0

@@ -122,7 +122,7 @@ def _left_open(report: dict[str, Any]) -> list[str]:
 
 
 def _loosely_tied(report: dict[str, Any]) -> str:
-    """Return a warning if errors can grow along chains of teachers."""
+    """Return a warning if errors can grow along chains of teachers or through large sets."""
     condition = report["space"]["condition"]
     if condition is None or condition <= MOST_CONDITION:
         return ""

@@ -226,7 +226,7 @@ def _stand_in(obj: Any) -> Any:
 
 
 def _stand_in_of_lightgbm(obj: Any) -> Any:
-    """Return the text of a booster with all trees: a copy lacks training data."""
+    """Return the text of a booster with all trees: a copy lacks what only training uses."""
     import lightgbm
 
     if not isinstance(obj, lightgbm.Booster):
