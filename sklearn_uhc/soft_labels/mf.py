@@ -233,7 +233,7 @@ class LogitFactorization(SoftLabelMethod):
         equations = LogitAverage.of(blocks, weight)
 
         def merge(X: Array) -> Merged:
-            U, residual = equations.solve(blocks.shift(X))  # linear, so the temperature can be applied afterwards
+            U, residual = equations.solve(blocks.unshifted(X))  # linear, so the temperature can be applied afterwards
             return Merged(softmax(U / self.temperature), max_residual=float(residual.max()) / self.temperature)
 
         return merge
