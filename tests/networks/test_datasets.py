@@ -60,7 +60,7 @@ def test_a_part_of_a_dataset_is_that_part(images, teachers, part):
 
 @pytest.mark.parametrize("with_labels", [True, False])
 def test_searches_over_a_sliced_dataset(images, teachers, with_labels):
-    X, y = images[0][600:1000], images[1][600:1000]
+    X, y = images[0][600:800], images[1][600:800]
     rows = SliceDataset(TensorDataset(torch.as_tensor(X), torch.as_tensor(y)))
 
     def searched(rows):
