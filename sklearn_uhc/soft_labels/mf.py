@@ -7,7 +7,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, losses
+from sklearn_uhc.soft_labels.base import CHUNK_NUMBERS, CHUNK_ROWS, Merged, SoftLabelMethod, losses
 from sklearn_uhc.soft_labels.scales import root_of
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
@@ -262,9 +262,10 @@ class LogitFactorization(SoftLabelMethod):
         return super().floats_per_row(blocks) + (5 * _cube(blocks) if self.scale == "free" else 0)
 
     def chunk_rows(self, blocks: Blocks) -> int:
-        """Take fewer rows for MF-LF, which has no batch to fill. See `SoftLabelMethod.chunk_rows`."""
-        most = super().chunk_rows(blocks)
-        return max(16, most // 4) if self.scale == "fixed" and not isinstance(blocks, SetBlocks) else most
+        """Take fewer numbers for MF-LF, which has no batch to fill. See `SoftLabelMethod.chunk_rows`."""
+        if self.scale == "free" or isinstance(blocks, SetBlocks):
+            return super().chunk_rows(blocks)
+        return max(16, min(CHUNK_ROWS, CHUNK_NUMBERS // (4 * len(blocks.class_of))))
 
     def make_loss(self, class_lists: Any) -> Any:
         """Return MF-LF-BP or MF-LU-BP. See `SoftLabelMethod.make_loss`."""

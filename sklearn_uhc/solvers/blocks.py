@@ -30,8 +30,6 @@ __all__ = ["MIN_LOG_P", "Array", "Blocks", "Solution", "softmax"]
 
 #: Log-probabilities are clipped here: the smallest normal float32, so that both precisions clip alike.
 MIN_LOG_P = float(np.log(np.finfo(np.float32).tiny))
-#: Numbers that a call must work on to be worth making, for one teacher after the other.
-LOOP = 1000
 
 
 class Solution(NamedTuple):
@@ -202,21 +200,15 @@ class Blocks:
 
     def scaled(self, F: Array, V: Array, *, in_place: bool = False) -> Array:
         """(n, K) times (n, N): every teacher's columns times its number; `in_place` in the memory of F."""
-        if F.shape[0] * F.shape[1] < LOOP * self.n_teachers:
-            return F * self.by_teacher(V)
-        out = F if in_place else array_namespace(F).empty_like(F)
-        for i, block in enumerate(self.slices):  # one pass over the columns, where the product above takes three
-            out[:, block] = F[:, block] * V[:, i, None]
+        factor = self.by_teacher(V)
+        out, other = (F, factor) if in_place else (factor, F)
+        out *= other
         return out
 
-    def square_sum(self, F: Array) -> Array:
-        """(n, K) to (n,): sum of squares."""
-        xp = array_namespace(F)
-        if F.shape[0] * F.shape[1] < LOOP * self.n_teachers:
-            return xp.sum(F**2, axis=1)
-        out = xp.zeros_like(F[:, 0])
-        for block in self.slices:  # squares of one teacher at a time stay in the cache
-            out += xp.sum(F[:, block] ** 2, axis=1)
+    def times_class(self, F: Array, U: Array) -> Array:
+        """(n, K) times (n, L): every column times the value of its class."""
+        out = self.by_class(U)
+        out *= F
         return out
 
     def group_means(self, U: Array) -> Array:
@@ -230,7 +222,9 @@ class Blocks:
 
     def center(self, Z: Array) -> Array:
         """Remove each teacher's mean logit, per sample."""
-        return Z - self.by_teacher(self.sum_teachers(Z) / self.sizes)
+        out = self.by_teacher(self.sum_teachers(Z) / -self.sizes)
+        out += Z
+        return out
 
     def largest(self, Z: Array) -> Array:
         """(n, K) to (n, N): the largest value of every teacher."""
@@ -247,11 +241,7 @@ class Blocks:
         # Differences of the largest numbers there are would overflow; halves of them do not.
         half = 0.5 if float(xp.max(top)) > float(xp.finfo(Z.dtype).max) * 1e-18 else 1.0
         out = samples_last(Z * half if half < 1 else Z, copy=half == 1)
-        if out.shape[0] * out.shape[1] < LOOP * self.n_teachers:
-            out -= self.by_teacher(half * top)
-        else:
-            for i, block in enumerate(self.slices):
-                out[:, block] -= half * top[:, i, None]
+        out -= self.by_teacher(half * top)
         out = at_least(out, half * MIN_LOG_P, in_place=True)
         if not bool(xp.all(said)):
             out = xp.where(self.by_teacher(said), out, xp.zeros_like(out))
