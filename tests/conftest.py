@@ -1,4 +1,4 @@
-"""Data that several test modules share."""
+"""Data shared by several test modules."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items):
-    """Let made-up teachers contradict each other; `test_findings.py` and the documentation keep what `fit` finds."""
+    """Ignore that made-up teachers contradict each other, except in `test_findings.py` and the documentation."""
     for item in items:
         if FOLDER in item.path.parents and item.path.name != "test_findings.py":
             item.add_marker(pytest.mark.filterwarnings("ignore::sklearn_uhc.FindingWarning"))

@@ -1,4 +1,4 @@
-"""What tests of memberships share: class lists, a merger, and scorers that say what they are told."""
+"""Shared by tests of memberships: class lists, a merger, and scorers with fixed answers."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ SMALL = [["a", "b"], ["b", "c"]]
 
 
 class Fixed:
-    """A scorer that says what it is told, row by row."""
+    """A scorer with given answers, row by row."""
 
     def __init__(self, d):
         self.d = np.asarray(d)

@@ -1,4 +1,4 @@
-"""LogisticRegression on soft labels: the optimum, and what it cannot express."""
+"""LogisticRegression on soft labels: its optimum, and what it does not support."""
 
 import numpy as np
 import pytest

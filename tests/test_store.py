@@ -15,7 +15,7 @@ from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, UnifiedEnsemble
 
 
 class Asked:
-    """A teacher that counts the rows it is asked for, and may be interrupted."""
+    """A teacher that counts the rows it is called on, and may be interrupted."""
 
     classes_ = np.array([0, 1])
 
@@ -49,7 +49,7 @@ def test_a_store_answers_the_second_time(teacher, tmp_path):
     np.testing.assert_array_equal(TeacherOutputs([Asked()], store=tmp_path).fit_transform(X), first)
     assert Asked.asked == 450
     np.testing.assert_array_equal(TeacherOutputs([teacher]).fit_transform(X), first)
-    # Another teacher, or other rows, are read anew.
+    # Another teacher or other rows are computed again.
     Asked.asked = 0
     assert np.abs(TeacherOutputs([Asked(seed=1)], store=tmp_path).fit_transform(X) - first).max() > 0.1
     outputs.transform(X + 1)
@@ -68,7 +68,7 @@ def test_an_interrupted_reading_goes_on(teacher, tmp_path):
     np.testing.assert_array_equal(answers, TeacherOutputs([teacher]).fit_transform(X))
 
 
-#: What may be found in place of a file of the store. All of them get the file and one of other rows.
+#: Replacements of a file of the store. Each gets the file and one of other rows.
 DAMAGES = {
     "empty": lambda file, other: file.write_bytes(b""),
     "truncated": lambda file, other: file.write_bytes(file.read_bytes()[:-30]),
@@ -156,7 +156,7 @@ def test_less_working_memory_goes_on_with_the_same_files(teacher, tmp_path):
 
 
 class Wide:
-    """Knows many classes."""
+    """A teacher of many classes."""
 
     classes_ = np.arange(40)
 
@@ -194,7 +194,7 @@ def test_a_teacher_that_cannot_be_pickled_is_told_why(tmp_path):
 
 
 class SometimesSilent(Asked):
-    """Says nothing about rows that begin with a large number."""
+    """Silent for rows that begin with a large number."""
 
     def predict_proba(self, X):
         return np.where(X[:, :1] > 1, np.nan, super().predict_proba(X))

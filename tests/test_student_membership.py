@@ -1,4 +1,4 @@
-"""An out-of-fold student in the place of scorers."""
+"""An out-of-fold student in place of scorers."""
 
 import numpy as np
 import pytest

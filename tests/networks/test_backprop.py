@@ -68,7 +68,7 @@ def test_backpropagation_through_a_pipeline_a_bare_module_and_a_search(flat, ima
 
 @pytest.mark.usefixtures("few_steps")
 def test_mf_lu_answers_on_the_scale_of_its_teachers():
-    """What MF-LU calls u has a scale of its own: the mean of v over the transfer set brings it to the teachers'."""
+    """MF-LU's u has an arbitrary scale: the mean of v over the transfer set brings it to the teachers'."""
     lists = [[0, 1, 2], [1, 2, 3], [0, 2, 3]]
     X = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
     log_p = 3 * np.hstack([teacher.predict_log_proba(X) for teacher in linear_teachers(lists)])
@@ -105,7 +105,7 @@ def test_what_backpropagation_cannot_do(images, teachers, params, error, message
 @pytest.mark.parametrize("calibrate", [True, False])
 @pytest.mark.usefixtures("few_steps")
 def test_wrong_answers_are_refused(flat, calibrate):
-    """As they are without backpropagation; training would diverge on them, or learn nonsense."""
+    """As without backpropagation; training would diverge on them, or learn nonsense."""
     rng, lists = np.random.default_rng(0), [[0, 1, 2], [1, 2, 3], [0, 2, 3]]
     log_p = np.log(np.hstack([rng.dirichlet(np.ones(3), size=100) for _ in lists]))
     broken = log_p.copy()

@@ -1,4 +1,4 @@
-"""torch Datasets as X: parts of them, searches over them, and what cannot be read by row."""
+"""torch Datasets as X: subsets, searches over them, and datasets without access by row."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def distiller(teachers, **params):
 
 
 class Stream(IterableDataset):
-    """Rows in passing."""
+    """An iterable dataset without access by row."""
 
     def __init__(self, X):
         self.X = X
@@ -34,7 +34,7 @@ class StreamWithLength(Stream):
 
 
 class Endless(Dataset):
-    """Has rows by number, but does not say how many."""
+    """Has access by row number, but no length."""
 
     def __init__(self, X):
         self.X = X
