@@ -15,8 +15,8 @@ sample and certificate of ours (numpy and torch, float64 and float32), beside
     the whole `transform`, beside the least that this has to do.
 
 `growth`: time per sample and memory as n grows. `share`: the share of the soft-label step in a whole
-`HeterogeneousDistiller.fit`. Times are processor times with one thread, the better of two runs. Only ratios within a draw mean anything. Writes a JSON
-file and, from it, a figure.
+`HeterogeneousDistiller.fit`. Times are processor times with one thread, the better of two runs; only ratios within a
+draw mean anything. Writes a JSON file and, from it, a figure.
 """
 
 from __future__ import annotations
