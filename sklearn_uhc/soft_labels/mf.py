@@ -233,7 +233,7 @@ class LogitFactorization(SoftLabelMethod):
         equations = LogitAverage.of(blocks, weight)
 
         def merge(X: Array) -> Merged:
-            U, residual = equations.solve(blocks.unshifted(X))  # it is linear: the temperature can wait
+            U, residual = equations.solve(blocks.unshifted(X))  # linear, so the temperature can be applied afterwards
             return Merged(softmax(U / self.temperature), max_residual=float(residual.max()) / self.temperature)
 
         return merge
@@ -253,7 +253,7 @@ class LogitFactorization(SoftLabelMethod):
         return Merged.of(softmax(solved.u * scale), solved)
 
     def _merge_splits(self, Z: Array, split: Split) -> Merged:
-        """Merge rows by MF-LF where columns mean sets: it needs iterations then."""
+        """Merge rows by MF-LF if columns stand for sets, which needs iterations."""
         solved = split.solve(Z, tol=self._tolerance(self.tol, Z), max_iter=int(self.max_iter))
         return Merged.of(softmax(solved.u / self.temperature), solved)
 
@@ -275,6 +275,6 @@ class LogitFactorization(SoftLabelMethod):
 
 
 def _cube(blocks: Blocks) -> int:
-    """Return how many numbers a dense array of teachers by classes takes, 0 if none is made."""
+    """Return the size of a dense array of teachers by classes, or 0 if none is made."""
     dense = blocks.is_small if isinstance(blocks, SetBlocks) else blocks.pairs.is_dense
     return blocks.n_teachers * blocks.n_classes if dense else 0
