@@ -10,7 +10,7 @@ records. Settings of the solvers were chosen on seed 0, so another one is report
 - `transform` of every soft-label method, at the two sizes of the paper and with 1,000 classes and 50 teachers;
 - `fit(X).transform(X)` and `fit_transform`;
 - one row and ten rows: `transform` of a method, `predict_proba` of `UnifiedEnsemble`;
-- `TeacherCalibrator.fit` and `teacher_report` with 1,000 classes.
+- `TeacherCalibrator.fit` with 1,000 classes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def tasks() -> list[tuple[str, str, str]]:
     found += [("fit_transform", PAPER, method) for method in METHODS]
     found += [(f"{n} rows", PAPER, method) for n in (1, 10) for method in METHODS]
     found += [(f"UnifiedEnsemble, {n} rows", "digits", method) for n in (1, 10) for method in METHODS]
-    return [*found, ("TeacherCalibrator.fit", LARGE, ""), ("teacher_report", LARGE, "")]
+    return [*found, ("TeacherCalibrator.fit", LARGE, "")]
 
 
 @cache
@@ -100,10 +100,6 @@ def prepared(kind: str, size: str, method: str, seed: int) -> tuple[Callable[[],
         from sklearn_uhc import TeacherCalibrator
 
         return lambda: TeacherCalibrator(lists).fit(X), len(X)
-    if kind == "teacher_report":
-        from sklearn_uhc import teacher_report
-
-        return lambda: teacher_report(log_p=X, class_lists=lists), len(X)
     if kind == "fit_transform":
         return lambda: make(method, lists).fit_transform(X), len(X)
     if kind == "fit(X).transform(X)":

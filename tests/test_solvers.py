@@ -61,6 +61,18 @@ def test_mf_lf_certificate(case):
     assert residual.max() > 1e-3
 
 
+@pytest.mark.parametrize("value", [None, -np.inf, -200.0, 5e3, -1e300], ids=str)
+def test_mf_lf_shifts_logits_only_where_that_matters(value):
+    blocks = Blocks.from_label_space(LabelSpace([["a", "b", "c"], ["b", "c", "d"]]))
+    Z = np.random.default_rng(0).normal(size=(4, 6))
+    if value is not None:
+        Z[0, 1] = value
+    unshifted, shifted = blocks.unshifted(Z), blocks.shift(Z)
+    equations = mf_lf.LogitAverage.of(blocks)
+    np.testing.assert_allclose(equations.solve(unshifted)[0], equations.solve(shifted)[0], rtol=0, atol=1e-12)
+    assert (unshifted == Z).all() == (value is None)
+
+
 def test_mf_lf_nullity_is_the_number_of_components():
     space = LabelSpace([[0, 1, 2], [2, 3], [4, 5], [6]])
     core = mf_lf.system(Blocks.from_label_space(space), np.ones((1, 4)), np.array([[1.0, 1, 2, 1, 1, 1, 1]]))

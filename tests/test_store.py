@@ -9,6 +9,7 @@ import joblib
 import numpy as np
 import pytest
 import sklearn
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, UnifiedEnsemble
@@ -184,6 +185,18 @@ def test_a_distiller_and_an_ensemble_pass_the_store_on(teacher, tmp_path):
         HeterogeneousDistiller(teachers, KNeighborsClassifier(), class_lists=lists, store=tmp_path).fit(X)
         UnifiedEnsemble(teachers, class_lists=lists, store=tmp_path).fit(X)
     assert Asked.asked == 600
+
+
+def test_a_search_asks_once_per_fold_however_many_candidates_there_are(teacher, tmp_path):
+    X = np.random.default_rng(0).normal(size=(90, 3))
+    teachers, lists = [teacher, Asked(seed=1)], [["a", "b"], ["b", "c"]]
+    asked = {}
+    for store in (None, tmp_path):
+        Asked.asked = 0
+        clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(), class_lists=lists, store=store)
+        GridSearchCV(clf, {"student__n_neighbors": [1, 3, 5]}, cv=3).fit(X)
+        asked[store] = Asked.asked / (len(teachers) * len(X))
+    assert asked == {None: 10, tmp_path: 4}  # folds times candidates, or folds, and the final fit
 
 
 def test_a_teacher_that_cannot_be_pickled_is_told_why(tmp_path):
