@@ -56,6 +56,13 @@ def interval(axes: Any, values: list[float], y: float, color: str) -> tuple[floa
     return mean, half
 
 
+def log_interval(ratios: list[float]) -> tuple[float, float]:
+    """Return the geometric mean of ratios, and the factor by which its 95 % interval (t) goes up and down."""
+    logs, n = np.log(ratios), len(ratios)
+    half = t.ppf(0.975, n - 1) * np.std(logs, ddof=1) / np.sqrt(n) if n > 1 else 0.0
+    return float(np.exp(np.mean(logs))), float(np.exp(half))
+
+
 def factors(axes: Any, ticks: list[float]) -> None:
     """Make the axis one of ratios."""
     axes.set_xscale("log")
@@ -110,7 +117,7 @@ def draw_solvers(found: dict[str, Any], path: Path) -> None:
 
 
 def draw_students(rows: list[dict[str, Any]], path: Path) -> None:
-    """Time and log-loss of soft labels relative to argmax labels, a panel per dataset and temperature."""
+    """Time and log-loss of soft labels relative to argmax labels, with intervals, by dataset and temperature."""
     panels = sorted({(row["dataset"], row["T"]) for row in rows})
     names = list(dict.fromkeys(row["student"] for row in rows))
     figure, grid = plt.subplots(2, len(panels), figsize=(9.6, 8.4), sharey=True, squeeze=False, layout="constrained")
@@ -120,13 +127,15 @@ def draw_students(rows: list[dict[str, Any]], path: Path) -> None:
             prepare(axes, names, 1, f"{word}: {dataset}, T = {temperature:g}")
             factors(axes, [0.2, 0.5, 1, 2, 5, 10, 100] if key == "seconds" else [0.1, 0.2, 0.5, 1, 2])
             for row in here:
-                if key in row["soft"] and row["argmax"].get(key):
-                    ratio = row["soft"][key] / row["argmax"][key]
-                    y = names.index(row["student"])
-                    axes.plot([1, ratio], [y, y], color="#c9c9c9", linewidth=1.2, zorder=1)
-                    dot(axes, ratio, y, MAIN if ratio <= 1 else CONTRAST)
+                y, color = names.index(row["student"]), MAIN
+                if row[f"{key} ratios"]:
+                    center, half = log_interval(row[f"{key} ratios"])
+                    color = MAIN if center <= 1 else CONTRAST
+                    axes.plot([center / half, center * half], [y, y], color=color, linewidth=2, alpha=0.6, zorder=2)
+                    dot(axes, center, y, color)
     figure.supxlabel(
-        "soft labels relative to argmax labels; left of 1 (blue): soft labels are better, right of 1 (orange): worse",
+        "soft labels relative to argmax labels, with the 95 % interval over seeds; left of 1 (blue): soft labels are "
+        "better, right of 1 (orange): worse",
         fontsize=9,
     )
     figure.savefig(path, dpi=120)
