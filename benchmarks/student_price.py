@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -30,7 +31,15 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
-from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, SGDClassifier
+from sklearn.linear_model import (
+    LogisticRegression,
+    LogisticRegressionCV,
+    PassiveAggressiveClassifier,
+    Perceptron,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    SGDClassifier,
+)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
 from sklearn.neural_network import MLPClassifier
@@ -40,10 +49,8 @@ from sklearn.svm import SVC, LinearSVC, NuSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
-from benchmarks.students import features_problem, prepare
+from benchmarks.students import FEATURES, features_problem, prepare
 from sklearn_uhc import SoftLabelClassifier
-
-FEATURES = 64
 
 
 def _bins() -> Any:
@@ -54,6 +61,7 @@ STUDENTS: dict[str, Any] = {
     "AdaBoost": AdaBoostClassifier(DecisionTreeClassifier(max_depth=6), n_estimators=5, random_state=0),
     "Bagging": BaggingClassifier(DecisionTreeClassifier(max_depth=10), n_estimators=5, random_state=0),
     "BernoulliNB": BernoulliNB(),
+    "CalibratedClassifierCV(GaussianNB)": CalibratedClassifierCV(GaussianNB()),
     "CategoricalNB": make_pipeline(_bins(), CategoricalNB(min_categories=8)),
     "ComplementNB": make_pipeline(MinMaxScaler(clip=True), ComplementNB()),
     "DecisionTree": DecisionTreeClassifier(min_samples_leaf=5, random_state=0),
@@ -65,14 +73,20 @@ STUDENTS: dict[str, Any] = {
     "HistGradientBoosting": HistGradientBoostingClassifier(max_iter=5, random_state=0),
     "LinearSVC": LinearSVC(C=0.01, random_state=0),
     "LogisticRegression": LogisticRegression(C=0.01, max_iter=300),
+    "LogisticRegressionCV": LogisticRegressionCV(
+        Cs=[0.001, 0.01], cv=3, max_iter=300, l1_ratios=(0,), use_legacy_attributes=False
+    ),
     "MLP": MLPClassifier((64,), max_iter=20, random_state=0),
     "MultinomialNB": make_pipeline(MinMaxScaler(clip=True), MultinomialNB()),
     "NuSVC": NuSVC(nu=0.1),
     "OneVsRest(SGD)": OneVsRestClassifier(SGDClassifier(loss="log_loss", alpha=0.01, random_state=0)),
+    "OneVsRest(LogisticRegression)": OneVsRestClassifier(LogisticRegression(C=0.01, max_iter=300)),
+    "PassiveAggressive": PassiveAggressiveClassifier(C=0.001, random_state=0),
     "Perceptron": Perceptron(random_state=0),
     "RandomForest": RandomForestClassifier(10, random_state=0),
     "RandomForest, leaves of 2": RandomForestClassifier(10, min_samples_leaf=2, random_state=0),
     "RidgeClassifier": RidgeClassifier(),
+    "RidgeClassifierCV": RidgeClassifierCV(),
     "SGD, log loss": SGDClassifier(loss="log_loss", alpha=0.01, random_state=0),
     "SGD, hinge": SGDClassifier(alpha=0.01, random_state=0),
     "SVC": SVC(),
@@ -143,9 +157,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "data.npz"
-        prepare(features_problem(args.data), args.temperature, file)
+        prepare(features_problem(args.data), args.temperature, file, FEATURES)
         data = dict(np.load(file))
-    data |= {key: data[key][:, :FEATURES] for key in ("X", "X_test")}
     data |= {key: data[key][: args.rows] for key in ("X", "Q", "weight")}
     rows = {
         (r["student"], r["T"], r["rows"]): r for r in (json.loads(args.out.read_text()) if args.out.exists() else [])

@@ -1,4 +1,4 @@
-"""Trees, forests and neighbours on soft labels are, on one-hot labels, the classifiers that they stand for."""
+"""Trees, forests and neighbours on soft labels: with one-hot labels they equal the original classifiers."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_a_leaf_is_the_weighted_mean_of_its_soft_labels(data, soft):
 
 
 def soft_gini(Q, weight):
-    """Weighted Gini impurity of soft labels: what a random draw from x and q would get wrong."""
+    """Weighted Gini impurity of soft labels."""
     share = weight @ Q / weight.sum()
     return weight.sum() * (1 - share @ share)
 

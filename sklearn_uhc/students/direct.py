@@ -33,6 +33,8 @@ MODULES = {
     ("sklearn", "LogisticRegression"): "logistic",
     ("sklearn", "LinearSVC"): "linear_svc",
     ("sklearn", "RidgeClassifier"): "ridge",
+    ("sklearn", "RidgeClassifierCV"): "ridge",
+    ("sklearn", "OneVsRestClassifier"): "one_vs_rest",
     ("sklearn", "MLPClassifier"): "perceptron",
     ("sklearn", "HistGradientBoostingClassifier"): "hist_boosting",
     ("sklearn", "GaussianNB"): "naive_bayes",
@@ -51,7 +53,7 @@ class DirectStrategy:
     name = "direct"
     students = (
         "LGBMClassifier, XGBClassifier, CatBoostClassifier, HistGradientBoostingClassifier, LogisticRegression, "
-        "LinearSVC, RidgeClassifier, MLPClassifier, naive Bayes, skorch nets, torch modules"
+        "LinearSVC, RidgeClassifier, OneVsRestClassifier, MLPClassifier, naive Bayes, skorch nets, torch modules"
     )
 
     @staticmethod
