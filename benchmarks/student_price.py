@@ -6,7 +6,8 @@
 Tiny-ImageNet features (35 classes, 10,000 rows, the first 64 values of each), labels merged by MF-LF and balanced. In
 one process, training on the most probable labels and on the soft ones take turns: the time is the best of three (one,
 if it takes longer than 20 seconds), and the ratio of both is reported. Accuracy is that on other rows. Training on all
-weighted copies follows where it can be expected to end within `--limit` seconds, for its accuracy.
+weighted copies follows where it can be expected to end within `--limit` seconds, for its accuracy. What stands in the
+file already is not measured again.
 """
 
 from __future__ import annotations
@@ -164,6 +165,8 @@ def main() -> None:
         (r["student"], r["T"], r["rows"]): r for r in (json.loads(args.out.read_text()) if args.out.exists() else [])
     }
     for name in args.only:
+        if (name, args.temperature, len(data["X"])) in rows:
+            continue
         row = measure(name, data, args.temperature, args.limit)
         rows[name, args.temperature, row["rows"]] = row
         print({key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}, flush=True)
