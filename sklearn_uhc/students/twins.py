@@ -87,9 +87,10 @@ class TwinStrategy:
         # A single output is wanted as a vector: of one class, or the second of two if it has to be monotonic.
         single = Q.shape[1] == 1 or getattr(twin, "monotonic_cst", None) is not None
         targets = Q[:, -1] if single else Q
-        if twin is not estimator and getattr(twin, "min_impurity_decrease", None) == 0:
-            twin.set_params(min_impurity_decrease=least_decrease(targets, weight))
-        return twin.fit(data.X, targets, **params)
+        if twin is estimator or getattr(twin, "min_impurity_decrease", None) != 0:
+            return twin.fit(data.X, targets, **params)
+        twin.set_params(min_impurity_decrease=least_decrease(targets, weight))
+        return twin.fit(data.X, targets, **params).set_params(min_impurity_decrease=0.0)
 
     @staticmethod
     def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
