@@ -265,6 +265,8 @@ def summary(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for key in ("seconds", "log-loss"):
             row[f"{key} ratios"] = [r["soft"][key] / r["argmax"][key] for r in done]
         row["time"] = float(np.mean(row["seconds ratios"])) if done else None
+        copied = [r for r in done if "seconds" in r.get("naive", {})]
+        row["naive time"] = copied[0]["naive"]["seconds"] / copied[0]["argmax"]["seconds"] if copied else None
         rows.append(row)
     return rows
 
