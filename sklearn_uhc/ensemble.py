@@ -1,4 +1,4 @@
-"""The same merge with no student: all teachers are asked for every prediction."""
+"""The merge without a student: all teachers are called for every prediction."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         return self._proba(self.merger_.answers(X), X)
 
     def _proba(self, answers: Answers, X: Any) -> NDArray[np.float64]:
-        """Merge, balance, and bring back to temperature 1."""
+        """Merge, balance, and return probabilities at temperature 1."""
         method = self.merger_.method_
         Q = self.merger_.merge(self.merger_.adjust(answers, X), X)
         if self.class_weight_ is not None:

@@ -1,4 +1,4 @@
-"""Students at the price of hard labels: the same models as all weighted copies, or as hard labels on one-hot ones."""
+"""Students at the cost of hard labels: equal to all weighted copies, or to hard labels if labels are one-hot."""
 
 import pickle
 
@@ -224,7 +224,7 @@ def test_histogram_boosting_on_fewer_rows_than_classes():
 
 
 def test_linear_models_end_with_the_mean_of_their_epochs(data, soft):
-    """The later an epoch the heavier, and an averaged SGDClassifier is left alone."""
+    """Later epochs have more weight, and an averaged SGDClassifier is unchanged."""
     X, _ = data
     model = SGDClassifier(random_state=0).fit(X, soft.argmax(axis=1))
     mean = MeanCoefficients(model)

@@ -1,4 +1,4 @@
-"""Weighted copies and drawn labels: bounds, means, and no row that validates itself."""
+"""Weighted copies and drawn labels: bounds and means, and no row is used to validate itself."""
 
 import numpy as np
 import pandas as pd

@@ -100,7 +100,7 @@ def test_temperature_of_the_distiller_wins_over_that_of_the_method(iris, teacher
 
 @pytest.mark.parametrize("student", [LogisticRegression(), KNeighborsClassifier(10), forest()], ids=str)
 def test_probabilities_are_at_temperature_one(iris, teachers, student):
-    """A high temperature smooths the labels, not the answers."""
+    """A high temperature smooths the labels, not the predictions."""
     X, y = iris
     losses = {T: log_loss(y, HeterogeneousDistiller(teachers, student, temperature=T).fit(X).predict_proba(X))
               for T in (1, 3)}  # fmt: skip
@@ -182,7 +182,7 @@ def test_sample_weight_reaches_balance_and_student(iris, teachers):
 
 
 def test_classes_that_the_rows_rarely_show_are_balanced_half_way(iris, teachers, capsys):
-    """The first 75 irises have no virginica among them."""
+    """There is no virginica among the first 75 irises."""
     X, _ = iris
     weight = np.r_[np.ones(75), np.zeros(75)]
     for clf in (HeterogeneousDistiller(teachers, LogisticRegression()), UnifiedEnsemble(teachers)):

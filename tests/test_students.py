@@ -1,4 +1,4 @@
-"""SoftLabelClassifier: exactness where it is claimed, and clear refusals."""
+"""SoftLabelClassifier: exact where claimed, and clear errors."""
 
 import pickle
 import sys
@@ -130,7 +130,7 @@ def test_class_names_come_from_the_columns_and_are_sorted(data, soft):
     ids=lambda m: type(m).__name__,
 )
 def test_tempered_labels_come_back_at_temperature_one(data, model):
-    """Log-loss on true labels is not spoilt by training at temperature 3."""
+    """Training at temperature 3 does not spoil the log-loss on true labels."""
     X, y = data
     Q = LogisticRegression().fit(X, y).predict_proba(X)
     tempered = softmax(np.log(Q) / 3, axis=1)

@@ -1,4 +1,4 @@
-"""Trees, forests and neighbours on soft labels are, on one-hot labels, the classifiers that they stand for."""
+"""Trees, forests and neighbours on soft labels: with one-hot labels they equal the original classifiers."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_a_split_must_be_worth_its_nodes(data, soft):
 
 
 def soft_gini(Q, weight):
-    """Weighted Gini impurity of soft labels: what a random draw from x and q would get wrong."""
+    """Weighted Gini impurity of soft labels."""
     share = weight @ Q / weight.sum()
     return weight.sum() * (1 - share @ share)
 

@@ -32,7 +32,7 @@ def fit(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> Any:
 
 
 def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_weight: Any = None) -> UnifiedEnsemble:
-    """Learn floors and temperatures from a sample; class weights, if wanted, take a pass over all rows."""
+    """Learn floors and temperatures from a sample; class weights, if requested, need a pass over all rows."""
     refuse_given(y=y)
     check_balance(ensemble.balance)
     whole = check_collection(X)
@@ -51,7 +51,7 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
 def fit_distiller(
     distiller: Any, X: Any, y: Any = None, *, sample_weight: Any = None, log_p: Any = None, **fit_params: Any
 ) -> Any:
-    """Merge block by block, balance, and train the student on all blocks, as far as it can."""
+    """Merge block by block, balance, and train the student, on all blocks if it supports this."""
     refuse_given(y=y, log_p=log_p, **fit_params)
     _check_params(distiller)
     student = distiller._make_student()
@@ -76,14 +76,14 @@ def fit_distiller(
 
 
 def _power(estimator: Any, merger: Any, n: int) -> float:
-    """Decide as in memory; what skew there is shows in the sample."""
+    """Decide whether to balance as in memory, with the skew measured on the sample."""
     decided = decide_balance(estimator.balance, merger.label_space_, n, merger.skew_)
     tell_balance(decided, estimator.verbose)
     return decided.power
 
 
 def _check_params(distiller: Any) -> None:
-    """Refuse what needs all rows in memory."""
+    """Raise an error for settings that need all rows in memory."""
     check_balance(distiller.balance)
     wrong = {
         "backprop=True": distiller.backprop,
@@ -110,7 +110,7 @@ def predict_log_proba(estimator: Any, X: Any) -> Any:
 
 
 def predict(estimator: Any, X: Any) -> Any:
-    """Return the most probable classes, lazily; of a frame, a series named "prediction"."""
+    """Return the most probable classes, lazily; for a frame, a series named "prediction"."""
     classes = _fitted(estimator, X).classes_
     return map_rows(_for_workers(estimator), "predict", X, classes[:0], "prediction")
 
@@ -131,7 +131,7 @@ def _right(predicted: Any, y: Any, weight: Any) -> NDArray[np.float64]:
 
 
 def _fitted(estimator: Any, X: Any) -> Any:
-    """Return the estimator, if it is fitted and X has its columns."""
+    """Return the estimator; raise an error if it is not fitted or X has other columns."""
     if isinstance(estimator, SoftLabelClassifier):
         check_is_fitted(estimator, "estimator_")
         return estimator
@@ -141,7 +141,7 @@ def _fitted(estimator: Any, X: Any) -> Any:
 
 
 def _for_workers(estimator: Any) -> Any:
-    """Return what predicts, without teachers where a student does."""
+    """Return a light copy for predictions; if a student predicts, it has no teachers."""
     light = copy.copy(estimator)
     if isinstance(estimator, UnifiedEnsemble):
         light.merger_ = merger_for_workers(estimator.merger_)

@@ -80,29 +80,37 @@ class _History:
 
     def __init__(self, U: Array) -> None:
         xp = array_namespace(U)
-        self.dU = xp.zeros((MEMORY, *U.shape), dtype=U.dtype, device=device(U))
-        self.dF = xp.zeros_like(self.dU)
+        self.moves = xp.zeros((MEMORY, *U.shape), dtype=U.dtype, device=device(U))  # dU + dF
+        self.dF = xp.zeros_like(self.moves)
         self.gram = xp.zeros((MEMORY, MEMORY, U.shape[1]), dtype=U.dtype, device=device(U))
+        self.along = xp.zeros_like(self.gram[0, ...])  # dF'd
         self.count = 0
 
-    def add(self, dU: Array, dF: Array) -> None:
-        """Remember a change in the place of the oldest."""
-        xp, k = array_namespace(dU), self.count % MEMORY
-        self.dU[k, ...], self.dF[k, ...] = dU, dF
+    def add(self, change: Array, new: Array, old: Array) -> None:
+        """Remember a change of u, and of d from old to new, in the place of the oldest."""
+        xp, k, m = array_namespace(new), self.count % MEMORY, min(self.count + 1, MEMORY)
+        self.dF[k, ...] = new - old
+        self.moves[k, ...] = change + self.dF[k, ...]
         self.count += 1
-        products = xp.einsum("mln,ln->mn", self.dF, dF)
+        # dF'dF of the new change is dF'd now less dF'd before, both of which are needed anyway.
+        before = self.along
+        before[k, :] = xp.sum(self.dF[k, ...] * old, axis=0)
+        self.along = xp.zeros_like(before)
+        self.along[:m, :] = xp.einsum("mln,ln->mn", self.dF[:m, ...], new)
+        products = self.along - before
         self.gram[k, ...] = products
         self.gram[:, k, :] = products
 
-    def correction(self, d: Array) -> Array:
+    def correction(self) -> Array:
         """Return (dU + dF) gamma."""
-        xp, m = array_namespace(d), min(self.count, MEMORY)
-        gamma = solve_small(self.gram[:m, :m, :], xp.einsum("mln,ln->mn", self.dF[:m, ...], d))
-        return xp.einsum("mln,mn->ln", self.dU[:m, ...], gamma) + xp.einsum("mln,mn->ln", self.dF[:m, ...], gamma)
+        xp, m = array_namespace(self.gram), min(self.count, MEMORY)
+        gamma = solve_small(self.gram[:m, :m, :], self.along[:m, :])
+        return xp.einsum("mln,mn->ln", self.moves[:m, ...], gamma)
 
     def keep(self, rows: Array) -> None:
         """Keep some samples."""
-        self.dU, self.dF, self.gram = self.dU[..., rows], self.dF[..., rows], self.gram[..., rows]
+        self.moves, self.dF, self.gram = self.moves[..., rows], self.dF[..., rows], self.gram[..., rows]
+        self.along = self.along[:, rows]
 
 
 def solve_small(G: Array, b: Array) -> Array:
@@ -148,11 +156,11 @@ def accelerate(problem: Iteration, U: Array, *, tol: float, short: float, max_it
             if left.shape[0] < CROWDED * rows.shape[0]:
                 problem, U, rows, now = problem.keep(left), U[:, left], rows[left], now.keep(left)
                 history.keep(left)
-        change = now.d - history.correction(now.d) if history.count else now.d
+        change = now.d - history.correction() if history.count else now.d
         length = xp.max(xp.abs(change), axis=0)
         if bool(xp.any(length > LONGEST)):
             change = xp.clip(change, -LONGEST, LONGEST)
         U, before = U + change, now
         now = problem.step(U)
-        history.add(change, now.d - before.d)
+        history.add(change, now.d, before.d)
     return found

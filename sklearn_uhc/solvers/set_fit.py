@@ -22,9 +22,10 @@ from sklearn_uhc.solvers import set_terms
 from sklearn_uhc.solvers.blocks import Array, Solution, softmax
 from sklearn_uhc.solvers.conjugate import solve_products
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
-from sklearn_uhc.solvers.set_chords import MOST_STEPS, take_chords
 from sklearn_uhc.solvers.set_newton import Point, minimize
-from sklearn_uhc.solvers.set_starts import linear_start
+from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms, Terms
+from sklearn_uhc.solvers.set_starts import linear_start, lowest_of
+from sklearn_uhc.solvers.set_steps import MOST_STEPS, SHORT, Common, take_steps
 from sklearn_uhc.solvers.set_terms import Bend
 from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
 
@@ -45,12 +46,14 @@ class Objective(NamedTuple):
     bend: Callable[..., Bend]
     near: float  #: residual below which the whole Hessian is used
     vanish: bool = False  #: whether q = 0 may be best for a class that has a column of its own, too
-    chords: bool = True  #: whether starts are so good that the Hessian there serves for some steps
+    terms: type[Terms] | None = None  #: what steps with one matrix for all samples are taken with, if any
 
 
-CE = Objective(set_terms.cross_entropy, set_terms.bend_cross_entropy, 1e-2)
-MF_LF = Objective(set_terms.logit_error, set_terms.bend_logit_error, 1e-1, chords=False)
-MF_P = Objective(set_terms.probability_error, set_terms.bend_probability_error, 1e-2, vanish=True)
+CE = Objective(set_terms.cross_entropy, set_terms.bend_cross_entropy, 1e-2, terms=CrossEntropyTerms)
+MF_LF = Objective(set_terms.logit_error, set_terms.bend_logit_error, 1e-1)
+MF_P = Objective(
+    set_terms.probability_error, set_terms.bend_probability_error, 1e-2, vanish=True, terms=ProbabilityTerms
+)
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,10 @@ class SetFit:
         return replace(self, X=self.X[rows], first=self.first[rows], size=self.size[rows])
 
 
+#: Other starts of some samples, (n, L) each, at temperature T: made only for those that need them.
+Starts = Callable[[Array], tuple[Array, ...]]
+
+
 def solve_sets(
     X: Array,
     first: Array,
@@ -234,16 +241,21 @@ def solve_sets(
     max_iter: int,
     size: Array | None = None,
     logits: Array | None = None,
+    others: Starts | None = None,
 ) -> Solution:
     """Minimise from `first` (n, L); `u` of the answer are logits, of mean 0 in every group.
 
-    With the answers' `logits` (n, K) at temperature 1, samples that may be in a bad local optimum begin again.
+    With the answers' `logits` (n, K) at temperature 1, samples that may be in a bad local optimum begin again. Newton's
+    method begins at the lowest of `first` and `others`.
     """
     xp, T = array_namespace(X), float(temperature)
     w = xp.ones_like(blocks.sizes) if weight is None else weight
     size = xp.ones_like(X[:, 0]) if size is None else size
     problem = SetFit(X, first, size, objective, w, T, blocks, 1e-3 * tol)
-    U, n_iter, residual = _minimize(problem, tol, max_iter)
+    common = None
+    if objective.terms is not None and blocks.is_small and max_iter >= MOST_STEPS:
+        common = Common.of(objective.terms, blocks, weight, T)
+    U, n_iter, residual = _minimize(problem, common, others, tol, max_iter)
     found = Solution(U, U[:, :0], n_iter, residual, residual <= tol, residual <= tol)
     return found if logits is None else begin_again(problem, found, logits, tol, max_iter)
 
@@ -262,7 +274,7 @@ def begin_again(problem: SetFit, found: Solution, logits: Array, tol: float, max
     lower = xp.nonzero(some.at(start).value < some.at(found.u[rows]).value)[0]
     rows, some = rows[lower], some.keep(lower)
     if rows.shape[0]:
-        U, n_iter, residual = _minimize(some, tol, max_iter)
+        U, n_iter, residual = _minimize(some, None, None, tol, max_iter)
         better = (some.at(U).value < some.at(found.u[rows]).value) | ~found.converged[rows]
         found.u[rows, :] = xp.where(better[:, None], U, found.u[rows])
         found.residual[rows] = xp.where(better, residual, found.residual[rows])
@@ -271,28 +283,42 @@ def begin_again(problem: SetFit, found: Solution, logits: Array, tol: float, max
     return found._replace(well_conditioned=found.converged)
 
 
-def _approach(problem: SetFit, tol: float, max_iter: int) -> tuple[Array, Array, Array]:
-    """Take chords where matrices are small, and solve what is left by Newton's method from the start."""
-    if not (problem.objective.chords and problem.blocks.is_small) or max_iter < MOST_STEPS:
+def _approach(
+    problem: SetFit, common: Common | None, others: Starts | None, tol: float, max_iter: int
+) -> tuple[Array, Array, Array]:
+    """Take steps with what all samples have in common, and solve what is left by Newton's method."""
+    terms, blocks, T = problem.objective.terms, problem.blocks, problem.T
+    if terms is None or common is None:
         return minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
-    xp, found = array_namespace(problem.X), take_chords(problem, tol)
+    xp, short = array_namespace(problem.X), SHORT * tol**0.5
+    found = take_steps(terms, problem.X, problem.start(), problem.size, common, tol=tol, short=short)
     U, n_iter, residual = found.U.T, found.n_iter, found.residual
-    rest = xp.nonzero(~found.solved)[0]
-    if rest.shape[0]:
-        U[rest, :], more, residual[rest] = minimize(problem.keep(rest), tol=tol, max_iter=max_iter, damping=1e-3)
-        n_iter[rest] = n_iter[rest] + more
-    return level(U, problem.blocks, problem.T), n_iter, residual
+    rows = xp.nonzero(~found.solved)[0]
+    if rows.shape[0]:
+        rest = problem.keep(rows)
+        more = () if others is None else others(rows)
+        rest = replace(rest, first=lowest_of(rest, rest.start(), *(level(start, blocks, T) for start in more)))
+        U[rows, :], steps, residual[rows] = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
+        n_iter[rows] = n_iter[rows] + steps
+    return level(U, blocks, T), n_iter, residual
 
 
-def _minimize(problem: SetFit, tol: float, max_iter: int) -> tuple[Array, Array, Array]:
+def _minimize(
+    problem: SetFit, common: Common | None, others: Starts | None, tol: float, max_iter: int
+) -> tuple[Array, Array, Array]:
     """Return u, the number of steps and the residual; classes that vanish are at the bottom."""
     xp = array_namespace(problem.X)
-    U, n_iter, residual = _approach(problem, tol, max_iter)
-    gone = problem.vanished(U) & (residual <= tol)[:, None]
-    if bool(xp.any(gone)):
-        rows = xp.nonzero(xp.any(gone, axis=1))[0]
-        bottom = xp.max(U, axis=1, keepdims=True) + lowest(U) / problem.T
-        rest = replace(problem, first=xp.where(gone, bottom, U)).keep(rows)
+    U, n_iter, residual = _approach(problem, common, others, tol, max_iter)
+    rows = xp.nonzero(problem.is_suspect(U) & (residual <= tol))[0]
+    if not rows.shape[0]:
+        return U, n_iter, residual
+    some = problem.keep(rows)
+    gone = some.vanished(U[rows, :])
+    vanish = xp.nonzero(xp.any(gone, axis=1))[0]
+    if vanish.shape[0]:
+        rows, gone = rows[vanish], gone[vanish, :]
+        bottom = xp.max(U[rows, :], axis=1, keepdims=True) + lowest(U) / problem.T
+        rest = replace(some.keep(vanish), first=xp.where(gone, bottom, U[rows, :]))
         U[rows, :], more, residual[rows] = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
         n_iter[rows] = n_iter[rows] + more
     return U, n_iter, residual

@@ -9,14 +9,13 @@ from __future__ import annotations
 from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array, Solution
-from sklearn_uhc.solvers.set_fit import CE, MF_P, Objective, SetFit, solve_sets
+from sklearn_uhc.solvers.set_fit import CE, MF_P, solve_sets
 from sklearn_uhc.solvers.set_many import ManyClasses
 from sklearn_uhc.solvers.set_mf_lf import EvenSplit
-from sklearn_uhc.solvers.set_starts import lowest_of
-from sklearn_uhc.solvers.sets import SetBlocks, level
+from sklearn_uhc.solvers.sets import SetBlocks
 
 #: How far CE is solved to be MF-P's start.
-START_TOL, START_ITER = 1e-3, 20
+START_TOL, START_ITER = 1e-3, 40
 #: How far SD is solved, which has no such parameters.
 SD_TOL, SD_ITER = 1e-9, 1000
 
@@ -35,36 +34,42 @@ def solve_set_ce(
 ) -> Solution:
     """CE for logits Z at temperature 1; `u` are logits at T."""
     P, T = tempered(Z, temperature, split.blocks), float(temperature)
-    starts = split.starts(Z)
-    first = _best_start(P, CE, split.blocks, T, weight, *starts)
-    return solve_sets(P, first, CE, split.blocks, temperature=T, tol=tol, max_iter=max_iter, weight=weight, logits=Z)
+    return solve_sets(
+        P,
+        split.even(Z) / T,
+        CE,
+        split.blocks,
+        temperature=T,
+        tol=tol,
+        max_iter=max_iter,
+        weight=weight,
+        logits=Z,
+        others=lambda rows: tuple(start / T for start in split.starts(Z[rows])),
+    )
 
 
 def solve_set_mf_p(
     Z: Array, split: Split, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
 ) -> Solution:
-    """MF-P for logits Z at temperature 1, from about the answer of CE, or that of MF-LF; `u` are logits at T."""
+    """MF-P for logits Z at temperature 1, from about the answer of CE; `u` are logits at T."""
     xp, blocks, T = array_namespace(Z), split.blocks, float(temperature)
-    P, starts = tempered(Z, T, blocks), split.starts(Z)
-    first = _best_start(P, CE, blocks, T, weight, *starts)
-    few = min(START_ITER, max_iter)
-    start = solve_sets(P, first, CE, blocks, temperature=T, tol=START_TOL, max_iter=few, weight=weight)
-    first = _best_start(P, MF_P, blocks, T, weight, start.u * T, *starts)
+    P, even, few = tempered(Z, T, blocks), split.even(Z) / T, min(START_ITER, max_iter)
+    start = solve_sets(P, even, CE, blocks, temperature=T, tol=START_TOL, max_iter=few, weight=weight)
     size = xp.sum((P**2 if weight is None else P**2 * blocks.by_teacher(weight[None, :])), axis=1)
     found = solve_sets(
-        P, first, MF_P, blocks, temperature=T, tol=tol, max_iter=max_iter, weight=weight, size=size, logits=Z
+        P,
+        start.u,
+        MF_P,
+        blocks,
+        temperature=T,
+        tol=tol,
+        max_iter=max_iter,
+        weight=weight,
+        size=size,
+        logits=Z,
+        others=lambda rows: (even[rows], *(other / T for other in split.starts(Z[rows]))),
     )
     return found._replace(n_iter=found.n_iter + start.n_iter)
-
-
-def _best_start(
-    P: Array, objective: Objective, blocks: SetBlocks, T: float, weight: Array | None, *starts: Array
-) -> Array:
-    """Return the start of the lowest value, each given as logits at temperature 1, at T."""
-    xp = array_namespace(P)
-    w = xp.ones_like(blocks.sizes) if weight is None else weight
-    problem = SetFit(P, starts[0], xp.ones_like(P[:, 0]), objective, w, T, blocks)
-    return lowest_of(problem, *(level(start / T, blocks, T) for start in starts))
 
 
 def solve_set_sd(P: Array, whole: SetBlocks, *, temperature: float, weight: Array | None = None) -> Solution:
@@ -72,7 +77,7 @@ def solve_set_sd(P: Array, whole: SetBlocks, *, temperature: float, weight: Arra
     xp = array_namespace(P)
     even = whole.give(whole.of_sets(P / whole.set_sizes))
     first = xp.log(whole.sum_singles(P) + even + 1e-6)
-    objective = CE._replace(vanish=True, chords=False)
+    objective = CE._replace(vanish=True, terms=None)
     return solve_sets(P, first, objective, whole, temperature=temperature, tol=SD_TOL, max_iter=SD_ITER, weight=weight)
 
 

@@ -1,0 +1,113 @@
+"""CE and MF-P with columns that mean sets, by accelerated steps with one matrix for all samples.
+
+With m the masses of the classes (`set_sources.py`), and m0 and C masses and Hessian of teachers that say that all
+classes are alike,
+
+    u <- u - C^-1 (m0 gradient / m)
+
+Relative to the masses, Hessians of different samples are much alike, so that Anderson's acceleration needs ten to
+fifteen such steps, each of a few sums over classes and sets: as long as one of Newton's with a Hessian of its own for
+every sample. Samples that do not come to rest, or end above their start, are left to Newton's method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from array_api_compat import device
+
+from sklearn_uhc.solvers.anderson import Rest, Step, accelerate
+from sklearn_uhc.solvers.blas import one_blas_thread
+from sklearn_uhc.solvers.blocks import Array
+from sklearn_uhc.solvers.incidence import array_namespace, at_least
+from sklearn_uhc.solvers.set_sources import Sources, Terms
+from sklearn_uhc.solvers.sets import SetBlocks
+
+#: Most steps.
+MOST_STEPS = 40
+#: The last step is at most this long, in u, relative to the root of the tolerance.
+SHORT = 1e-2
+#: Curvature that counts as none where all classes are alike: no step is taken along it.
+FLOOR = 1e-9
+#: Least mass of a class.
+LEAST_MASS = 1e-200
+#: Numbers that a batch may hold: what fits into the cache of a core.
+BATCH_NUMBERS = 2**19
+
+
+class Common(NamedTuple):
+    """What all samples share."""
+
+    sources: Sources
+    matrix: Array  #: (L, L), C^-1 diag(m0)
+
+    @classmethod
+    def of(cls, kind: type[Terms], blocks: SetBlocks, weight: Array | None, T: float) -> Common:
+        """Prepare for a weight (N,) per teacher; without weights once for all calls."""
+        if weight is None:
+            ones = array_namespace(blocks.sizes).ones_like(blocks.sizes)
+            common: Common = blocks.once(f"{kind.__name__} {T}", lambda: cls.of(kind, blocks, ones, T))
+            return common
+        sources = Sources.of(blocks, weight, T)
+        return cls(sources, alike(kind, sources))
+
+
+def alike(kind: type[Terms], sources: Sources) -> Array:
+    """Return C^-1 diag(m0), (L, L), of teachers that say that all classes are alike, as far as these determine u."""
+    blocks, xp = sources.blocks, array_namespace(sources.has)
+    e, q, qS = sources.sums(xp.zeros_like(sources.has[:1, : blocks.n_classes].T))
+    each, weights = kind.of(xp.zeros_like(blocks.source[None, :] * sources.w[:1, :]), sources).each(e)
+    J = xp.concat([xp.eye(blocks.n_classes, dtype=e.dtype, device=device(e)), blocks.in_set / qS])
+    mass = xp.sum(each, axis=0)[:, None]
+    H = J.T @ (mass * J) - (each @ J).T @ (weights * (each @ J))
+    root = xp.sqrt(sources.pull(mass, q, qS)[:, 0])
+    return xp.linalg.pinv(H / (root[:, None] * root), rtol=FLOOR) * (root / root[:, None])
+
+
+@dataclass(frozen=True)
+class CommonSteps:
+    """The iteration for some samples."""
+
+    terms: Terms
+    matrix: Array
+    size: Array  #: (n,), what the residual is relative to
+
+    def step(self, U: Array) -> Step:
+        """Return the step at U (L, n), the gradient, and its largest entry."""
+        xp, sources = array_namespace(U), self.terms.sources
+        e, q, qS = sources.sums(U - xp.max(U, axis=0))
+        mass, G = self.terms.masses(e)
+        slope = sources.pull(G, q, qS)
+        relative = slope / at_least(sources.pull(mass, q, qS), LEAST_MASS, in_place=True)
+        largest = xp.maximum(xp.max(slope, axis=0), -xp.min(slope, axis=0))
+        return Step(-(self.matrix @ relative), slope, largest / self.size)
+
+    def value(self, U: Array) -> Array:
+        """(n,), the objective up to a constant per sample."""
+        return self.terms.value(self.terms.sources.sums(U - array_namespace(U).max(U, axis=0))[0])
+
+    def keep(self, rows: Array) -> CommonSteps:
+        """Return the problem of some samples."""
+        return replace(self, terms=self.terms.keep(rows), size=self.size[rows])
+
+
+def take_steps(
+    kind: type[Terms], P: Array, first: Array, size: Array, common: Common, *, tol: float, short: float
+) -> Rest:
+    """Return where samples with tempered probabilities P (n, K) come to rest from `first` (n, L), as (L, n).
+
+    `solved` tells which of them are at an optimum: the residual, relative to `size` (n,), is within the tolerance, and
+    the last step no longer than `short`.
+    """
+    xp, found, n = array_namespace(P), Rest.nothing_yet(first.T), P.shape[0]
+    room = max(64, min(2048, BATCH_NUMBERS // (12 * common.sources.has.shape[1])))
+    with one_blas_thread():
+        for start in range(0, n, room):
+            rows = xp.arange(start, min(start + room, n), device=device(P))
+            problem = CommonSteps(kind.of(P[rows, :], common.sources), common.matrix, size[rows])
+            U = found.U[:, rows]
+            rest = accelerate(problem, U, tol=tol, short=short, max_iter=MOST_STEPS)
+            lower = problem.value(rest.U) <= problem.value(U) + 1e-3 * tol
+            found.write(rows, rest._replace(solved=rest.solved & lower))
+    return found
