@@ -5,9 +5,9 @@
 
 Tiny-ImageNet features (35 classes, 10,000 rows, the first 64 values of each), labels merged by MF-LF and balanced. In
 one process, training on the most probable labels and on the soft ones take turns: the processor time is the best of
-three (fewer, if they take longer than 12 seconds together), and the ratio of both is reported. Accuracy is that on other rows. Training on all
-weighted copies follows where it can be expected to end within `--limit` seconds, for its accuracy. What stands in the
-file already is not measured again.
+three (fewer, if they take longer than 12 seconds together), and the ratio of both is reported. Accuracy is that on
+other rows. Training on all weighted copies follows where it can be expected to end within `--limit` seconds, for its
+accuracy. What stands in the file already is not measured again.
 """
 
 from __future__ import annotations

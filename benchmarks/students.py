@@ -11,12 +11,12 @@ true        the true labels of the same rows: the supervised ceiling
 naive       each row L times, once per class, weighted: what one would do instead (first seed only, and only where it
             can be expected to end within 40 seconds)
 
-Reported are the shorter processor time of two fits (one if it takes longer than three seconds) after a fit on a few rows, the
-memory that the first fit needed at its peak, accuracy and log-loss on other rows, and the log-loss after the best
-rescaling. Digits ship with scikit-learn; with `--data` the Tiny-ImageNet features are measured instead (35 classes,
-10,000 rows of 64 values, fewer rows for learners that are slow by nature). A seed draws the data, the lists of classes
-and the teachers anew. Every run is appended to `benchmarks/results/students.jsonl`; one that stands there is not
-repeated. `students.json` has the means over seeds, and the ratios of soft to argmax labels of every seed, which
+Reported are the shorter processor time of two fits (one if it takes longer than three seconds) after a fit on a few
+rows, the memory that the first fit needed at its peak, accuracy and log-loss on other rows, and the log-loss after the
+best rescaling. Digits ship with scikit-learn; with `--data` the Tiny-ImageNet features are measured instead (35
+classes, 10,000 rows of 64 values, fewer rows for learners that are slow by nature). A seed draws the data, the lists of
+classes and the teachers anew. Every run is appended to `benchmarks/results/students.jsonl`; one that stands there is
+not repeated. `students.json` has the means over seeds, and the ratios of soft to argmax labels of every seed, which
 `students.png` shows with intervals.
 """
 
