@@ -78,15 +78,9 @@ def fit_distiller(
     return distiller
 
 
-<<<<<<< HEAD
 def _decide(estimator: Any, merger: Any, n: int) -> Decision:
     """Decide as in memory; how frequent classes are shows in the sample."""
     decided = decide_balance(estimator.balance, merger.label_space_, n, merger.class_frequencies_)
-=======
-def _power(estimator: Any, merger: Any, n: int) -> float:
-    """Decide whether to balance as in memory, with the skew measured on the sample."""
-    decided = decide_balance(estimator.balance, merger.label_space_, n, merger.skew_)
->>>>>>> main
     tell_balance(decided, estimator.verbose)
     return decided
 

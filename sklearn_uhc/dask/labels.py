@@ -92,15 +92,9 @@ class Sums:
         """Mean soft label."""
         return self.by_class / self.total
 
-<<<<<<< HEAD
     def class_weights(self) -> NDArray[np.float64]:
         """Return the weights that balance the classes."""
         return class_weights(self.mean[None, :])
-=======
-    def class_weights(self, classes: NDArray[Any], none_label: Any, power: float = 1.0) -> NDArray[np.float64]:
-        """Return the weights that balance the classes, raised to `power`."""
-        return leave_none_unbalanced(class_weights(self.mean[None, :]) ** power, classes, none_label)
->>>>>>> main
 
 
 def sums_of(labels: list[Any]) -> Sums:
