@@ -89,7 +89,7 @@ def draw_solvers(found: dict[str, Any], path: Path) -> None:
         "paper, plain loop": ("the same, without dropping finished rows", PALETTE[4], "s"),
         "scipy": ("scipy, row by row", PALETTE[2], "^"),
         "cvxpy": ("CVXPY, row by row", PALETTE[3], "D"),
-        "least": ("the least there is to do", GUIDE, "v"),
+        "least": ("one dense product of all columns", GUIDE, "v"),
     }
     figure, panels = plt.subplots(1, len(sizes), figsize=(9.2, 3.6), sharex=True, sharey=True, layout="constrained")
     for axes, size in zip(panels, sizes, strict=True):

@@ -11,8 +11,8 @@ sample and certificate of ours (numpy and torch, float64 and float32), beside
     once with finished samples leaving the batch and once as the plain loop that runs until its worst sample is done,
     there for at most the paper's 3,000 sweeps;
 (b) for CE, what a user would write: `scipy.optimize.minimize` per sample with the gradient, and CVXPY if installed;
-(c) the least there is to do: one pass over the data and the matrix products that no method can avoid; for MF-LF also
-    the whole `transform`, beside the least that this has to do.
+(c) one dense product with all columns, the least there is to do with few classes; for MF-LF also the whole `transform`,
+    beside the least that this has to do.
 
 `growth`: time per sample and memory as n grows. `share`: the share of the soft-label step in a whole
 `HeterogeneousDistiller.fit`. Times are processor times with one thread, the better of two runs; only ratios within a

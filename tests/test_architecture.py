@@ -21,6 +21,7 @@ RINGS = [
         "label_space",
         "solvers",
         "answers",
+        "frequencies",
         "losses",
         "utils",
         "taxonomy",

@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.balance import check_balance, decide_balance, tell_balance
+from sklearn_uhc.balance import Decision, check_balance, decide_balance, tell_balance
 from sklearn_uhc.dask.blocks import check_collection, map_rows, per_block
 from sklearn_uhc.dask.cluster import compute
-from sklearn_uhc.dask.labels import Balance, aligned, labels_in_passing, soft_labels, sums_of, weights_of_blocks
+from sklearn_uhc.dask.labels import Balance, Sums, aligned, labels_in_passing, soft_labels, sums_of, weights_of_blocks
 from sklearn_uhc.dask.outputs import merger_for_workers
 from sklearn_uhc.dask.sampling import check_columns
 from sklearn_uhc.dask.soft_blocks import SoftBlocks, parts_of
 from sklearn_uhc.dask.students import train
 from sklearn_uhc.dask.transformers import fit_on_sample, refuse_given
 from sklearn_uhc.ensemble import UnifiedEnsemble
+from sklearn_uhc.not_mine import leave_none_unbalanced
 from sklearn_uhc.student_membership import by_student
 from sklearn_uhc.students import SoftLabelClassifier, check_student
 from sklearn_uhc.teachers.input import check_input
@@ -40,9 +41,10 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
     merger = ensemble.make_merger()
     lengths = fit_on_sample(merger, X)
     class_weight = None
-    if power := _power(ensemble, merger, int(lengths.sum())):
+    decided = _decide(ensemble, merger, int(lengths.sum()))
+    if decided.balances:
         sums = sums_of(labels_in_passing(merger, whole, sample_weight))
-        class_weight = sums.class_weights(merger.classes_, ensemble.none_label, power)
+        class_weight = _class_weights(ensemble, merger, sums, decided)
     ensemble.class_weight_, ensemble.merger_, ensemble.classes_ = class_weight, merger, merger.classes_
     ensemble._take_features()
     return ensemble
@@ -63,8 +65,9 @@ def fit_distiller(
     student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
     with soft_labels(merger, whole, sample_weight) as labels:
         sums, class_weight = sums_of(labels), None
-        if power := _power(distiller, merger, int(sums.rows.sum())):
-            class_weight = sums.class_weights(merger.classes_, distiller.none_label, power)
+        decided = _decide(distiller, merger, int(sums.rows.sum()))
+        if decided.balances:
+            class_weight = _class_weights(distiller, merger, sums, decided)
         balance = Balance(sums, class_weight)
         parts = parts_of(whole, labels, balance)
         train(student, SoftBlocks(whole, parts, sums.rows, balance.prior, sums.total))
@@ -75,11 +78,17 @@ def fit_distiller(
     return distiller
 
 
-def _power(estimator: Any, merger: Any, n: int) -> float:
-    """Decide whether to balance as in memory, with the skew measured on the sample."""
-    decided = decide_balance(estimator.balance, merger.label_space_, n, merger.skew_)
+def _decide(estimator: Any, merger: Any, n: int) -> Decision:
+    """Decide as in memory; how frequent classes are shows in the sample."""
+    decided = decide_balance(estimator.balance, merger.label_space_, n, merger.class_frequencies_)
     tell_balance(decided, estimator.verbose)
-    return decided.power
+    return decided
+
+
+def _class_weights(estimator: Any, merger: Any, sums: Sums, decided: Decision) -> NDArray[Any]:
+    """Return the weights that balance the classes as decided."""
+    class_weight = decided.weigh(sums.class_weights(), merger.method_.temperature)
+    return leave_none_unbalanced(class_weight, merger.classes_, estimator.none_label)
 
 
 def _check_params(distiller: Any) -> None:

@@ -32,7 +32,7 @@ from sklearn_uhc.dask.cluster import client_in_use, compute, send
 from sklearn_uhc.dask.outputs import merger_for_workers, open_label_store
 from sklearn_uhc.dask.parcel import Parcel
 from sklearn_uhc.dask.store import BlockStore, key_of_block
-from sklearn_uhc.not_mine import known_weights, leave_none_unbalanced
+from sklearn_uhc.not_mine import known_weights
 from sklearn_uhc.utils.rows import in_range
 
 
@@ -92,9 +92,9 @@ class Sums:
         """Mean soft label."""
         return self.by_class / self.total
 
-    def class_weights(self, classes: NDArray[Any], none_label: Any, power: float = 1.0) -> NDArray[np.float64]:
-        """Return the weights that balance the classes, raised to `power`."""
-        return leave_none_unbalanced(class_weights(self.mean[None, :]) ** power, classes, none_label)
+    def class_weights(self) -> NDArray[np.float64]:
+        """Return the weights that balance the classes."""
+        return class_weights(self.mean[None, :])
 
 
 def sums_of(labels: list[Any]) -> Sums:
