@@ -6,6 +6,8 @@ import sys
 import pytest
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+if "PYTEST_XDIST_WORKER" in os.environ:  # every process has a core: threads of its own would compete with the others
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,12 @@ stages before:
 - methods: all five, at T = 1 and 3, balanced;
 - temperatures: the best three methods at T = 1, 2, 3 and 6, balanced or not;
 - steps: the best setting with other floors, without calibration, and at T = 0.7;
-- more: on three more seeds, the best setting, CE, floors that bound "auto" from below, and how much to balance where
-  classes are uneven;
-- report: on seeds of their own, the best settings, the best one without balance, the old defaults, and training with
-  true labels;
+- more: on three more seeds, the best setting, CE, and floors that bound "auto" from below;
+- rivals: on eight more, the best setting, CE, and bounds that are divided by the length of a teacher's list;
+- balance: where classes are uneven, on ten seeds, balance to equal frequencies, half of it, none, and balance to
+  estimated frequencies, raised to three powers;
+- report: on seeds of their own, the defaults, the best fixed settings, the best one without balance, the old defaults,
+  and training with true labels;
 - students: most of these with three other students;
 - membership: the best setting with membership by the student, or by the owners.
 
@@ -44,7 +46,8 @@ from sklearn.neural_network import MLPClassifier
 from benchmarks.worlds import WORLDS, World, available, make_world
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherMerger, TeacherOutputs, fit_membership
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.balance import balanced_targets, class_weights, decide_balance, measure_skew
+from sklearn_uhc.balance import Decision, balanced_targets, class_weights, decide_balance, look_for_skew, untempered
+from sklearn_uhc.frequencies import class_frequencies
 from sklearn_uhc.soft_labels import resolve_method
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 
@@ -52,7 +55,7 @@ Array = NDArray[Any]
 Record = dict[str, Any]
 RESULTS, SUMMARY = Path("benchmarks/results/defaults.jsonl"), Path("docs/defaults.json")
 #: Settings are chosen on the first seeds, and reported on the others.
-CHOOSING, MORE, REPORTING = range(2), range(2, 5), range(300, 305)
+CHOOSING, MORE, RIVALS, BALANCING, REPORTING = range(2), range(2, 5), range(5, 13), range(10), range(400, 410)
 STUDENTS: dict[str, Any] = {
     "10-NN": KNeighborsClassifier(10),
     "logistic": LogisticRegression(max_iter=300),
@@ -66,8 +69,11 @@ FIRST = ("10-NN", "logistic", "forest")
 MOST_BOOSTED, N_ROWS = 20, 1000
 METHODS, TEMPERATURES = ("mf_lf", "ce", "mf_p", "mf_lu", "sd"), (1, 2, 3, 6)
 FLOORS = (1e-1, 1e-2, 1e-4, 1e-6)
-AT_LEAST = "auto, at least "  #: before a number: a floor that is learnt, and not below it
-UNEVEN, POWERS = [name for name, recipe in WORLDS.items() if recipe.ratio > 1], (False, 0.25, 0.5, 0.75)
+#: Before a number: a floor that is learnt, and not below it; after it: divided by the length of the list.
+AT_LEAST, PER_CLASS = "auto, at least ", " / k"
+ESTIMATED = "estimated "  #: before a number: balance to estimated frequencies, raised to this power
+UNEVEN = [name for name, recipe in WORLDS.items() if recipe.ratio > 1]
+TARGETS: tuple[bool | float | str, ...] = (True, 0.5, False, *(f"{ESTIMATED}{power}" for power in (0.5, 0.75, 1)))
 
 
 @dataclass(frozen=True)
@@ -76,15 +82,15 @@ class Setting:
 
     method: str
     temperature: float
-    balance: bool | float  #: a number: class weights to this power
+    balance: bool | float | str  #: a number: class weights to this power
     calibrate: bool | str = "auto"
     floor: float | str = "auto"
     membership: str | None = None
 
 
 OLD, CE_1, CE_2 = Setting("mf_lf", 3, True), Setting("ce", 1, True), Setting("ce", 2, True)
-#: What came out best on the choosing seeds, and the same balanced half way, as `balance="auto"` may do, or not at all.
-BEST, HALF, PLAIN = Setting("mf_lf", 1, True), Setting("mf_lf", 1, 0.5), Setting("mf_lf", 1, False)
+#: What came out best on the choosing seeds, the same not balanced at all, and the defaults.
+BEST, PLAIN, AUTO = Setting("mf_lf", 1, True), Setting("mf_lf", 1, False), Setting("mf_lf", 1, "auto")
 
 
 class Case:
@@ -105,8 +111,9 @@ class Case:
         """Return the answers as `TeacherOutputs` gives them with this floor."""
         blocks = [self.raw.log_p[:, block] for block in self.raw.space.blocks]
         if isinstance(floor, str):
-            bound = float(floor.removeprefix(AT_LEAST)) if floor.startswith(AT_LEAST) else 0.0
-            floors = [max(learn_floor(block), bound) for block in blocks]
+            bound = float(floor.removeprefix(AT_LEAST).removesuffix(PER_CLASS)) if floor.startswith(AT_LEAST) else 0.0
+            lengths = [block.shape[1] if floor.endswith(PER_CLASS) else 1 for block in blocks]
+            floors = [max(learn_floor(block), bound / k) for block, k in zip(blocks, lengths, strict=True)]
         else:
             floors = [floor] * len(blocks)
         least = [min(own, 0.5 / block.shape[1]) for own, block in zip(floors, blocks, strict=True)]
@@ -122,7 +129,7 @@ class Case:
         return Q
 
     def _scorers(self) -> list[Any]:
-        return [fit_membership(X, self.world.X) for X, _ in self.world.own]
+        return [fit_membership(X, self.world.X, y_own=y) for X, y in self.world.own]
 
     def train(self, setting: Setting, student: Any) -> tuple[Any, Record]:
         """Train as the distiller does; return the student, and what is to be said about its soft labels."""
@@ -131,15 +138,27 @@ class Case:
         s = setting
         Q = self.labels(s.floor, s.calibrate, s.method, s.temperature)
         model = SoftLabelClassifier(student, classes=self.world.classes, temperature=s.temperature)
-        power = float(s.balance)
-        targets, weights = balanced_targets(Q, class_weights(Q) ** power) if power else (Q, None)
+        class_weight, about = self.class_weight(s, Q)
+        targets, weights = (Q, None) if class_weight is None else balanced_targets(Q, class_weight)
         known = np.isin(self.world.y, self.world.classes)
         right = self.world.classes[targets.argmax(axis=1)] == self.world.y
-        answers = self.adjusted(s.floor, s.calibrate)
-        skew = measure_skew(answers, answers.space, Q, s.temperature)
-        auto = decide_balance("auto", answers.space, len(Q), skew).power
-        about = {"labels": float(right[known].mean()), "evenness": skew.evenness, "auto": auto}
+        about["labels"] = float(right[known].mean())
         return model.fit(self.world.X, targets, sample_weight=weights), about
+
+    def class_weight(self, s: Setting, Q: Array) -> tuple[Array | None, Record]:
+        """Return the weights of the classes, and whether "auto" has taken the rows for skewed."""
+        answers = self.adjusted(s.floor, s.calibrate)
+        if s.balance == "auto":
+            frequencies = look_for_skew(answers, answers.space, Q, s.temperature)
+            decided = decide_balance("auto", answers.space, len(Q), frequencies)
+            skewed = float(decided.frequencies is not None)
+            return decided.weigh(class_weights(Q), s.temperature) if decided.balances else None, {"skewed": skewed}
+        if isinstance(s.balance, str):
+            frequencies = class_frequencies(answers, answers.space, untempered(Q, s.temperature))
+            assert frequencies is not None
+            powers = frequencies ** float(s.balance.removeprefix(ESTIMATED))
+            return Decision(True, "", powers / powers.sum()).weigh(class_weights(Q), s.temperature), {}
+        return class_weights(Q) ** float(s.balance) if s.balance else None, {}
 
     def _distil(self, setting: Setting, student: Any) -> Any:
         params = asdict(setting)
@@ -221,12 +240,17 @@ def plan(stage: str, records: list[Record]) -> list[tuple[Setting | None, tuple[
         return [(replace(BEST, **change), pair) for change in changes]
     if stage == "more":
         bounds = [replace(BEST, floor=f"{AT_LEAST}{bound}") for bound in (1e-4, 1e-3, 1e-2)]
-        return [(s, FIRST) for s in (BEST, CE_1, *bounds, *(replace(BEST, balance=power) for power in POWERS))]
+        return [(s, FIRST) for s in (BEST, CE_1, *bounds)]
+    if stage == "rivals":
+        bounds = [replace(BEST, floor=f"{AT_LEAST}{bound}{PER_CLASS}") for bound in (0.001, 0.003, 0.01)]
+        return [(s, FIRST) for s in (BEST, CE_1, *bounds)]
+    if stage == "balance":
+        return [(replace(BEST, balance=target), FIRST) for target in TARGETS]
     if stage == "membership":
         return [(replace(BEST, membership=m), pair) for m in ("student", "owners")]
     if stage == "students":
         return [(s, tuple(name for name in STUDENTS if name not in FIRST)) for s in (None, BEST, PLAIN, CE_1, OLD)]
-    return [(s, FIRST) for s in (None, BEST, HALF, PLAIN, CE_1, OLD, CE_2)]
+    return [(s, FIRST) for s in (None, AUTO, BEST, PLAIN, CE_1, OLD, CE_2)]
 
 
 def run_stage(stage: str, records: list[Record], out: Path, folder: Path | None) -> None:
@@ -234,25 +258,19 @@ def run_stage(stage: str, records: list[Record], out: Path, folder: Path | None)
     done = {key_of(r) for r in records}
     nothing = dict.fromkeys(asdict(OLD))
     wanted = plan(stage, records)
-    skewed = {(r["world"], r["seed"]) for r in records if r.get("auto", 1) != 1}
-    for seed in {"report": REPORTING, "more": MORE}.get(stage, CHOOSING):
+    seeds = {"report": REPORTING, "more": MORE, "rivals": RIVALS, "balance": BALANCING}
+    for seed in seeds.get(stage, CHOOSING):
         for name in available(folder, say=False):
+            if stage == "balance" and name not in UNEVEN:
+                continue
             heads = [
                 ({"world": name, "seed": seed, "student": student, **(asdict(s) if s else nothing)}, s)
                 for s, students in wanted
                 for student in students
-                if is_asked(stage, s, name, (name, seed) in skewed)
             ]
             left = [(head, s) for head, s in heads if key_of(head) not in done]
             if left:
                 _append(Case(name, seed, folder), stage, left, records, out)
-
-
-def is_asked(stage: str, setting: Setting | None, world: str, skewed: bool) -> bool:
-    """Whether a setting is tried in a world: partial balance only where it matters."""
-    if setting is None or setting.balance is True:
-        return True
-    return world in UNEVEN if stage == "more" else setting != HALF or skewed
 
 
 def _append(
@@ -270,7 +288,7 @@ def _append(
             file.flush()
 
 
-STAGES = ("methods", "temperatures", "steps", "more", "report", "students", "membership")
+STAGES = ("methods", "temperatures", "steps", "more", "rivals", "balance", "report", "students", "membership")
 
 
 def main() -> None:

@@ -9,10 +9,11 @@
 - kind "other student": the same of three more, in all worlds, on the choosing seeds;
 - kind "choice": by method, temperature and balance, the stages on the choosing seeds;
 - kind "step": what floors, calibration, T = 0.7 and membership change, on the choosing seeds;
-- kind "more": what CE and bounds of the floor change, on three more choosing seeds, a world being one observation;
-- kind "power": accuracy by how much classes are balanced, where they are uneven, on the same seeds.
-
-`balance="auto"` is, for each world and seed, full balance or half of it; which, stands in the records.
+- kind "more": what CE and bounds of the floor change, on more choosing seeds, a world being one observation;
+- kind "CE by world": whether CE gains in the same worlds on five and on eight choosing seeds, and by kind of teachers;
+- kind "target": accuracy by the frequencies to which classes are balanced, where they are uneven, on ten choosing
+  seeds;
+- kind "all": how many worlds are within two points of their best setting.
 """
 
 from __future__ import annotations
@@ -20,22 +21,27 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.defaults import (
+    AUTO,
+    BALANCING,
     BEST,
     CE_1,
     CE_2,
     CHOOSING,
+    ESTIMATED,
     FIRST,
-    HALF,
+    MORE,
     OLD,
     PLAIN,
     REPORTING,
     RESULTS,
+    RIVALS,
     SUMMARY,
     UNEVEN,
     Record,
@@ -44,6 +50,7 @@ from benchmarks.defaults import (
     setting_of,
 )
 from benchmarks.sets import interval
+from benchmarks.worlds import WORLDS
 
 #: Keys of the settings in the summary, and what pages call them.
 NAMES = {BEST: "mf_lf_1", PLAIN: "plain", CE_1: "ce_1", OLD: "old", CE_2: "ce_2"}
@@ -61,7 +68,14 @@ IMAGES = [
     for data in ("digits", "MNIST", "Fashion-MNIST", "Tiny-ImageNet")
     for kind in ("mixed", "networks")
 ]
-HALF_WAY = "half way"
+TARGETS = {
+    True: "equal frequencies (full balance)",
+    0.5: "half way: square root of the class weights",
+    False: "those of the merged labels (no balance)",
+    f"{ESTIMATED}0.5": "estimated frequencies, to the power 1/2",
+    f"{ESTIMATED}0.75": "estimated frequencies, to the power 3/4",
+    f"{ESTIMATED}1": "estimated frequencies",
+}
 #: By student: accuracy and log-loss, (2,).
 Cells = dict[str, NDArray[np.float64]]
 Trial = dict[str, Cells]
@@ -70,23 +84,23 @@ Trial = dict[str, Cells]
 def trials(records: list[Record]) -> dict[tuple[str, int], Trial]:
     """Return what was measured on the reporting seeds, by world and seed, then by setting, then by student."""
     found: dict[tuple[str, int], Trial] = defaultdict(lambda: defaultdict(dict))
-    auto: dict[tuple[str, int], float] = {}
     for r in records:
         if r["seed"] not in REPORTING or r["stage"] != "report":
             continue
         key, cell = (r["world"], r["seed"]), np.array([r["accuracy"], r["log_loss"]])
-        name = "supervised" if r["method"] is None else {**NAMES, HALF: HALF_WAY}[setting_of(r)]
+        name = "supervised" if r["method"] is None else {**NAMES, AUTO: "default"}[setting_of(r)]
         found[key][name][r["student"]] = cell
-        if name == NAMES[BEST]:
-            auto[key] = r["auto"]
-    for key, trial in found.items():
-        trial["default"] = trial[NAMES[BEST]] if auto.get(key, 1) == 1 else trial.pop(HALF_WAY, {})
-    complete = {
-        key: t
-        for key, t in found.items()
-        if all(len(t[n]) == len(FIRST) for n in (*NAMES.values(), "supervised", "default"))
-    }
-    return complete
+    wanted = (*NAMES.values(), "supervised", "default")
+    return {key: t for key, t in found.items() if all(len(t[name]) == len(FIRST) for name in wanted)}
+
+
+def skewed(records: list[Record]) -> dict[str, float]:
+    """Return, by world, the share of trials whose rows "auto" takes for skewed."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for r in records:
+        if r["stage"] == "report" and r["seed"] in REPORTING and r["method"] is not None and setting_of(r) == AUTO:
+            found[r["world"]].append(r["skewed"])
+    return {world: float(np.mean(values)) for world, values in found.items()}
 
 
 def mean(cells: Cells, students: tuple[str, ...] = FIRST) -> NDArray[np.float64]:
@@ -99,7 +113,7 @@ def points(values: NDArray[np.float64], form: str) -> Record:
     return {key: round(v, 4) if isinstance(v, float) else v for key, v in interval(100 * values, form).items()}
 
 
-def by_world(found: dict[tuple[str, int], Trial]) -> Iterator[Record]:
+def by_world(found: dict[tuple[str, int], Trial], skew: dict[str, float]) -> Iterator[Record]:
     """Yield what the defaults lose to the setting that is best in a world over all its seeds."""
     for world in dict.fromkeys(name for name, _ in found):
         own = [trial for (name, _), trial in found.items() if name == world]
@@ -113,7 +127,7 @@ def by_world(found: dict[tuple[str, int], Trial]) -> Iterator[Record]:
             "best": WORDS[best],
             "loss": points(scores[best] - scores["default"], ".1f"),
             "log_loss": float(np.mean([mean(trial["default"])[1] for trial in own])),
-            "balanced": float(np.mean([trial["default"] is trial[NAMES[BEST]] for trial in own])),
+            "skewed": skew[world],
         }
 
 
@@ -215,27 +229,79 @@ def by_step(records: list[Record]) -> Iterator[Record]:
 
 
 def by_more(records: list[Record]) -> Iterator[Record]:
-    """Yield what another method or floor gains over the best setting, in points, and by how much to balance."""
+    """Yield what another method or floor gains over the best setting, in points."""
     cells: dict[Setting, dict[tuple[Any, ...], NDArray[np.float64]]] = defaultdict(dict)
     for r in records:
-        if r["stage"] == "more":
+        if r["seed"] in (*MORE, *RIVALS) and r["student"] in FIRST and r["method"] is not None:
             cells[setting_of(r)][r["world"], r["seed"], r["student"]] = np.array([r["accuracy"], r["log_loss"]])
     for setting, own in cells.items():
-        if setting.balance is True and setting != BEST:
+        if setting.balance is True and setting != BEST and len({seed for _, seed, _ in own}) > 1:
             gains: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
             for key, value in own.items():
                 gains[key[0]].append(value - cells[BEST][key])
             table = np.array([np.mean(values, axis=0) for values in gains.values()])
             name = WORDS["ce_1"] if setting == CE_1 else change_of(setting)
-            least = {"least": float(100 * table[:, 0].min()), "log_loss": float(table[:, 1].mean())}
-            yield {"kind": "more", "change": name, "gain": points(table[:, 0], "+.1f"), **least}
-    for power in (0, 0.25, 0.5, 0.75, 1):
-        setting = next(s for s in cells if s.balance == power and (s.method, s.floor) == (BEST.method, BEST.floor))
+            images = np.array([np.mean(gains[world], axis=0)[0] for world in IMAGES])
+            yield {
+                "kind": "more",
+                "change": name,
+                "seeds": len({seed for _, seed, _ in own}),
+                "gain": points(table[:, 0], "+.1f"),
+                "images": points(images, "+.1f"),
+                "least": float(100 * table[:, 0].min()),
+                "log_loss": float(table[:, 1].mean()),
+            }
+
+
+def ce_by_world(records: list[Record]) -> Record:
+    """Say whether worlds in which CE gains on some choosing seeds are those in which it gains on the others."""
+    cells: dict[Setting, dict[tuple[Any, ...], float]] = defaultdict(dict)
+    for r in records:
+        if r["seed"] < RIVALS.stop and r["student"] in FIRST and r["method"] is not None:
+            cells[setting_of(r)][r["world"], r["seed"], r["student"]] = r["accuracy"]
+    gains: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for key in cells[CE_1].keys() & cells[BEST].keys():
+        gains[key[:2]].append(cells[CE_1][key] - cells[BEST][key])
+    trials_of = {key: float(np.mean(values)) for key, values in gains.items()}
+    halves = [
+        [
+            np.mean([v for (name, seed), v in trials_of.items() if name == world and (seed in RIVALS) == new])
+            for new in (0, 1)
+        ]
+        for world in WORLDS
+    ]
+    by_kind = {
+        kind: points(np.array([v for (name, _), v in trials_of.items() if WORLDS[name].kinds == kind]), "+.1f")
+        for kind in ("mixed", "networks")
+    }
+    return {"kind": "CE by world", "correlation": float(np.corrcoef(np.array(halves).T)[0, 1]), **by_kind}
+
+
+def by_target(records: list[Record]) -> Iterator[Record]:
+    """Yield accuracies in the worlds with uneven classes, by the frequencies that classes are balanced to."""
+    for target, words in TARGETS.items():
+        own = [r for r in records if r["seed"] in BALANCING and r["student"] in FIRST and r["method"] is not None]
+        own = [r for r in own if setting_of(r) == replace(BEST, balance=target)]
+        scores = {world: [r["accuracy"] for r in own if r["world"] == world] for world in UNEVEN}
         means = {
-            key: float(np.mean([value[0] for (name, *_), value in cells[setting].items() if name == world]))
+            key: float(np.mean(scores[world]))
             for key, world in zip(("mixed", "networks", "balanced_test"), UNEVEN, strict=True)
         }
-        yield {"kind": "power", "power": power, **means}
+        yield {"kind": "target", "target": words, **means, "seeds": len({r["seed"] for r in own})}
+
+
+def over_all(worlds: list[Record]) -> Record:
+    """Count worlds in which the defaults are near the best setting: in the mean, and even at the interval's end."""
+    means = [r["loss"]["mean"] for r in worlds]
+    ends = [r["loss"]["mean"] + r["loss"]["half"] for r in worlds]
+    return {
+        "kind": "all",
+        "worlds": len(worlds),
+        "near": sum(value < 2 for value in means),
+        "surely_near": sum(value < 2 for value in ends),
+        "false_alarms": float(np.mean([r["skewed"] for r in worlds if r["world"] not in UNEVEN])),
+        "seeds": max(r["seeds"] for r in worlds),
+    }
 
 
 def change_of(setting: Setting) -> str:
@@ -252,8 +318,9 @@ def change_of(setting: Setting) -> str:
 def summarize(records: list[Record]) -> list[Record]:
     """Return all records of the summary, as texts and numbers of four digits."""
     found = trials(records)
-    rows = [*by_world(found), *by_setting(found), *by_student(found), *by_other_student(records)]
-    rows += [*by_choice(records), *by_step(records), *by_more(records)]
+    worlds = list(by_world(found, skewed(records)))
+    rows = [*worlds, over_all(worlds), *by_setting(found), *by_student(found), *by_other_student(records)]
+    rows += [*by_choice(records), *by_step(records), *by_more(records), ce_by_world(records), *by_target(records)]
     return [{key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()} for row in rows]
 
 

@@ -1,11 +1,13 @@
 """What a few labels add: the merge alone, the labels alone, and both, with 30, 100 and 300 labelled rows.
 
-    python -m benchmarks.few_labels [--data FOLDER] [--seeds 200 230] [--worlds NAME ...]     measures, or goes on
+    python -m benchmarks.few_labels [--data FOLDER] [--seeds 210 222] [--worlds NAME ...]     measures, or goes on
+    python -m benchmarks.few_labels --wide [...]                              more seeds where intervals are wide
     python -m benchmarks.few_labels --ranking [...]                           which rows to label: by rank, or any
     python -m benchmarks.few_labels --summary                                 writes docs/few_labels.json
 
 One line a trial in benchmarks/results/few-labels.jsonl. Settings were chosen on seeds below 100. All else is left at
-the defaults; "labels alone" is the same student, trained on the labelled rows.
+the defaults; "labels alone" is the same student, trained on the labelled rows. Twelve seeds in all worlds; where the
+interval of the mean is wider than a point after these, `--wide` adds as many as their variance asks for.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,10 @@ TRIALS, RANKED = RESULTS / "few-labels.jsonl", RESULTS / "few-labels-ranking.jso
 TRIED = RESULTS / "few-labels-ranking-tried.jsonl"
 SUMMARY = Path(__file__).parents[1] / "docs" / "few_labels.json"
 AMOUNTS = (30, 100, 300)
+#: Seeds that all worlds have.
+FIRST = range(210, 222)
+#: More seeds are added to cells whose 95 % interval has a larger half-width, in points.
+WIDEST = 0.95
 CHOSEN = [
     "digits, mixed",
     "Fashion-MNIST, mixed",
@@ -80,15 +87,15 @@ def distiller(world: World, student: Any) -> HeterogeneousDistiller:
     return HeterogeneousDistiller(world.teachers, world.student(student), balance=balance)
 
 
-def trials(world: World) -> Iterator[dict[str, Any]]:
-    """Measure all students with all amounts of labels."""
+def trials(world: World, amounts: Sequence[int] = AMOUNTS) -> Iterator[dict[str, Any]]:
+    """Measure all students with these amounts of labels."""
     answers = TeacherOutputs(world.teachers).fit_answers(world.X)
     known = np.flatnonzero(np.isin(world.y, world.classes))
     order = np.random.default_rng([world.seed, 17]).permutation(known)
     for name, student in students(world.seed).items():
         clf = distiller(world, student)
         none = score(clf.fit(world.X, log_p=answers), world)
-        for m in AMOUNTS:
+        for m in amounts:
             rows, start = order[:m], time.perf_counter()
             alone = score(world.student(student).fit(take_rows(world.X, rows), world.y[rows]), world)
             both = score(clf.fit(world.X, some_labels(world, rows), log_p=answers), world)
@@ -109,20 +116,54 @@ def ranked(world: World) -> Iterator[dict[str, Any]]:
         yield {"world": world.name, "seed": world.seed, "labels": m, **found}
 
 
-def measure(path: Path, run: Any, worlds: list[str], seeds: range, folder: Any) -> None:
+def measure(path: Path, run: Any, worlds: list[str], seeds: range, folder: Any, amounts: Sequence[int]) -> None:
     """Run what has not been run, and append it."""
-    records = read(path)
-    done = {(record["world"], record["seed"]) for record in records}
+    done = {(r["world"], r["seed"], r["labels"]) for r in read(path)}
     for seed in seeds:
         for name in worlds:
-            if (name, seed) in done:
+            if all((name, seed, m) in done for m in amounts):
                 continue
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                lines = list(run(make_world(name, seed, folder)))
-            with path.open("a") as file:
-                file.writelines(json.dumps(line) + "\n" for line in lines)
-            print(f"{name}, seed {seed}: {len(lines)} trials", flush=True)
+            append(path, run, name, seed, folder)
+
+
+def append(path: Path, run: Any, name: str, seed: int, folder: Any) -> None:
+    """Run one world and seed, and append it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lines = list(run(make_world(name, seed, folder)))
+    with path.open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    print(f"{name}, seed {seed}: {len(lines)} trials", flush=True)
+
+
+def seeds_needed(records: list[dict[str, Any]]) -> int:
+    """Return how many seeds a cell needs for a narrow interval, from what varies in its first ones.
+
+    The number is fixed before the others are run: to stop as soon as an interval looks narrow would make it too narrow.
+    """
+    first = [r for r in records if r["seed"] in FIRST]
+    half, pilot, n = compared(first)["interval"], len(FIRST), len(FIRST)
+    deviation = half * np.sqrt(pilot) / student_t.ppf(0.975, pilot - 1)
+    while student_t.ppf(0.975, n - 1) * deviation / np.sqrt(n) >= WIDEST:
+        n += 1
+    return n
+
+
+def narrow(path: Path, worlds: list[str], folder: Any) -> None:
+    """Add seeds to the cells whose interval is wide, all cells of a world at once."""
+    cells = {(name, m): [r for r in read(path) if r["world"] == name and r["labels"] == m] for name, m in every(worlds)}
+    last = {cell: FIRST.start + seeds_needed(records) for cell, records in cells.items()}
+    done = {(*cell, r["seed"]) for cell, records in cells.items() for r in records}
+    for seed in range(FIRST.stop, max(last.values())):
+        for name in worlds:
+            amounts = [m for m in AMOUNTS if seed < last[name, m] and (name, m, seed) not in done]
+            if amounts:
+                append(path, partial(trials, amounts=amounts), name, seed, folder)
+
+
+def every(worlds: list[str]) -> list[tuple[str, int]]:
+    """Return all cells: worlds and amounts of labels."""
+    return [(name, m) for name in worlds for m in AMOUNTS]
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -212,8 +253,9 @@ def summary() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--seeds", type=int, nargs=2, default=(200, 230))
+    parser.add_argument("--seeds", type=int, nargs=2, default=(FIRST.start, FIRST.stop))
     parser.add_argument("--worlds", nargs="*", default=CHOSEN)
+    parser.add_argument("--wide", action="store_true", help="only cells whose interval is wide")
     parser.add_argument("--out", type=Path, help="a file of lines, instead of that in benchmarks/results")
     parser.add_argument("--ranking", action="store_true")
     parser.add_argument("--summary", action="store_true")
@@ -222,8 +264,13 @@ def main() -> None:
         summary()
         return
     there = [name for name in args.worlds if name in available(args.data, say=False)]
-    run, path = (ranked, RANKED) if args.ranking else (trials, TRIALS)
-    measure(args.out or path, run, there, range(*args.seeds), args.data)
+    path, seeds = args.out or (RANKED if args.ranking else TRIALS), range(*args.seeds)
+    if args.wide:
+        narrow(path, there, args.data)
+    elif args.ranking:
+        measure(path, ranked, there, seeds, args.data, AMOUNTS[:2])
+    else:
+        measure(path, trials, there, seeds, args.data, AMOUNTS)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
     python -m benchmarks.findings summary
 
 `run` appends trial after trial and leaves out what is there already; `summary` writes `docs/findings.json`. Every trial
-of `benchmarks/worlds.py` is fitted as it is, with all its transfer rows and with 300 of them, and broken on purpose:
+of `benchmarks/worlds.py` is fitted as it is, with all its transfer rows and with 300 of them, and, on the first seeds,
+broken on purpose:
 
 - order: the classes of one teacher in another order, none at its place; swapped: two of them in each other's place;
   noise: one teacher answers at random.
@@ -34,6 +35,7 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.digits import kinds as digit_kinds
+from benchmarks.lines import read
 from benchmarks.worlds import FILES, TINY, WORLDS, World, available, make_world
 from sklearn_uhc import FindingWarning, HeterogeneousDistiller, LabelSpace, TeacherOutputs
 from sklearn_uhc.answers import answers_given
@@ -42,14 +44,14 @@ from sklearn_uhc.utils.rows import take_rows
 
 Array = NDArray[Any]
 RESULTS, SUMMARY = Path("benchmarks/results/findings.jsonl"), Path("docs/findings.json")
-SEEDS = {"choosing": range(3), "reporting": range(700, 715)}
-#: The rule for uneven classes was settled after the first seeds: it is judged by the others.
-UNEVEN_SEEDS = range(708, 715)
+SEEDS = {"choosing": range(3), "reporting": range(730, 745)}
 UNEVEN = [name for name, recipe in WORLDS.items() if recipe.ratio > 1]
 KINDS = ("contradiction", "positions", "foreign", "uneven")
-#: Foreign images are shown in fewer seeds.
-IMAGES, IMAGE_SEEDS = ("mnist", "fashion_mnist"), 8
+#: Things are broken in fewer seeds, as detection needs no such precision as false alarms.
+BROKEN_SEEDS = 4
+IMAGES = ("mnist", "fashion_mnist")
 FEW = 300
+UNBROKEN = ("clean", "clean, 300 rows", "uneven")
 
 
 class Case(NamedTuple):
@@ -197,7 +199,7 @@ def unknown_classes(world: World, folder: Path, rng: np.random.Generator) -> Cas
     """Return the world with rows of classes that no teacher knows."""
     with np.load(folder / TINY) as data:
         rows = rng.permutation(np.flatnonzero(~np.isin(data["y_train"], world.classes)))[:1500]
-        X = data["X_train"][rows].astype(float)
+        X = data["X_train"][rows, : world.X.shape[1]].astype(float)
     X = X / X.std()
     log_p = np.asarray(TeacherOutputs(world.teachers).fit_transform(X))
     return Case("classes that nobody knows", "foreign", X, log_p, [np.asarray(own) for own in world.class_lists])
@@ -208,8 +210,9 @@ def trials(folder: Path, part: str) -> Iterator[tuple[str, int, Any]]:
 
     def world_cases(name: str, seed: int) -> tuple[list[Case], Any]:
         world, rng = make_world(name, seed, folder), np.random.default_rng(seed)
-        cases = list(cases_of(world, rng))
-        if name == "paper":
+        breaks = seed in SEEDS[part][:BROKEN_SEEDS]
+        cases = [case for case in cases_of(world, rng) if breaks or case.name in UNBROKEN]
+        if name == "paper" and breaks:
             cases.append(unknown_classes(world, folder, rng))
         return cases, world.student(KNeighborsClassifier())
 
@@ -219,7 +222,7 @@ def trials(folder: Path, part: str) -> Iterator[tuple[str, int, Any]]:
     for seed in SEEDS[part]:
         for name in available(folder, say=False):
             yield name, seed, lambda name=name, seed=seed: world_cases(name, seed)
-        if seed in SEEDS[part][:IMAGE_SEEDS] and all((folder / FILES[data]).exists() for data in IMAGES):
+        if seed in SEEDS[part][:BROKEN_SEEDS] and all((folder / FILES[data]).exists() for data in IMAGES):
             for name in ("digits of 8 x 8", "digits of 28 x 28", "clothes"):
                 for kinds in ("mixed", "networks"):
                     label = f"{name}, {kinds}"
@@ -238,11 +241,6 @@ def run(folder: Path, part: str, out: Path) -> None:
         print(world, seed, *[f"{r['case']}: {'+'.join(r['kinds']) or '-'}" for r in records], sep="; ", flush=True)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a file, none if it is not there."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 def append(path: Path, records: list[dict[str, Any]]) -> None:
     """Append records."""
     with path.open("a") as file:
@@ -251,9 +249,8 @@ def append(path: Path, records: list[dict[str, Any]]) -> None:
 
 def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return false alarms by kind, detections by case and by world, and the cost."""
-    own = [without_old_rule(r) for r in records if r["part"] == "reporting"]
+    own = [r for r in records if r["part"] == "reporting"]
     lines = [false_alarms(own, case) for case in ("clean", "clean, 300 rows", "half foreign")]
-    own = [r for r in own if r["case"] != "uneven" or r["seed"] in UNEVEN_SEEDS]
     broken = list(dict.fromkeys(r["case"] for r in own if r["expected"] is not None))
     lines += [{"part": "found", "case": case, **detected([r for r in own if r["case"] == case])} for case in broken]
     for case in ("foreign", "shuffled"):
@@ -266,20 +263,11 @@ def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return lines
 
 
-def without_old_rule(record: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what was said of uneven classes before the rule was settled."""
-    kinds = [kind for kind in record["kinds"] if kind != "uneven" or record["seed"] in UNEVEN_SEEDS]
-    return record | {"kinds": kinds}
-
-
 def false_alarms(records: list[dict[str, Any]], case: str) -> dict[str, Any]:
     """Count fits in which nothing was wrong, and what was said."""
     own = [r for r in records if r["case"] == case]
-    counts = {
-        kind: sum(kind in r["kinds"] for r in own) for kind in ("contradiction", "positions", "foreign", "uneven")
-    }
-    fits = {"fits": len(own), "fits_uneven": sum(r["seed"] in UNEVEN_SEEDS for r in own)}
-    return {"part": "alarms", "case": case, **fits, "worlds": len({r["world"] for r in own}), **counts}
+    counts = {kind: sum(kind in r["kinds"] for r in own) for kind in KINDS}
+    return {"part": "alarms", "case": case, "fits": len(own), "worlds": len({r["world"] for r in own}), **counts}
 
 
 def detected(records: list[dict[str, Any]]) -> dict[str, Any]:

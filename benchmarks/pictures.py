@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,13 @@ def interval(axes: Any, values: list[float], y: float, color: str) -> tuple[floa
     return mean, half
 
 
+def log_interval(ratios: list[float]) -> tuple[float, float]:
+    """Return the geometric mean of ratios, and the factor by which its 95 % interval (t) goes up and down."""
+    logs, n = np.log(ratios), len(ratios)
+    half = t.ppf(0.975, n - 1) * np.std(logs, ddof=1) / np.sqrt(n) if n > 1 else 0.0
+    return float(np.exp(np.mean(logs))), float(np.exp(half))
+
+
 def factors(axes: Any, ticks: list[float]) -> None:
     """Make the axis one of ratios."""
     axes.set_xscale("log")
@@ -62,26 +70,37 @@ def factors(axes: Any, ticks: list[float]) -> None:
     axes.minorticks_off()
 
 
+def ratio_interval(axes: Any, ratios: list[float], y: float, color: str) -> float:
+    """Draw the 95 % interval (t) of the geometric mean of ratios; return that mean."""
+    logs = np.log(ratios)
+    mean, n = float(logs.mean()), len(logs)
+    half = float(t.ppf(0.975, n - 1) * logs.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    ends = np.exp([mean - half, mean + half])
+    axes.plot(ends, [y, y], color=color, linewidth=2, solid_capstyle="round", zorder=2)
+    return float(np.exp(mean))
+
+
 def draw_solvers(found: dict[str, Any], path: Path) -> None:
-    """How many times as long as ours the alternatives take, by size and method."""
+    """How many times as long as ours the alternatives take, by size and method, with intervals over draws."""
     rows = found["methods"]
-    sizes = list(dict.fromkeys(row["size"] for row in rows))
+    sizes, methods = (list(dict.fromkeys(row[key] for row in rows)) for key in ("size", "method"))
     ways = {
         "paper": ("the paper's algorithm", CONTRAST, "o"),
         "paper, plain loop": ("the same, without dropping finished rows", PALETTE[4], "s"),
         "scipy": ("scipy, row by row", PALETTE[2], "^"),
         "cvxpy": ("CVXPY, row by row", PALETTE[3], "D"),
-        "least": ("the least there is to do", GUIDE, "v"),
+        "least": ("one dense product of all columns", GUIDE, "v"),
     }
-    figure, panels = plt.subplots(1, len(sizes), figsize=(9.2, 3.3), sharex=True, sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, len(sizes), figsize=(9.2, 3.6), sharex=True, sharey=True, layout="constrained")
     for axes, size in zip(panels, sizes, strict=True):
-        here = [row for row in rows if row["size"] == size]
-        prepare(axes, [row["method"] for row in here], 1, size)
+        prepare(axes, methods, 1, size)
         factors(axes, [0.01, 1, 100])
-        for y, row in enumerate(here):
-            for key, (label, color, marker) in ways.items():
-                if row.get(key):
-                    dot(axes, row[key] / row["ours"], y, color, marker, label)
+        for (y, method), (k, (key, (label, color, marker))) in product(enumerate(methods), enumerate(ways.items())):
+            here = [row for row in rows if (row["size"], row["method"]) == (size, method)]
+            ratios = [row[key] / row["ours"] for row in here if row.get(key)]
+            if ratios:
+                at = y + 0.13 * (k - 2)
+                dot(axes, ratio_interval(axes, ratios, at, color), at, color, marker, label)
     seen: dict[str, Any] = {}
     for axes in panels:
         seen |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
@@ -89,12 +108,16 @@ def draw_solvers(found: dict[str, Any], path: Path) -> None:
     figure.legend(
         [seen[label] for label in order], order, loc="outside upper center", ncols=3, fontsize=8.5, frameon=False
     )
-    figure.supxlabel("time relative to ours (the line at 1)", fontsize=9)
+    figure.supxlabel(
+        "time relative to ours (the line at 1): mean of several draws, with the 95 % interval where it is wide enough "
+        "to be seen",
+        fontsize=9,
+    )
     figure.savefig(path, dpi=130)
 
 
 def draw_students(rows: list[dict[str, Any]], path: Path) -> None:
-    """Time and log-loss of soft labels relative to argmax labels, a panel per dataset and temperature."""
+    """Time and log-loss of soft labels relative to argmax labels, with intervals, by dataset and temperature."""
     panels = sorted({(row["dataset"], row["T"]) for row in rows})
     names = list(dict.fromkeys(row["student"] for row in rows))
     figure, grid = plt.subplots(2, len(panels), figsize=(9.6, 8.4), sharey=True, squeeze=False, layout="constrained")
@@ -104,13 +127,15 @@ def draw_students(rows: list[dict[str, Any]], path: Path) -> None:
             prepare(axes, names, 1, f"{word}: {dataset}, T = {temperature:g}")
             factors(axes, [0.2, 0.5, 1, 2, 5, 10, 100] if key == "seconds" else [0.1, 0.2, 0.5, 1, 2])
             for row in here:
-                if key in row["soft"] and row["argmax"].get(key):
-                    ratio = row["soft"][key] / row["argmax"][key]
-                    y = names.index(row["student"])
-                    axes.plot([1, ratio], [y, y], color="#c9c9c9", linewidth=1.2, zorder=1)
-                    dot(axes, ratio, y, MAIN if ratio <= 1 else CONTRAST)
+                y, color = names.index(row["student"]), MAIN
+                if row[f"{key} ratios"]:
+                    center, half = log_interval(row[f"{key} ratios"])
+                    color = MAIN if center <= 1 else CONTRAST
+                    axes.plot([center / half, center * half], [y, y], color=color, linewidth=2, alpha=0.6, zorder=2)
+                    dot(axes, center, y, color)
     figure.supxlabel(
-        "soft labels relative to argmax labels; left of 1 (blue): soft labels are better, right of 1 (orange): worse",
+        "soft labels relative to argmax labels, with the 95 % interval over seeds; left of 1 (blue): soft labels are "
+        "better, right of 1 (orange): worse",
         fontsize=9,
     )
     figure.savefig(path, dpi=120)

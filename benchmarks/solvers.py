@@ -1,19 +1,22 @@
 """How fast and how exact the soft-label solvers are, beside what one would do instead.
 
-    python -m benchmarks.solvers [--quick] [--out docs/solvers]
+    python -m benchmarks.solvers [PART ...] [--draws 5] [--out docs/solvers]
 
-For each method and size: time per sample and certificate of ours (numpy and torch, float64 and float32), beside
+Parts: `methods`, `growth`, `share`; all by default. An interrupted run goes on where it stopped: what the JSON file
+has is not measured again. `methods`, for each size and method, in several draws of class lists and answers: time per
+sample and certificate of ours (numpy and torch, float64 and float32), beside
 
 (a) the paper's algorithm, vectorised over the samples: gradient descent with the best constant step for CE and MF-LF
     (to a gradient of 1e-4 or 3,000 steps), alternating least squares for MF-P and MF-LU to the certificate of ours,
     once with finished samples leaving the batch and once as the plain loop that runs until its worst sample is done,
     there for at most the paper's 3,000 sweeps;
 (b) for CE, what a user would write: `scipy.optimize.minimize` per sample with the gradient, and CVXPY if installed;
-(c) the least there is to do: one pass over the data and the matrix products that no method can avoid.
+(c) one dense product with all columns, the least there is to do with few classes; for MF-LF also the whole `transform`,
+    beside the least that this has to do.
 
-Then growth with n and memory, and the share of the
-soft-label step in a whole `HeterogeneousDistiller.fit`. Times are the best of a few runs; only ratios within one run of
-this script mean anything. Writes a JSON file and a figure.
+`growth`: time per sample and memory as n grows. `share`: the share of the soft-label step in a whole
+`HeterogeneousDistiller.fit`. Times are processor times with one thread, the better of two runs; only ratios within a
+draw mean anything. Writes a JSON file and, from it, a figure.
 """
 
 from __future__ import annotations
@@ -25,8 +28,9 @@ import os
 import platform
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +43,15 @@ from benchmarks.pictures import draw_solvers
 from sklearn_uhc import CrossEntropyUnifier, LabelSpace, LogitFactorization, ProbabilityFactorization
 from sklearn_uhc.soft_labels.base import CHUNK_ROWS
 from sklearn_uhc.solvers import ce, mf_lf, mf_lu, mf_p
-from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers.blocks import Blocks, softmax
 
 Array = NDArray[Any]
 #: name: classes, teachers, smallest and largest list, samples for ours, samples for the paper's algorithms
 SIZES: dict[str, tuple[int, int, int, int, int, int]] = {
-    "LSUN (L=10, N=5)": (10, 5, 2, 5, 20_000, 4_000),
-    "ImageNet (L=35, N=15)": (35, 15, 5, 15, 20_000, 4_000),
-    "L=200, N=20": (200, 20, 20, 60, 4_000, 200),
-    "L=1000, N=50": (1000, 50, 60, 140, 500, 20),
+    "LSUN (L=10, N=5)": (10, 5, 2, 5, 8_000, 1_000),
+    "ImageNet (L=35, N=15)": (35, 15, 5, 15, 8_000, 1_000),
+    "L=200, N=20": (200, 20, 20, 60, 2_000, 200),
+    "L=1000, N=50": (1000, 50, 60, 140, 256, 20),
 }
 #: Logits of the teachers, their disagreement, and how much the logits vary from sample to sample. Fifteen networks on
 #: Tiny-ImageNet features, most of whose images belong to no class that they know, show standard deviations of 1.7 and
@@ -61,6 +65,9 @@ METHODS: dict[str, Callable[[Any], Any]] = {
 }
 #: Residual at which MF-P and MF-LU are compared.
 SAME = 1e-6
+#: Rows by which growth is measured.
+COUNTS = (1_000, 10_000, 100_000, 1_000_000)
+PARTS = ("methods", "growth", "share")
 
 
 def make_problem(size: tuple[int, int, int, int, int, int], n: int, seed: int = 0) -> tuple[Blocks, Array, Array]:
@@ -73,7 +80,7 @@ def make_problem(size: tuple[int, int, int, int, int, int], n: int, seed: int = 
         lists[k % N].append(label)
     space = LabelSpace(lists)
     if not space.is_connected:
-        return make_problem(size, n, seed + 1)
+        return make_problem(size, n, seed + 1000)
     blocks = Blocks.from_label_space(space)
     sure = np.exp(TAIL * rng.normal(size=(n, 1)))
     U = SPREAD * sure * rng.normal(size=(n, L))
@@ -82,13 +89,13 @@ def make_problem(size: tuple[int, int, int, int, int, int], n: int, seed: int = 
     return blocks, Z, np.exp(blocks.log_softmax(Z))
 
 
-def best_time(run: Callable[[], Any], repeat: int = 3) -> tuple[float, Any]:
+def best_time(run: Callable[[], Any], repeat: int = 2) -> tuple[float, Any]:
     """Return the shortest time of a few runs, and the last answer."""
     times, answer = [], None
     for _ in range(repeat):
-        start = time.perf_counter()
+        start = time.process_time()
         answer = run()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
         if times[-1] > 5:
             break
     return min(times), answer
@@ -157,39 +164,74 @@ def least(method: str, blocks: Blocks, Z: Array) -> float:
     return best_time(lambda: (np.exp(Z), Z @ blocks.to_class))[0] / len(Z)
 
 
-def compare(name: str, size: tuple[int, int, int, int, int, int]) -> list[dict[str, Any]]:
-    """Measure all methods at one size."""
-    blocks, Z, P = make_problem(size, size[4])
-    few = size[5]
-    rows = []
-    for method in ("MF-LF", "CE", "MF-P", "MF-LU"):
+def transforms(lists: list[Any], blocks: Blocks, Z: Array) -> tuple[float, float]:
+    """Seconds per sample of MF-LF's `transform`, and of what it cannot do without.
+
+    That is a look at every number, a product with one matrix, and exponentials that sum to one.
+    """
+    method = METHODS["MF-LF"](lists).fit(Z[:2])
+
+    def bare() -> Array:
+        if not np.isfinite(Z).all():
+            raise ValueError
+        return softmax(Z @ blocks.to_class)
+
+    ours_, bare_ = (min(best_time(run)[0] for _ in range(5)) for run in (lambda: method.transform(Z), bare))
+    return ours_ / len(Z), bare_ / len(Z)
+
+
+def compare(name: str, draw: int) -> list[dict[str, Any]]:
+    """Measure all methods at one size, on one draw."""
+    size = SIZES[name]
+    blocks, Z, P = make_problem(size, size[4], draw)
+    few, rows = size[5], []
+    for method in METHODS:
         tol = SAME if method in ("MF-P", "MF-LU") else None
         seconds, residual = ours(method, blocks, Z, P, tol)
-        row: dict[str, Any] = {"size": name, "method": method, "ours": seconds, "residual": residual}
-        row["to the default tolerance"] = ours(method, blocks, Z, P)[0]
-        single = blocks.like(Z[:1].astype(np.float32))
-        row["float32"], row["residual float32"] = ours(method, single, Z.astype(np.float32), P.astype(np.float32), 1e-5)
-        if importlib.util.find_spec("torch") is not None:
-            import torch
-
-            tensors = torch.asarray(Z), torch.asarray(P)
-            row["torch"] = ours(method, blocks.like(tensors[0][:1]), *tensors, tol)[0]
+        row: dict[str, Any] = {"size": name, "draw": draw, "method": method, "ours": seconds, "residual": residual}
+        row |= other_arrays(method, blocks, Z, P, tol) | paper(method, blocks, Z[:few], P[:few])
         row["least"] = least(method, blocks, Z)
-        if method in ("MF-LF", "CE"):
-            seconds, residual, row["steps paper"] = gradient_descent(method, blocks, Z[:few], P[:few])
-            row["paper"], row["residual paper"] = seconds / few, residual
-        else:
-            seconds, *_ = alternate(method, blocks, Z[:few], P[:few], SAME, dropping=False, max_iter=3000)
-            row["paper, plain loop"] = seconds / few
-            seconds, residual, sweeps = alternate(
-                method, blocks, Z[:few], P[:few], SAME, dropping=True, max_iter=50_000
-            )
-            row["paper"], row["residual paper"], row["sweeps paper"] = seconds / few, residual, sweeps
+        if method == "MF-LF":
+            row["transform"], row["least transform"] = transforms(lists_of(blocks), blocks, in_order(blocks, Z))
         if method == "CE":
             row["scipy"], row["cvxpy"] = scipy_ce(blocks, P), cvxpy_ce(blocks, P)
         rows.append(row)
         print(describe(row), flush=True)
     return rows
+
+
+def other_arrays(method: str, blocks: Blocks, Z: Array, P: Array, tol: float | None) -> dict[str, float]:
+    """Seconds per sample of ours in single precision and with torch."""
+    single = blocks.like(Z[:1].astype(np.float32))
+    seconds, residual = ours(method, single, Z.astype(np.float32), P.astype(np.float32), 1e-5)
+    found = {"float32": seconds, "residual float32": residual}
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        tensors = torch.asarray(Z), torch.asarray(P)
+        found["torch"] = ours(method, blocks.like(tensors[0][:1]), *tensors, tol)[0]
+    return found
+
+
+def paper(method: str, blocks: Blocks, Z: Array, P: Array) -> dict[str, float]:
+    """Seconds per sample of the paper's algorithm, its residual and its steps."""
+    if method in ("MF-LF", "CE"):
+        seconds, residual, steps = gradient_descent(method, blocks, Z, P)
+        return {"paper": seconds / len(Z), "residual paper": residual, "steps paper": steps}
+    loop, *_ = alternate(method, blocks, Z, P, SAME, dropping=False, max_iter=3000)
+    seconds, residual, sweeps = alternate(method, blocks, Z, P, SAME, dropping=True, max_iter=50_000)
+    found = {"paper": seconds / len(Z), "residual paper": residual, "sweeps paper": sweeps}
+    return {"paper, plain loop": loop / len(Z), **found}
+
+
+def lists_of(blocks: Blocks) -> list[Any]:
+    """Return the class lists."""
+    return [np.flatnonzero(row) for row in blocks.M]
+
+
+def in_order(blocks: Blocks, Z: Array) -> Array:
+    """Return the columns in the order of `lists_of`."""
+    return np.ascontiguousarray(Z[:, np.lexsort((blocks.class_of, blocks.teacher_of))])
 
 
 def describe(row: dict[str, Any]) -> str:
@@ -206,25 +248,18 @@ def describe(row: dict[str, Any]) -> str:
     )
 
 
-def growth(counts: list[int]) -> list[dict[str, Any]]:
-    """Time per sample and memory beyond input and output of the transformers as n grows."""
-    rows = []
+def growth(name: str, n: int) -> dict[str, Any]:
+    """Time per sample and memory beyond input and output of a transformer on n rows."""
     blocks, Z, _ = make_problem(SIZES["ImageNet (L=35, N=15)"], 10_000)
-    lists = [np.flatnonzero(row) for row in blocks.M]
-    order = np.lexsort((blocks.class_of, blocks.teacher_of))
-    for n in counts:
-        X = np.resize(Z[:, order], (n, Z.shape[1])).astype(np.float32)
-        for name, make in METHODS.items():
-            method = make(lists)
-            tracemalloc.start()
-            start = time.perf_counter()
-            Q = method.fit_transform(X)
-            seconds = time.perf_counter() - start
-            extra = tracemalloc.get_traced_memory()[1] - Q.nbytes
-            tracemalloc.stop()
-            rows.append({"method": name, "n": n, "us per sample": 1e6 * seconds / n, "extra MiB": extra / 2**20})
-            print(f"{name:6s} n={n:8d} {1e6 * seconds / n:8.2f} us per sample, {extra / 2**20:6.1f} MiB", flush=True)
-    return rows
+    X = np.resize(in_order(blocks, Z), (n, Z.shape[1])).astype(np.float32)
+    method = METHODS[name](lists_of(blocks)).fit(X[:2])
+    seconds = best_time(lambda: method.transform(X), 1 if n > 50_000 else 3)[0]
+    tracemalloc.start()
+    extra = -method.transform(X[:100_000]).nbytes
+    extra += tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    print(f"{name:6s} n={n:8d} {1e6 * seconds / n:8.2f} us per sample, {extra / 2**20:6.1f} MiB", flush=True)
+    return {"method": name, "n": n, "us per sample": 1e6 * seconds / n, "extra MiB": extra / 2**20}
 
 
 def share_in_fit(n: int, n_trees: int) -> dict[str, float]:
@@ -241,10 +276,10 @@ def share_in_fit(n: int, n_trees: int) -> dict[str, float]:
     for _ in range(15):
         rows = np.flatnonzero(np.isin(y[n:], rng.choice(35, rng.integers(5, 16), replace=False)))[:1500] + n
         teachers.append(RandomForestClassifier(n_trees, random_state=0).fit(X[rows], y[rows]))
-    start = time.perf_counter()
+    start = time.process_time()
     outputs = TeacherOutputs(teachers).fit(X[:n])
     log_p = outputs.transform(X[:n])
-    reading = (time.perf_counter() - start) / 2  # fit and transform each read
+    reading = (time.process_time() - start) / 2  # fit and transform each read
     merging = {}
     for name, method in METHODS.items():
         merging[name], Q = best_time(lambda method=method: method(outputs.class_lists_).fit_transform(log_p))
@@ -255,22 +290,40 @@ def share_in_fit(n: int, n_trees: int) -> dict[str, float]:
     return share
 
 
+def has(records: list[dict[str, Any]], **keys: Any) -> bool:
+    """Whether a record has these values."""
+    return any(all(record[key] == value for key, value in keys.items()) for record in records)
+
+
+def measure(found: dict[str, Any], parts: list[str], draws: int) -> Iterator[None]:
+    """Add what is missing, one thing after the other."""
+    if "methods" in parts:
+        for draw, name in product(range(1, draws + 1), SIZES):
+            if not has(found["methods"], size=name, draw=draw):
+                found["methods"] += compare(name, draw)
+                yield
+    if "growth" in parts:
+        for n, name in product(COUNTS, METHODS):
+            if not has(found["growth"], n=n, method=name):
+                found["growth"].append(growth(name, n))
+                yield
+    if "share" in parts and "share in fit" not in found:
+        found["share in fit"] = share_in_fit(20_000, 100)
+        yield
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="the two small sizes only, no growth beyond 1e5")
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[], metavar="PART")
+    parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("solvers"), help="JSON and figure, without suffix")
     args = parser.parse_args()
-    sizes = dict(list(SIZES.items())[:2]) if args.quick else SIZES
-    rows = [row for name, size in sizes.items() for row in compare(name, size)]
+    file = args.out.with_suffix(".json")
+    file.parent.mkdir(parents=True, exist_ok=True)
     machine = {"cores": os.cpu_count(), "python": platform.python_version(), "numpy": np.__version__}
-    found = {
-        "machine": machine,
-        "methods": rows,
-        "growth": growth([1_000, 10_000, 100_000] if args.quick else [1_000, 10_000, 100_000, 1_000_000]),
-        "share in fit": share_in_fit(2_000 if args.quick else 20_000, 100),
-    }
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.with_suffix(".json").write_text(json.dumps(found, indent=1))
+    found = json.loads(file.read_text()) if file.exists() else {"machine": machine, "methods": [], "growth": []}
+    for _ in measure(found, args.parts or list(PARTS), args.draws):
+        file.write_text(json.dumps(found, indent=1) + "\n")
     draw_solvers(found, args.out.with_suffix(".png"))
 
 

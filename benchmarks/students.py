@@ -1,20 +1,23 @@
 """Every kind of student on soft labels: what that costs and what it is worth.
 
-    python -m benchmarks.students [--data FOLDER] [--only NAME ...] [--temperatures T ...] [--out docs/students]
+    python -m benchmarks.students [--data FOLDER] [--only NAME ...] [--temperatures T ...] [--seeds N] [--out docs]
 
 Teachers that know some of the classes are merged by MF-LF, balanced. Then each student is trained, every time in a
 process of its own, on
 
 soft        the soft labels, by `SoftLabelClassifier`
 argmax      the most probable class of each, by the plain estimator
-naive       each row L times, once per class, weighted: what one would do instead
 true        the true labels of the same rows: the supervised ceiling
+naive       each row L times, once per class, weighted: what one would do instead (first seed only, and only where it
+            can be expected to end within 40 seconds)
 
-Reported are the shortest time of two fits (one if it takes longer than ten seconds), the memory that the fit needed at
-its peak, accuracy and log-loss on other rows, and in the JSON file the log-loss after the best rescaling. Digits ship
-with scikit-learn; with `--data` the Tiny-ImageNet features are measured instead (35 classes, 10,000 rows of 256 values,
-fewer for learners that are slow by nature). Results are saved after every student; what is measured again replaces what
-stood there.
+Reported are the shorter processor time of two fits (one if it takes longer than three seconds) after a fit on a few
+rows, the memory that the first fit needed at its peak, accuracy and log-loss on other rows, and the log-loss after the
+best rescaling. Digits ship with scikit-learn; with `--data` the Tiny-ImageNet features are measured instead (35
+classes, 10,000 rows of 64 values, fewer rows for learners that are slow by nature). A seed draws the data, the lists of
+classes and the teachers anew. Every run is appended to `benchmarks/results/students.jsonl`; one that stands there is
+not repeated. `students.json` has the means over seeds, and the ratios of soft to argmax labels of every seed, which
+`students.png` shows with intervals.
 """
 
 from __future__ import annotations
@@ -22,12 +25,12 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
+from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -53,14 +57,19 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 from benchmarks.digits import make_trial
+from benchmarks.lines import RESULTS, measure_once, read
 from benchmarks.pictures import draw_students
 from sklearn_uhc import LabelSpace, LogitFactorization, SoftLabelClassifier, TeacherOutputs
 from sklearn_uhc.balance import balanced_targets, class_weights
-from sklearn_uhc.students.strategies import resolve_strategy
 from sklearn_uhc.students.temperature import sharpen
 
 Array = NDArray[Any]
-WAYS = ("argmax", "soft", "naive", "true")
+Problem = tuple[list[Any], Array, Array, Array, Array]
+WAYS = ("argmax", "soft", "true")
+#: Values of a row, of the Tiny-ImageNet features.
+FEATURES = 64
+#: Seconds that naive copies may be expected to take.
+NAIVE_SECONDS = 40
 
 
 def lightgbm() -> Any:
@@ -83,13 +92,13 @@ def catboost() -> Any:
 
 #: Name: how to make it, rows at most, the strategy if not "auto".
 STUDENTS: dict[str, tuple[Callable[[], Any], int, str]] = {
-    "random forest": (lambda: RandomForestClassifier(50, n_jobs=2, random_state=0), 10_000, "auto"),
+    "random forest": (lambda: RandomForestClassifier(50, random_state=0), 10_000, "auto"),
     "random forest, leaves of 5": (
-        lambda: RandomForestClassifier(50, min_samples_leaf=5, n_jobs=2, random_state=0),
+        lambda: RandomForestClassifier(50, min_samples_leaf=5, random_state=0),
         10_000,
         "auto",
     ),
-    "extra trees": (lambda: ExtraTreesClassifier(50, n_jobs=2, random_state=0), 10_000, "auto"),
+    "extra trees": (lambda: ExtraTreesClassifier(50, random_state=0), 10_000, "auto"),
     "decision tree": (lambda: DecisionTreeClassifier(min_samples_leaf=5, random_state=0), 10_000, "auto"),
     "10 nearest neighbours": (lambda: KNeighborsClassifier(10), 10_000, "auto"),
     "LightGBM": (lightgbm, 10_000, "auto"),
@@ -115,15 +124,15 @@ STUDENTS: dict[str, tuple[Callable[[], Any], int, str]] = {
 }
 
 
-def digits_problem() -> tuple[list[Any], Array, Array, Array, Array]:
+def digits_problem(seed: int = 0) -> Problem:
     """Return teachers of 3 to 5 digits, rows with true labels, and test rows."""
-    trial = make_trial(0, n_teachers=8, smallest=3)
+    trial = make_trial(seed, n_teachers=8, smallest=3)
     return trial.teachers, trial.X_unlabelled, trial.y_unlabelled, trial.X_test, trial.y_test
 
 
-def features_problem(folder: Path) -> tuple[list[Any], Array, Array, Array, Array]:
+def features_problem(folder: Path, seed: int = 0) -> Problem:
     """Return fifteen logistic heads of 5 to 15 of 35 Tiny-ImageNet classes, rows with true labels, and test rows."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     data = np.load(folder / "tinyimagenet_lite0_pca256.npz")
     classes = np.sort(rng.choice(200, 35, replace=False))
     parts = []
@@ -145,8 +154,8 @@ def features_problem(folder: Path) -> tuple[list[Any], Array, Array, Array, Arra
     return teachers, X[7000:17000], y[7000:17000], X_test, y_test
 
 
-def prepare(problem: tuple[list[Any], Array, Array, Array, Array], temperature: float, path: Path) -> None:
-    """Merge the teachers and save all that the students need."""
+def prepare(problem: Problem, temperature: float, path: Path, features: int | None = None) -> None:
+    """Merge the teachers and save all that the students need: the first `features` values of a row."""
     teachers, X, y, X_test, y_test = problem
     outputs = TeacherOutputs(teachers)
     log_p = outputs.fit_transform(X)
@@ -157,6 +166,7 @@ def prepare(problem: tuple[list[Any], Array, Array, Array, Array], temperature: 
     print(
         f"The balanced soft labels are right in {right:.3f} of the rows; their mean confidence at T = 1 is {sure:.3f}."
     )
+    X, X_test = (np.ascontiguousarray(rows[:, :features]) for rows in (X, X_test))
     np.savez(path, X=X, y=y, Q=targets, weight=weight, X_test=X_test, y_test=y_test, temperature=temperature)
 
 
@@ -168,23 +178,25 @@ def train(name: str, way: str, path: Path) -> dict[str, Any]:
     keep = slice(0, most)
     X, Q, weight, y = (data[key][keep] for key in ("X", "Q", "weight", "y"))
     L = Q.shape[1]
+    wrapped = SoftLabelClassifier(make(), strategy=strategy, temperature=float(data["temperature"]), random_state=0)
     fits = {
-        "soft": lambda: SoftLabelClassifier(
-            make(), strategy=strategy, temperature=float(data["temperature"]), random_state=0
-        ).fit(X, Q, weight),
+        "soft": lambda: clone(wrapped).fit(X, Q, weight),
         "argmax": lambda: make().fit(X, Q.argmax(axis=1)),
         "naive": lambda: make().fit(
             np.repeat(X, L, axis=0), np.tile(np.arange(L), len(X)), sample_weight=(Q * weight[:, None]).ravel()
         ),
         "true": lambda: make().fit(X, y),
     }
-    make().fit(X[: 3 * L], np.arange(3 * L) % L)  # what a library loads on first use is not the fit's memory
-    before, times = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, []
-    while not times or (len(times) < 2 and times[0] < 10):
-        start = time.perf_counter()
+    # What a library loads or compiles on first use is not the fit's time or memory.
+    one_hot = np.eye(L)[np.arange(3 * L) % L]
+    clone(wrapped).fit(X[: 3 * L], one_hot) if way == "soft" else make().fit(X[: 3 * L], one_hot.argmax(axis=1))
+    before, times, peak, fitted = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, [], 0.0, None
+    while not times or (len(times) < 2 and times[0] < 3):
+        fitted = None  # or its memory would count for the second fit
+        start = time.process_time()
         fitted = fits[way]()
-        times.append(time.perf_counter() - start)
-    peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        times.append(time.process_time() - start)
+        peak = peak if len(times) > 1 else (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     found = {"seconds": min(times), "MiB": peak, "rows": len(X), "strategy": getattr(fitted, "strategy_", "")}
     X_test, y_test = data["X_test"], data["y_test"]
     found["accuracy"] = float(np.mean(np.ravel(fitted.predict(X_test)) == y_test))
@@ -209,68 +221,81 @@ def rescaled_log_loss(y: Array, P: Array) -> float:
 
 def in_its_own_process(name: str, way: str, path: Path, limit: float) -> dict[str, Any]:
     """Train in a new process; one that takes too long or fails is recorded as such."""
-    command = [sys.executable, "-m", "benchmarks.students", "--one", name, way, str(path)]
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["sklearn_uhc", "benchmarks.digits", "benchmarks.pictures"])
+    answers, send = context.Pipe(duplex=False)
+    process = context.Process(target=_train_and_send, args=(send, name, way, path))
+    process.start()
+    send.close()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
-    except subprocess.TimeoutExpired:
-        return {"failed": f"> {limit:g} s"}
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        return {"failed": lines[-1][:80] if lines else f"exit {done.returncode}"}
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+        found: dict[str, Any] = answers.recv() if answers.poll(limit) else {"failed": f"> {limit:g} s"}
+    except EOFError:
+        found = {"failed": "the process ended"}
+    process.kill()
+    process.join()
+    return found
 
 
-def measure(
-    dataset: str, problem: Any, temperature: float, names: list[str], folder: Path, limit: float
-) -> Iterator[dict[str, Any]]:
-    """Train all students in all ways."""
-    path = folder / "data.npz"
-    prepare(problem, temperature, path)
-    print(f"\n{HEAD}", flush=True)
-    for name in names:
-        row: dict[str, Any] = {"dataset": dataset, "T": temperature, "student": name}
-        student, _, strategy = STUDENTS[name]
-        copied = resolve_strategy(student(), strategy).name == "replicate"
-        weighs = has_fit_parameter(student(), "sample_weight")
-        row |= {w: in_its_own_process(name, w, path, limit) for w in WAYS if w != "naive" or (weighs and not copied)}
-        row.setdefault("naive", {"failed": "the same" if copied else "no weights"})
-        print(describe(row), flush=True)
-        yield row
+def _train_and_send(send: Any, name: str, way: str, path: Path) -> None:
+    try:
+        send.send(train(name, way, path))
+    except Exception as error:
+        send.send({"failed": str(error)[:80]})
 
 
-HEAD = (
-    "| student | way | rows | time | naive | memory | naive "
-    "| accuracy soft / argmax / true | log-loss soft / argmax / true |\n|---|---|---|---|---|---|---|---|---|"
-)
+def measure(name: str, path: Path, limit: float, naive: bool) -> list[dict[str, Any]]:
+    """Train one student in all ways."""
+    row: dict[str, Any] = {way: in_its_own_process(name, way, path, limit) for way in WAYS}
+    weighs = has_fit_parameter(STUDENTS[name][0](), "sample_weight")
+    expected = row["argmax"].get("seconds", np.inf) * np.load(path)["Q"].shape[1]
+    if naive and weighs and expected < NAIVE_SECONDS:
+        row["naive"] = in_its_own_process(name, "naive", path, limit)
+    return [row]
 
 
-def describe(row: dict[str, Any]) -> str:
-    """Return one line of the table: time and memory as multiples of training on the argmax labels."""
-    hard, soft = row["argmax"], row["soft"]
-
-    def ratio(way: str, key: str) -> str:
-        if "failed" in row[way] or "failed" in hard:
-            return str(row[way].get("failed", "-"))
-        if key == "MiB":
-            return f"{row[way]['MiB']:.0f} MiB"
-        return f"{row[way][key] / hard[key]:.2f}"
-
-    def values(key: str, digits: int) -> str:
-        return " / ".join(f"{row[w][key]:.{digits}f}" if key in row[w] else "-" for w in ("soft", "argmax", "true"))
-
-    cells = [row["student"], soft.get("strategy", "-"), str(soft.get("rows", "-")), ratio("soft", "seconds")]
-    cells += [
-        ratio("naive", "seconds"),
-        f"{ratio('soft', 'MiB')} ({hard.get('MiB', np.nan):.0f})",
-        ratio("naive", "MiB"),
-    ]
-    return "| " + " | ".join([*cells, values("accuracy", 3), values("log-loss", 2)]) + " |"
+def summary(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row per dataset, temperature and student: means over seeds, and what soft labels change in each seed."""
+    keys = dict.fromkeys((r["dataset"], r["T"], r["student"]) for r in records)
+    rows = []
+    for dataset, temperature, student in sorted(keys, key=lambda key: (key[0], key[1], list(STUDENTS).index(key[2]))):
+        found = [r for r in records if (r["dataset"], r["T"], r["student"]) == (dataset, temperature, student)]
+        row: dict[str, Any] = {"dataset": dataset, "T": temperature, "student": student, "seeds": len(found)}
+        row |= {way: mean_of([r[way] for r in found if way in r]) for way in (*WAYS, "naive")}
+        done = [r for r in found if "failed" not in r["soft"] and "failed" not in r["argmax"]]
+        for key in ("seconds", "log-loss"):
+            row[f"{key} ratios"] = [r["soft"][key] / r["argmax"][key] for r in done]
+        row["time"] = float(np.mean(row["seconds ratios"])) if done else None
+        copied = [r for r in done if "seconds" in r.get("naive", {})]
+        row["naive time"] = copied[0]["naive"]["seconds"] / copied[0]["argmax"]["seconds"] if copied else None
+        rows.append(row)
+    return rows
 
 
-def key(row: dict[str, Any]) -> tuple[str, float, str]:
-    """Return what a measurement is of."""
-    return row["dataset"], row["T"], row["student"]
+def mean_of(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the mean of every number; what failed once has failed."""
+    if not found or any("failed" in one for one in found):
+        return {"failed": next((one["failed"] for one in found if "failed" in one), "not measured")}
+    first = found[0]
+    return {
+        key: first[key] if key in ("strategy", "rows") else float(np.mean([f[key] for f in found])) for key in first
+    }
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure what is not in the result file yet, seed by seed."""
+    dataset, features = ("Tiny-ImageNet features", FEATURES) if args.data else ("digits", None)
+    make = partial(features_problem, args.data) if args.data else digits_problem
+    done = {(r["dataset"], r["T"], r["student"], r["seed"]) for r in read(args.results)}
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(args.seeds):
+            for temperature in args.temperatures:
+                left = [name for name in args.only if (dataset, temperature, name, seed) not in done]
+                path = Path(folder) / f"{seed}-{temperature:g}.npz"
+                if left:
+                    prepare(make(seed), temperature, path, features)
+                for name in left:
+                    keys = {"dataset": dataset, "T": temperature, "student": name, "seed": seed}
+                    measure_once(args.results, keys, measure, name, path, args.limit, seed == 0)
 
 
 def main() -> None:
@@ -278,25 +303,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with tinyimagenet_lite0_pca256.npz")
     parser.add_argument("--only", nargs="+", choices=list(STUDENTS), default=list(STUDENTS), metavar="NAME")
     parser.add_argument("--limit", type=float, default=60, help="seconds after which a training is given up")
-    parser.add_argument("--temperatures", metavar="T", nargs="+", type=float, default=[1.0, 3.0])
-    parser.add_argument("--out", type=Path, default=Path("students"), help="JSON and figure, without suffix")
-    parser.add_argument("--one", nargs=3, metavar=("NAME", "WAY", "FILE"), help=argparse.SUPPRESS)
+    parser.add_argument("--temperatures", metavar="T", nargs="+", type=float, default=[1.0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--results", type=Path, default=RESULTS / "students.jsonl")
+    parser.add_argument("--out", type=Path, default=Path("docs"), help="folder of students.json and students.png")
     args = parser.parse_args()
-    if args.one:
-        print(json.dumps(train(args.one[0], args.one[1], Path(args.one[2]))))
-        return
-    problems = {"Tiny-ImageNet features": features_problem(args.data)} if args.data else {"digits": digits_problem()}
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    file = args.out.with_suffix(".json")
-    rows = {key(row): row for row in (json.loads(file.read_text()) if file.exists() else [])}
-    with tempfile.TemporaryDirectory() as folder:
-        for dataset, problem in problems.items():
-            for temperature in args.temperatures:
-                print(f"\n{dataset}, T = {temperature:g}")
-                for row in measure(dataset, problem, temperature, args.only, Path(folder), args.limit):
-                    rows[key(row)] = row
-                    file.write_text(json.dumps(list(rows.values()), indent=1))
-    draw_students(list(rows.values()), args.out.with_suffix(".png"))
+    run(args)
+    rows = summary(read(args.results))
+    (args.out / "students.json").write_text(json.dumps(rows, indent=1) + "\n")
+    draw_students(rows, args.out / "students.png")
 
 
 if __name__ == "__main__":

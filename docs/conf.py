@@ -99,7 +99,7 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
 }
-html_sidebars = {"index": [], "installation": [], "quickstart": [], "changelog": []}
+html_sidebars = {"index": [], "installation": [], "for_me": [], "quickstart": [], "changelog": []}
 
 
 def skip_foreign(app, what, name, obj, skip, options):

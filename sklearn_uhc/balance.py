@@ -15,20 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.answers import Answers, to_numpy
+from sklearn_uhc.frequencies import class_frequencies
 from sklearn_uhc.label_space import LabelSpace, shorten
 from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["balanced_targets", "class_weights"]
 
-#: Class weights of a skewed transfer set are raised to this power by "auto".
-SKEWED_POWER = 0.5
-#: It takes a transfer set for skewed if its merged labels are less even than this, ...
-UNEVEN = 0.85
-#: ... at least this share of the classes is rare, which is to say that one of its teachers names it for less than this
-#: part of n / L rows, ...
-RARE_CLASSES, RARE = 0.1, 0.5
-#: ... and there are enough rows to tell.
-ROWS_PER_CLASS = 20
+#: "auto" takes rows for skewed if their estimated class frequencies are less even than this, ...
+UNEVEN = 0.86
+#: ... and then balances to these frequencies, raised to this power: they are estimates, and no more even than the rows.
+SKEWED_POWER = 0.75
+#: A class is called rare if its frequency is less than this part of 1 / L.
+RARE = 0.5
+#: Frequencies are estimated only where merged labels are less even than this.
+DOUBTFUL = 0.93
 #: A class whose mean soft label is smaller is treated as if it had this one: no weight is infinite.
 MIN_MEAN = 1e-6
 
@@ -40,76 +40,73 @@ def check_balance(balance: Any) -> None:
 
 
 class Decision(NamedTuple):
-    """How much to balance, and why."""
+    """Whether to balance, why, and to which frequencies."""
 
-    power: float  #: that the class weights are raised to; 0: no balance
+    balances: bool
     why: str
+    frequencies: NDArray[np.float64] | None = None  #: (L,); None: equal ones
+
+    def weigh(self, class_weight: NDArray[Any], temperature: float = 1.0) -> NDArray[Any]:
+        """Return the class weights for these frequencies, from those for equal ones."""
+        if self.frequencies is None:
+            return class_weight
+        ratio = self.frequencies * len(self.frequencies)
+        return np.asarray(class_weight * ratio ** (1 / temperature))  # soft labels are tempered, and so are ratios
 
 
-class Skew(NamedTuple):
-    """Signs that the transfer set itself shows some classes rarely."""
-
-    evenness: float  #: of the merged labels
-    rare: NDArray[np.bool_]  #: (L,), see `rare_classes`
-    n: int  #: rows that count
-
-
-def measure_skew(
+def look_for_skew(
     answers: Answers, space: LabelSpace, Q: Any, temperature: float, sample_weight: NDArray[Any] | None = None
-) -> Skew:
-    """Measure answers and their merged labels Q; `space` is the teachers', without memberships."""
-    n = len(answers) if sample_weight is None else int(np.count_nonzero(sample_weight))
-    even = evenness(to_numpy(Q), temperature, sample_weight)
-    return Skew(even, rare_classes(answers, space, sample_weight), n)
+) -> NDArray[np.float64] | None:
+    """Return how frequent the classes are among the rows, (L,), if merged labels Q are uneven; None if not.
+
+    Also None where that cannot be told. `space` is the teachers', without memberships.
+    """
+    if space.is_shared:
+        return None
+    P = untempered(to_numpy(Q), temperature)
+    if evenness(P, sample_weight=sample_weight) >= DOUBTFUL:
+        return None
+    return class_frequencies(answers, space, P, sample_weight)
 
 
-def decide_balance(balance: bool | str, space: LabelSpace, n: int, skew: Skew, labelled: bool = False) -> Decision:
-    """Decide how much to balance soft labels of n rows.
+def decide_balance(
+    balance: bool | str,
+    space: LabelSpace,
+    n: int,
+    frequencies: NDArray[np.float64] | None = None,
+    labelled: bool = False,
+) -> Decision:
+    """Decide how to balance soft labels of n rows.
 
     "auto" balances unless all teachers share one class list (the paper's two tables), or there are fewer rows than
-    classes, which say nothing about how often a class is meant. Where the transfer set itself seems skewed, it goes
-    half the way: full balance would predict rare classes as often as the others, none would leave the merge's own bias
-    as it is. Labels of some rows tell how frequent classes are, and balance follows them.
+    classes, which say nothing about how often a class is meant. Where classes are estimated to be uneven among the rows
+    themselves, it balances to these frequencies and not to equal ones, which would predict rare classes as often as
+    the others. Labels of some rows tell how frequent classes are, and balance follows them.
     """
     if not isinstance(balance, str):
-        return Decision(float(balance), f"balance={bool(balance)}")
+        return Decision(bool(balance), f"balance={bool(balance)}")
     if space.is_shared:
-        return Decision(0.0, "all teachers know the same classes")
+        return Decision(False, "all teachers know the same classes")
     if n < space.n_classes:
-        return Decision(0.0, f"{n} rows are fewer than {space.n_classes} classes")
+        return Decision(False, f"{n} rows are fewer than {space.n_classes} classes")
     if labelled:
-        return Decision(1.0, "to the frequencies of the labels")
-    enough = skew.n >= ROWS_PER_CLASS * space.n_classes
-    if enough and skew.evenness < UNEVEN and skew.rare.mean() >= RARE_CLASSES:
-        names = shorten(space.classes[skew.rare].tolist())
-        return Decision(SKEWED_POWER, f"some seem to be rare in these rows, {names}")
-    return Decision(1.0, f"no sign that some are rare in these rows (evenness {skew.evenness:.2f})")
+        return Decision(True, "to the frequencies of the labels")
+    if frequencies is None:
+        return Decision(True, "no sign that some are rare in these rows")
+    even = evenness(frequencies[None, :])
+    if even >= UNEVEN:
+        return Decision(True, f"no sign that some are rare in these rows (evenness {even:.2f})")
+    order = np.argsort(frequencies)
+    rare = order[: max(1, np.count_nonzero(frequencies < RARE / len(frequencies)))]
+    names = shorten([f"{space.classes[k]} ({frequencies[k]:.1%})" for k in rare])
+    powers = frequencies**SKEWED_POWER
+    return Decision(True, f"towards their estimated frequencies, as some seem rare: {names}", powers / powers.sum())
 
 
 def tell_balance(decided: Decision, verbose: int) -> None:
     """Print what was decided, and why."""
     if verbose:
-        how = {0.0: "Not balancing", 1.0: "Balancing"}.get(decided.power, "Partly balancing")
-        print(f"{how} the classes: {decided.why}")
-
-
-def rare_classes(answers: Answers, space: LabelSpace, sample_weight: NDArray[Any] | None = None) -> NDArray[np.bool_]:
-    """(L,): whether a teacher names the class for less than half of its fair share of the rows, n / L.
-
-    Rows of classes that a teacher does not know can only add to what it names. So a class that is as frequent as the
-    others is named for its fair share at least, unless the teacher misses most of it; what *merged* labels rarely show
-    may as well be the merge's own bias, which balance is there to undo.
-    """
-    least = np.full(space.n_classes, np.inf)
-    counts = answers.speaking * (1.0 if sample_weight is None else in_range(np.asarray(sample_weight))[:, None])
-    for i, block in enumerate(space.blocks):  # scorers of memberships come after the teachers
-        columns, classes = space.singles(i)
-        rows = np.flatnonzero(counts[:, i])
-        if len(rows):
-            named, weight = to_numpy(answers.log_p[:, block])[rows].argmax(axis=1), counts[rows, i]
-            share = np.bincount(named, weight, minlength=block.stop - block.start) / weight.sum()
-            least[classes] = np.minimum(least[classes], share[columns - block.start])
-    return least < RARE / space.n_classes
+        print(f"{'Balancing' if decided.balances else 'Not balancing'} the classes: {decided.why}")
 
 
 def evenness(Q: NDArray[Any], temperature: float = 1.0, sample_weight: NDArray[Any] | None = None) -> float:
@@ -140,12 +137,17 @@ def evenness(Q: NDArray[Any], temperature: float = 1.0, sample_weight: NDArray[A
     0.76
     """
     weights = None if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float))
-    P = np.asarray(Q, dtype=float)
-    if temperature != 1:
-        P = (P / P.max(axis=1, keepdims=True)) ** temperature
-        P /= P.sum(axis=1, keepdims=True)
-    mean = np.average(P, axis=0, weights=weights)
+    mean = np.average(untempered(Q, temperature), axis=0, weights=weights)
     return float(np.exp(-np.sum(mean * np.log(np.maximum(mean, np.finfo(float).tiny)))) / len(mean))
+
+
+def untempered(Q: NDArray[Any], temperature: float) -> NDArray[np.float64]:
+    """Bring soft labels back to temperature 1."""
+    P = np.asarray(Q, dtype=float)
+    if temperature == 1:
+        return P
+    P = (P / P.max(axis=1, keepdims=True)) ** temperature
+    return np.asarray(P / P.sum(axis=1, keepdims=True))
 
 
 def heard_weights(answers: Answers, sample_weight: NDArray[Any] | None, labels: Any = None) -> NDArray[Any] | None:

@@ -26,15 +26,15 @@ from sklearn_uhc.utils.rows import chunks, some_rows
 
 __all__ = ["TeacherCalibrator"]
 
-#: Weight of a teacher whose answers are noise to the others: it only decides what nobody else speaks of.
+#: Weight of a teacher that is noise: it decides only about classes that no other teacher knows.
 NOISE_WEIGHT = 1e-3
-#: Comparisons of teachers per teacher, beyond what a merge needs, from which calibration began to help.
+#: Smallest overlap of the class lists, see `overlap`, at which calibration helps.
 LEAST_OVERLAP = 0.5
-#: Sets of teachers that answer together that `fit` looks at, the most frequent ones: each needs merges of its own.
+#: Maximum number of sets of teachers that answer together, the most frequent first: each needs its own merges.
 MAX_PATTERNS = 40
-#: The same for teachers whose columns mean sets.
+#: The same for teachers whose columns stand for sets.
 MAX_SET_PATTERNS = 5
-#: Answers that `fit` looks at: rows times columns.
+#: Maximum number of answers, rows times columns, that `fit` uses.
 MAX_ANSWERS = 20_000_000
 
 
@@ -159,7 +159,7 @@ class TeacherCalibrator(AnswerTransformer):
         scale = xp.asarray(1 / self.temperatures_[teacher_of], dtype=X.dtype, device=device(X))
         for rows in chunks(len(X), 6 * X.shape[1] * X.dtype.itemsize):
             out[rows] = blocks.log_softmax(blocks.shift(X[rows]) * scale)
-        out[silent] = xp.nan  # who said nothing goes on saying nothing
+        out[silent] = xp.nan  # silent teachers stay silent
         return out
 
     def transform_answers(self, answers: Answers) -> Answers:
@@ -181,9 +181,9 @@ class TeacherCalibrator(AnswerTransformer):
             check_weights(self.teacher_weight)
 
     def _learn_sets(self, answers: Answers, usual: float | None) -> None:
-        """Fit teachers that are left to the merge of the others, summed over their sets.
+        """Fit the remaining teachers to the merge of the others, summed over their sets.
 
-        `usual` is the median of log tau before it was taken out; None: nobody has got a temperature yet.
+        `usual` is the median of log tau that was subtracted; None: no teacher has a temperature yet.
         """
         space, weight, tolerance = answers.space, self.weights_ / self.weights_.max(), float(self.tolerance)
         left = np.flatnonzero(~np.isfinite(self.standard_errors_))
@@ -209,7 +209,7 @@ class TeacherCalibrator(AnswerTransformer):
                 self.uncalibrated_[i] = "too few rows, or answers too similar, to tell"
 
     def _take_over(self, answers: Answers, whose: NDArray[np.int_]) -> None:
-        """Leave teachers as they are whose columns mean sets; the others, `whose`, have been compared."""
+        """Set the attributes of all teachers: learned values for `whose`, and defaults for those with sets."""
         N, given = answers.space.n_teachers, _relative(answers) * _unit(answers)
         rests = {"temperatures_": np.ones(N), "standard_errors_": np.full(N, np.inf), "weights_": given}
         rests["comparable_"] = np.zeros(N, dtype=bool)
@@ -223,13 +223,13 @@ class TeacherCalibrator(AnswerTransformer):
         self.uncalibrated_ = dict(sorted({**learnt, **others}.items()))
 
     def _most_rows(self, space: LabelSpace) -> int | None:
-        """Return how many rows `fit` looks at."""
+        """Return the maximum number of rows that `fit` uses."""
         if self.max_samples is None:
             return None
         return max(1, min(int(self.max_samples), MAX_ANSWERS // space.n_outputs))
 
     def _parts(self, answers: Answers, weight: NDArray[Any]) -> Iterator[Part]:
-        """Rows by the teachers that answer, in chunks of bounded memory; what others say of a row is left out."""
+        """Yield rows grouped by the teachers that answer, in chunks of bounded memory; other answers become NaN."""
         X, space, blocks = answers.log_p, answers.space, answers.space.matrices
         for speaking, rows in rows_by_speakers(answers.speaking, MAX_PATTERNS):
             for chunk in chunks(len(rows), 64 * (X.shape[1] + space.n_classes)):
@@ -241,7 +241,7 @@ class TeacherCalibrator(AnswerTransformer):
     def _learn(self, answers: Answers) -> float | None:
         """Alternate between merging all teachers but one and fitting that one to the merge.
 
-        Return the median of log tau, which is taken out; None if there is nothing to learn from.
+        Return the median of log tau, which is subtracted, or None if there is nothing to learn from.
         """
         space, trust = answers.space, _relative(answers)
         N, enough = space.n_teachers, overlap(space) >= float(self.min_overlap)
@@ -277,7 +277,7 @@ class TeacherCalibrator(AnswerTransformer):
         together: NDArray[np.bool_],
         doubtful: NDArray[np.bool_],
     ) -> dict[int, str]:
-        """Say why teachers keep their temperature."""
+        """Return the reasons why teachers keep their temperature."""
         known = np.isfinite(self.standard_errors_)
         reasons = {}
         for i in range(len(known)):
@@ -299,33 +299,33 @@ class TeacherCalibrator(AnswerTransformer):
 
 
 def _relative(answers: Answers) -> NDArray[Any]:
-    """Return the trust given, one number per teacher, the largest 1."""
+    """Return the teacher weights, scaled so that the largest is 1."""
     return np.ones(answers.space.n_teachers) if answers.trust is None else answers.trust / answers.trust.max()
 
 
 def _unit(answers: Answers) -> float:
-    """Return the largest weight given, but none so small that the least of the others would be 0."""
+    """Return the largest teacher weight, but not so small that the smallest would become 0."""
     top = 1.0 if answers.trust is None else float(answers.trust.max())
     return max(top, float(np.finfo(float).tiny) * MAX_WEIGHT_RATIO)
 
 
 def overlap(space: LabelSpace) -> float:
-    """Return how many comparisons the class lists allow for each teacher, beyond what a merge needs.
+    """Return the number of comparisons per teacher that the class lists allow beyond what a merge needs.
 
-    A teacher with k classes gives k - 1 odds, and the merge has one unknown per class, less one for each group that is
-    linked. The rest is what can disagree.
+    A teacher with k classes gives k - 1 odds, and the merge has one unknown per class minus one per linked group. The
+    rest can disagree.
     """
     spare = space.n_outputs - space.n_teachers - space.rank
     return spare / space.n_teachers if space.n_teachers > 1 else 0.0
 
 
 def can_be_noise(space: LabelSpace) -> NDArray[np.bool_]:
-    """Tell which teachers the lists allow to be called noise: two classes in common with another, enough overlap.
+    """Return which teachers may be called noise: they share two classes with another, and lists overlap enough.
 
-    In a ring of lists of two, each teacher is compared with a chain of answers about rows that few of them know: good
-    teachers were taken for noise in every other ring.
+    In a ring of lists of two classes, each teacher is compared with a chain of answers on rows that few of them know.
+    There, good teachers were called noise in every other ring.
     """
-    mask = space.mask.astype(np.float32)  # a product of integers would take a hundred times as long
+    mask = space.mask.astype(np.float32)  # an integer product takes a hundred times as long
     shared = mask @ mask.T
     np.fill_diagonal(shared, 0)
     return (shared.max(axis=1) > 1) & (overlap(space) >= LEAST_OVERLAP)

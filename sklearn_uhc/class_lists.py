@@ -1,4 +1,4 @@
-"""Class lists as users give them, checked: arrays of labels of one sort, with tuples and OTHER among them."""
+"""Checks of class lists: arrays of labels of one type, which may include tuples and OTHER."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FAMILIES = {"U": "strings", "T": "strings", "S": "bytes", "b": "booleans", "i":
 def check_class_lists(
     class_lists: Iterable[Sequence[Any] | NDArray[Any]],
 ) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
-    """Return the class lists as arrays, and the labels of each; of one sort, or say which list is wrong."""
+    """Return the class lists as arrays, and the labels of each; raise an error that names the wrong list."""
     check_is_list(class_lists)
     lists = [check_class_list(i, labels) for i, labels in enumerate(class_lists)]
     if not lists:
@@ -30,7 +30,7 @@ def check_class_lists(
 
 
 def check_families(lists: list[NDArray[Any]]) -> None:
-    """Refuse lists of labels of different sorts."""
+    """Raise an error for lists with labels of different types."""
     families = [_family(i, labels) for i, labels in enumerate(lists)]
     for i, family in enumerate(families):
         if family != families[0]:
@@ -42,12 +42,12 @@ def check_families(lists: list[NDArray[Any]]) -> None:
 
 
 def _named(i: int, labels: NDArray[Any]) -> NDArray[Any]:
-    """Return the labels of a checked list, those of sets one by one."""
+    """Return the labels of a checked list, with sets split into their labels."""
     return check_class_list(i, flat_labels(i, labels.tolist())) if labels.dtype == object else labels
 
 
 def check_is_list(class_lists: Any) -> None:
-    """Refuse what has no order, or is no list of lists at all."""
+    """Raise an error for anything that is not an ordered list of lists."""
     if isinstance(class_lists, (str, bytes, set, frozenset, dict)) or not isinstance(class_lists, Iterable):
         raise TypeError(f"class_lists must be a list with one list of classes per teacher, got {class_lists!r}.")
     if isinstance(class_lists, Iterator):
@@ -55,9 +55,9 @@ def check_is_list(class_lists: Any) -> None:
 
 
 def check_class_list(i: int, labels: Any) -> NDArray[Any]:
-    """Turn one class list into a 1-D array of one sort of label, or say what is wrong with it.
+    """Return one class list as a 1-D array of labels of one type, or raise an error that says what is wrong.
 
-    With sets, an array of labels, tuples and OTHER.
+    With sets, it is an array of labels, tuples and OTHER.
     """
     if isinstance(labels, (str, bytes, set, frozenset, dict)) or not isinstance(labels, Iterable):
         raise TypeError(f"Class list {i} must be an ordered list of classes, one per output column, got {labels!r}.")
@@ -85,7 +85,7 @@ def check_class_list(i: int, labels: Any) -> NDArray[Any]:
 
 
 def of_one_type(lists: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return the lists in a type in which equal labels are equal, and different ones differ."""
+    """Return the lists in a common type that keeps equal labels equal and different labels different."""
     kinds = {labels.dtype.kind for labels in lists}
     if not kinds <= set("iuf") or np.result_type(*lists).kind != "f" or kinds == {"f"}:
         return lists
@@ -98,7 +98,7 @@ def _are_numbers(values: Sequence[Any]) -> bool:
 
 
 def _exact_type(values: Sequence[Any]) -> Any:
-    """Return a type that holds numbers as they are: numpy rounds int64 beside uint64, and both beside fractions."""
+    """Return a type that holds these numbers exactly: numpy rounds int64 next to uint64, and both next to floats."""
     whole = [int(value) for value in values if isinstance(value, Integral)]
     if len(whole) < len(values):
         rounded = [value for value in whole if abs(value) >= 2**64 or float(value) != value]
@@ -118,7 +118,7 @@ def _exact_type(values: Sequence[Any]) -> Any:
 
 
 def _family(i: int, labels: NDArray[Any]) -> str:
-    """Name the sort of labels in an array; mixed or unordered ones are an error."""
+    """Return the kind of labels in an array; raise an error for mixed or unsortable labels."""
     kind = labels.dtype.kind
     if kind == "f" and np.isfinite(labels).all():
         return "numbers"

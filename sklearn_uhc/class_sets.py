@@ -19,12 +19,12 @@ __all__ = [
     "same_entry",
 ]
 
-#: Members of a set that its name spells out.
+#: Number of members of a set that its name includes.
 MOST_SPELLED = 6
 
 
 class _Other:
-    """What `OTHER` is: one object, in every process and after every copy."""
+    """The type of `OTHER`: a single object, in every process and in every copy."""
 
     __slots__ = ()
 
@@ -40,12 +40,12 @@ OTHER = _Other()
 
 
 def holds_sets(values: Iterable[Any]) -> bool:
-    """Say whether an entry of a class list is a tuple or OTHER."""
+    """Return whether a class list has a tuple or OTHER."""
     return any(isinstance(value, tuple) or value is OTHER for value in values)
 
 
 def flat_labels(i: int, values: Sequence[Any]) -> list[Any]:
-    """Return the labels of a class list with sets, one after the other; OTHER has none."""
+    """Return the labels of a class list with sets, flattened; OTHER has none."""
     if sum(value is OTHER for value in values) > 1:
         raise ValueError(
             f"Class list {i} has OTHER more than once: add up the probabilities of these columns in the teacher."
@@ -66,7 +66,7 @@ def flat_labels(i: int, values: Sequence[Any]) -> list[Any]:
 def normalize_sets(values: Sequence[Any], flat: NDArray[Any]) -> NDArray[Any]:
     """Return a class list as an array of labels, tuples and OTHER, with the labels of `flat`; a set of one is a label.
 
-    Without any set it is `flat` itself.
+    Without any set, it returns `flat` itself.
     """
     labels = iter(flat.tolist())
     array = np.empty(len(values), dtype=object)
@@ -77,7 +77,7 @@ def normalize_sets(values: Sequence[Any], flat: NDArray[Any]) -> NDArray[Any]:
 
 
 def members_of(labels: NDArray[Any], named: NDArray[np.int_], n_classes: int) -> list[NDArray[np.int_]]:
-    """Return the classes of every column, sorted; `named` are those of the flat list, in its order."""
+    """Return the sorted classes of every column; `named` are the classes of the flat list, in its order."""
     if labels.dtype != object:
         return list(named[:, None])
     ends = np.cumsum([0 if label is OTHER else len(_members(label)) for label in labels])
@@ -89,7 +89,7 @@ def members_of(labels: NDArray[Any], named: NDArray[np.int_], n_classes: int) ->
 
 
 def name_of_entry(entry: Any) -> str:
-    """Return the name of a column: its label, those of a set with bars between them, or OTHER."""
+    """Return the name of a column: its label, the labels of a set joined by bars, or OTHER."""
     if not isinstance(entry, tuple):
         return str(entry)
     more = [f"and {len(entry) - MOST_SPELLED} more"] if len(entry) > MOST_SPELLED + 1 else []
@@ -97,12 +97,12 @@ def name_of_entry(entry: Any) -> str:
 
 
 def plain_entries(labels: NDArray[Any]) -> list[Any]:
-    """Return a class list for tables: labels as they are, sets and OTHER by their names."""
+    """Return a class list for tables: labels as they are, sets and OTHER as text."""
     return [name_of_entry(label) if isinstance(label, tuple) or label is OTHER else label for label in labels.tolist()]
 
 
 def same_entry(a: Any, b: Any) -> bool:
-    """Say whether two entries mean the same; the order of a set's labels does not count."""
+    """Return whether two entries mean the same; the order of a set's labels does not matter."""
     return bool((set(a) == set(b)) if isinstance(a, tuple) and isinstance(b, tuple) else a == b)
 
 

@@ -33,6 +33,7 @@ from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_rout
 from sklearn_uhc.teachers.input import check_input, listed
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
+from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import check_row_weights
 
 __all__ = ["HeterogeneousDistiller"]
@@ -46,6 +47,9 @@ NO_BACKPROP = (
 NO_MEMBERSHIP = (
     "backprop=True does not support membership or none_label: use membership=None and none_label=None, or "
     "backprop=False."
+)
+NO_LABELS = (
+    "backprop=True ignores y: the network learns from the teachers alone. To use the labels, set backprop=False."
 )
 
 
@@ -72,8 +76,9 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         How the teachers' answers are merged. "mf_lv" is another name for "mf_lu".
     balance : bool or "auto", default="auto"
         Whether classes that are rare among the soft labels get more weight. "auto" balances unless all teachers know
-        the same classes or there are fewer rows than classes. If the rows themselves seem to be imbalanced, it takes
-        the square root of the class weights. `verbose=1` prints the decision. See `docs/choosing.md`.
+        the same classes or there are fewer rows than classes. If the rows themselves seem to be imbalanced, it
+        balances to estimated class frequencies instead of equal ones. `verbose=1` prints the decision. See
+        `docs/choosing.md`.
     temperature : float, default=None
         The teachers' logits are divided by it. Values above 1 make the soft labels smoother. None means the method's
         own temperature: 1 by default (the paper uses 3), and 3 with `backprop`.
@@ -228,7 +233,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             The unlabelled rows (transfer set): arrays, sparse matrices, DataFrames, images, texts. They are passed
             unchanged to the teachers and the student.
         y : array-like of shape (n,), default=None
-            Labels of some rows, with None, NaN or -1 for the others. With `backprop` they are checked but not used.
+            Labels of some rows, with None, NaN or -1 for the others. With `backprop` they are ignored, with a warning.
         sample_weight : array-like of shape (n,), default=None
             Row weights, used in the class balance and in the student's training.
         log_p : array-like of shape (n, K), default=None
@@ -252,8 +257,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         if self.backprop:
             self._check_backprop(fit_params, sample_weight)
         answers = merger.fit_answers(X, None if self.backprop else y, log_p=log_p)
-        if self.backprop:
-            read_labels(y, X, merger.classes_)
+        if self.backprop and read_labels(y, X, merger.classes_) is not None:
+            warn_user(NO_LABELS)
         learnt = train(merger, student, X, answers, sample_weight, fit_params)
         self.__dict__.pop("soft_labels_", None)  # of an earlier fit
         self.__dict__.update(learnt)
@@ -338,11 +343,11 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         T = merger.method_.temperature
         Q = as_given(Q, merger.labels_, T)
         weights = known_weights(Q, merger.classes_, self.none_label, T, weights)
-        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.skew_, pool is not None)
+        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.class_frequencies_, pool is not None)
         tell_balance(decided, self.verbose)
-        if not decided.power:
+        if not decided.balances:
             return Q, Q, weights, None
-        class_weight = as_labelled(class_weights(Q, weights) ** decided.power, pool, self.balance)
+        class_weight = as_labelled(decided.weigh(class_weights(Q, weights), T), pool, self.balance)
         class_weight = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
         return Q, *balanced_targets(Q, class_weight, weights), class_weight
 

@@ -1,4 +1,4 @@
-"""The same merge with no student: all teachers are asked for every prediction."""
+"""The merge without a student: all teachers are called for every prediction."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     balance : bool or "auto", default="auto"
         Whether to divide the merged probabilities, at the temperature of the merge, by their mean over the data given
         to `fit`, as a student would learn from balanced soft labels. "auto" does so unless all teachers know the same
-        classes or there are fewer rows than classes. If the rows themselves seem to be imbalanced, it takes the square
-        root of the class weights. `verbose=1` prints the decision.
+        classes or there are fewer rows than classes. If the rows themselves seem to be imbalanced, it balances
+        to estimated class frequencies instead of equal ones. `verbose=1` prints the decision.
     temperature : float, default=None
         The teachers' logits are divided by it before the merge; the merged probabilities are brought back to
         temperature 1. None means the method's own temperature, 1 by default (the paper uses 3).
@@ -190,12 +190,13 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         Q = merger.fit_merge(answers, X, sample_weight=sample_weight)
         weights = heard_weights(answers, sample_weight)
         weights = known_weights(Q, merger.classes_, self.none_label, merger.method_.temperature, weights)
-        labelled = merger.label_pool_ is not None
-        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.skew_, labelled)
+        labelled, frequencies = merger.label_pool_ is not None, merger.class_frequencies_
+        decided = decide_balance(self.balance, merger.label_space_, len(Q), frequencies, labelled)
         tell_balance(decided, self.verbose)
         self.class_weight_ = None
-        if decided.power:
-            class_weight = as_labelled(class_weights(Q, weights) ** decided.power, merger.label_pool_, self.balance)
+        if decided.balances:
+            class_weight = decided.weigh(class_weights(Q, weights), merger.method_.temperature)
+            class_weight = as_labelled(class_weight, merger.label_pool_, self.balance)
             self.class_weight_ = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
         merger.look_at_shares(Q, answers, balanced=self.class_weight_ is not None)
         self.merger_, self.classes_ = merger, merger.classes_
@@ -222,7 +223,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         return self._proba(self.merger_.answers(X), X)
 
     def _proba(self, answers: Answers, X: Any) -> NDArray[np.float64]:
-        """Merge, balance, and bring back to temperature 1."""
+        """Merge, balance, and return probabilities at temperature 1."""
         method = self.merger_.method_
         Q = self.merger_.merge(self.merger_.adjust(answers, X), X)
         if self.class_weight_ is not None:

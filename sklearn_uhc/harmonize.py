@@ -16,7 +16,7 @@ __all__ = ["harmonize"]
 
 @dataclass(frozen=True)
 class NamedList:
-    """One teacher's class list as plain Python values, and how messages call the teacher."""
+    """One teacher's class list as plain Python values, and the teacher's name in messages."""
 
     name: str
     entries: list[Any]
@@ -103,7 +103,7 @@ def harmonize(
 
 
 def read_lists(teachers: Any) -> list[NamedList]:
-    """Return the class lists of teachers, or of plain lists, with or without names."""
+    """Return the class lists of teachers, or plain lists, with or without names."""
     if isinstance(teachers, LabelSpace):
         teachers = teachers.class_lists
     if isinstance(teachers, Mapping):
@@ -126,7 +126,7 @@ def members(entry: Any) -> tuple[Any, ...]:
 
 
 def is_pair(item: Any) -> bool:
-    """Whether this is a name and a teacher: a tuple may also be a class list of two, the second of them a set."""
+    """Return whether this is a pair of name and teacher; a tuple can also be a list of a class and a set."""
     return (
         isinstance(item, tuple)
         and len(item) == 2
@@ -157,7 +157,7 @@ def _entries(name: Any, own: Any) -> list[Any]:
 
 
 def _plain(entry: Any) -> Any:
-    """Return a label, or the labels of a set, as Python's own values."""
+    """Return a label, or the labels of a set, as plain Python values."""
     if isinstance(entry, tuple):
         return tuple(_plain(label) for label in entry)
     return entry.item() if isinstance(entry, np.generic) else entry
@@ -170,7 +170,7 @@ def _map_entry(function: Callable[[Any], Any], entry: Any) -> Any:
 
 
 def _renamer(synonyms: Any, lists: Sequence[NamedList], strict: bool) -> Callable[[Any], Any]:
-    """Return the function that gives a label the name to use."""
+    """Return the function that maps a label to the name to use."""
     if synonyms is None:
         return lambda label: label
     if callable(synonyms):
@@ -207,7 +207,7 @@ def _last_name(label: Any, table: Mapping[Any, Any]) -> Any:
 
 
 def _checked(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a function of labels that says which label it failed for."""
+    """Return a function of labels whose errors name the label that it failed for."""
 
     def rename(label: Any) -> Any:
         try:
@@ -231,7 +231,7 @@ def _check_label(label: Any, whose: str) -> Any:
 
 
 class _OldNames:
-    """Leads names of before the synonyms to those in use; a name that is in use, or that nobody has, stays."""
+    """Maps names from before the synonyms to names in use; names in use, and unknown names, are unchanged."""
 
     def __init__(self, rename: Callable[[Any], Any], old: set[Any], known: set[Any]) -> None:
         self.rename, self.old, self.known = rename, old, known
@@ -244,13 +244,13 @@ class _OldNames:
             return self.rename(label)
         try:
             new = self.rename(label)
-        except TypeError:  # a function of texts, and a parent that is a number
+        except TypeError:  # synonyms may be a function of strings, and a parent a number
             return label
         return new if new in self.known else label
 
 
 def _check_other(other: Any, old: _OldNames, known: set[Any], strict: bool) -> set[Any]:
-    """Return the names that mean OTHER, as they are after the synonyms."""
+    """Return the names that mean OTHER, after applying synonyms."""
     if isinstance(other, Mapping) or callable(other):
         raise TypeError(f"other must be a label or a list of labels, got {other!r}.")
     single = isinstance(other, (str, bytes)) or not isinstance(other, Iterable)
@@ -261,7 +261,7 @@ def _check_other(other: Any, old: _OldNames, known: set[Any], strict: bool) -> s
 
 
 def _translate(entry: Any, others: set[Any], tree: Taxonomy) -> Any:
-    """Return what an entry stands for: a label, the tuple of several, or OTHER."""
+    """Return the meaning of an entry: a label, a tuple of labels, or OTHER."""
     if entry is OTHER or entry in others:
         return OTHER
     found = {leaf for label in members(entry) for leaf in tree.leaves(label)}
@@ -270,7 +270,7 @@ def _translate(entry: Any, others: set[Any], tree: Taxonomy) -> Any:
 
 
 def _refuse_overlap(own: NamedList, entries: Sequence[Any], tree: Taxonomy) -> None:
-    """Raise if two columns of a teacher become the same class, or sets with a class in common."""
+    """Raise an error if two columns of a teacher become the same class, or overlapping sets."""
     first: dict[Any, int] = {}
     for column, entry in enumerate(entries):
         for label in members(entry) or (OTHER,):
@@ -281,7 +281,7 @@ def _refuse_overlap(own: NamedList, entries: Sequence[Any], tree: Taxonomy) -> N
 
 
 def _about_pair(pair: list[Any], entries: Sequence[Any], a: int, b: int, label: Any, tree: Taxonomy) -> str:
-    """Say why two columns cannot both stand, and what to do."""
+    """Return why two columns are in conflict, and what to do."""
     by_hand = "or pass this teacher's own list instead, with entries that say what its columns mean (a tuple is a set)"
     if entries[a] == entries[b]:
         return (
@@ -299,7 +299,7 @@ def _about_pair(pair: list[Any], entries: Sequence[Any], a: int, b: int, label: 
 
 
 def _check_sorts(lists: Sequence[NamedList], result: Sequence[Sequence[Any]]) -> None:
-    """Raise if labels are of different sorts, or if a teacher has no class but OTHER."""
+    """Raise an error if labels are of different types, or if a teacher has only OTHER."""
     for own, entries in zip(lists, result, strict=True):
         if all(entry is OTHER for entry in entries):
             raise ValueError(f"{own.name} has only OTHER, {own.entries}: leave it out.")

@@ -26,7 +26,7 @@ __all__ = ["OTHER", "LabelSpace", "check_class_list", "check_is_list", "shorten"
 
 
 class Singles(NamedTuple):
-    """Columns of a teacher that mean one class."""
+    """Columns of a teacher that stand for one class."""
 
     columns: NDArray[np.int_]  #: among all K columns
     classes: NDArray[np.int_]  #: as indices in `classes`
@@ -122,7 +122,7 @@ class LabelSpace:
         self._set_columns(named)
 
     def _set_columns(self, named: list[NDArray[np.int_]]) -> None:
-        """Set what the columns mean, from the classes that each list names."""
+        """Set the meaning of the columns, from the classes that each list names."""
         N, L = len(self.class_lists), len(self.classes)
         sets = [members_of(labels, own, L) for labels, own in zip(self.class_lists, named, strict=True)]
         for i, columns in enumerate(sets):
@@ -212,7 +212,7 @@ class LabelSpace:
         return Blocks.from_label_space(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "matrices"}  # they can be made again
+        return {name: value for name, value in vars(self).items() if name != "matrices"}  # they can be recreated
 
     @property
     def teacher_of(self) -> NDArray[np.int_]:
@@ -336,7 +336,7 @@ class LabelSpace:
         return f"{size}, {self.n_components} groups of classes that no teacher links: {groups}{self._describe_sets()}"
 
     def _describe_sets(self) -> str:
-        """Say what sets leave open."""
+        """Return what sets leave undetermined, as text."""
         if not self.has_sets or not len(self.undetermined()):
             return ""
         apart = self.never_apart()
@@ -363,7 +363,7 @@ class LabelSpace:
 
 
 def _check_universe(flat: list[NDArray[Any]], universe: Any) -> NDArray[Any]:
-    """Return more classes as an array, or say that they are not of the lists' own type."""
+    """Return additional classes as an array; raise an error if their type differs from that of the lists."""
     try:
         more = check_class_list(len(flat), universe)
         check_families([*flat, more])
@@ -376,7 +376,7 @@ def _check_universe(flat: list[NDArray[Any]], universe: Any) -> NDArray[Any]:
 
 
 def spelled(label: Any) -> str:
-    """Return a label as text, in quotes if it has blanks that would not be seen."""
+    """Return a label as text, quoted if it has spaces that would not be visible."""
     return repr(label) if isinstance(label, str) and label != " ".join(label.split()) else str(label)
 
 

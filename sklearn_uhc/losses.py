@@ -1,19 +1,19 @@
 """Direct backpropagation, the paper's first extension: losses between a network's logits and the teachers' answers.
 
-For torch; for use in any training loop. Instead of solving for q and training the network on it, the network's logits
-take the place of u in a method's objective, and the other variables of that objective are solved for in closed form at
-the current u and held constant:
+These are torch modules for any training loop. Instead of solving for q and training the network on it, the network's
+logits replace u in a method's objective. The other variables are solved for in closed form at the current u and held
+constant:
 
     loss = T^2 / N times the mean over the rows of the objective at u = logits / T
 
-What the paper calls CE-BP, MF-P-BP, MF-LU-BP and MF-LF-BP. `sd` has no such form: its q does not depend on u. T^2 / N
-does not change the optimum but the learning rate that suits. The objective is a sum over the N teachers, and division
-by T makes its curvature shrink with T^2 (Hinton, Vinyals and Dean, 2015). With T^2 / N the curvature by the logits at
-uniform answers is that of the cross-entropy with hard labels, and that of CE-BP has the same bound everywhere: a
-learning rate that works for labels works here, for any number of teachers, at any temperature. MF-LU-BP is slower at
-high temperatures, because of its ridge: see `lam` of `LogitFactorizationLoss`.
+The paper calls these CE-BP, MF-P-BP, MF-LU-BP and MF-LF-BP. `sd` has no such form: its q does not depend on u. The
+factor T^2 / N changes the suitable learning rate, not the optimum. The objective is a sum over the N teachers, and
+division by T makes its curvature shrink with T^2 (Hinton, Vinyals and Dean, 2015). With T^2 / N, the curvature with
+respect to the logits at uniform answers is that of the cross-entropy with hard labels, and that of CE-BP has the same
+bound everywhere. So a learning rate that works for labels works here, for any number of teachers and any temperature.
+MF-LU-BP is slower at high temperatures, because of its ridge: see `lam` of `LogitFactorizationLoss`.
 
-Where a column means a set of classes, log q(S_k) / T with q = exp(T u) takes the place of u_l, as in the solvers.
+If a column stands for a set of classes, log q(S_k) / T with q = exp(T u) replaces u_l, as in the solvers.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TeacherLoss(nn.Module):
             return self.temperature**2 / len(blocks.sizes) * self._objective(u, Z, blocks).mean()
 
     def _check(self, logits: Tensor, log_p: Tensor) -> None:
-        """Refuse what does not fit, and, on the CPU, what would become NaN; elsewhere the GPU would have to wait."""
+        """Raise an error for wrong shapes and, on the CPU only, for values that give NaN: a GPU would have to wait."""
         K, L = len(self._blocks.class_of), self._blocks.n_classes
         if logits.ndim != 2 or logits.shape[1] != L or len(logits) == 0:
             raise ValueError(f"The network must return {L} logits per row, one per class, got {tuple(logits.shape)}.")
@@ -93,7 +93,7 @@ class TeacherLoss(nn.Module):
             raise ValueError(f"log_p must have the shape ({len(logits)}, {K}), got {tuple(log_p.shape)}.")
         if log_p.device.type == "cpu":
             least, most = log_p.detach().aminmax()
-            if not most < float("inf"):  # NaN neither
+            if not most < float("inf"):  # NaN is not less than inf
                 row, column = (~(log_p < float("inf"))).nonzero()[0].tolist()
                 raise ValueError(
                     f"log_p has {log_p[row, column].item()}, first in row {row}, column {column}: every teacher must "
@@ -103,19 +103,19 @@ class TeacherLoss(nn.Module):
                 refuse_probabilities(log_p, self._space, name="log_p")
 
     def _prepare(self, logits: Tensor, log_p: Tensor) -> tuple[Tensor, Tensor, Blocks]:
-        """Return u, the teachers' logits at T, and the blocks, in single precision at least."""
+        """Return u, the teachers' logits at T, and the blocks, at least in single precision."""
         u = logits.to(torch.promote_types(logits.dtype, torch.float32)) / self.temperature
         blocks = self._blocks_like(u)
         return u, self._shift(log_p.detach().to(u), blocks) / self.temperature, blocks
 
     def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
-        """Return the objective of every row."""
+        """Return the objective of each row."""
         raise NotImplementedError
 
     def _column_logits(self, u: Tensor, blocks: Blocks, V: Tensor | None = None) -> Tensor:
-        """(n, L) to (n, K): what u, times each teacher's v, says about every column; for a set log q(S_k) / T."""
+        """Return u times each teacher's v for every column, (n, L) to (n, K); for a set it is log q(S_k) / T."""
         if not isinstance(blocks, SetBlocks):
-            # A product with zeros and ones: its gradient is one too, and fast.
+            # A product with a matrix of zeros and ones; its gradient is one too, which is fast.
             by_class: Tensor = blocks.index.classes.transposed(u)
             return by_class if V is None else by_class * blocks.by_teacher(V)
         vk = torch.ones_like(blocks.set_sizes) if V is None else blocks.by_teacher(V)
@@ -125,14 +125,14 @@ class TeacherLoss(nn.Module):
         return both * torch.where(blocks.set_sizes > 1, torch.ones_like(vk), vk)
 
     def _top(self, Z: Tensor) -> Tensor:
-        """(n, K) to (n, N): the largest value of every teacher, all at once; a batch is too small for one by one."""
+        """Return the largest value of every teacher, (n, K) to (n, N), without a loop: batches are small."""
         N, longest = self._padded.shape
         columns = self._padded.flatten().to(Z.device)
         return Z.index_select(1, columns).reshape(len(Z), N, longest).amax(dim=2)
 
     def _shift(self, Z: Tensor, blocks: Blocks) -> Tensor:
-        """Shift each teacher's logits so that the largest is 0; -inf becomes a very small one."""
-        Z = Z.clamp_min(torch.finfo(Z.dtype).min)  # so that a teacher of nothing but -inf says that all are alike
+        """Shift each teacher's logits so that the largest is 0; -inf becomes a very small number."""
+        Z = Z.clamp_min(torch.finfo(Z.dtype).min)  # so that a row of only -inf is uniform
         return (Z - blocks.by_teacher(self._top(Z))).clamp_min(MIN_LOG_P)
 
     def _probabilities(self, Z: Tensor, blocks: Blocks) -> Tensor:
@@ -149,7 +149,7 @@ class TeacherLoss(nn.Module):
 
 
 def _padded_columns(space: LabelSpace) -> NDArray[np.int64]:
-    """(N, longest list): the columns of every teacher, the last one again where its list is shorter."""
+    """Return the columns of every teacher, (N, longest list); shorter lists repeat their last column."""
     longest = max(block.stop - block.start for block in space.blocks)
     return np.array([[min(block.start + j, block.stop - 1) for j in range(longest)] for block in space.blocks])
 
@@ -270,7 +270,7 @@ class LogitFactorizationLoss(TeacherLoss):
         return self.factor * (error + self.lam * ((u**2).sum(dim=1) + (V**2).sum(dim=1)))
 
     def _set_objective(self, u: Tensor, Z: Tensor, blocks: SetBlocks) -> Tensor:
-        """Return the objective where columns mean sets."""
+        """Return the objective if columns stand for sets."""
         if self.scale == "fixed":
             return self.factor * (blocks.center(Z - self._column_logits(u, blocks)) ** 2).sum(dim=1)
         V = set_mf_lu.best_v(blocks.center(Z), u.detach(), self.temperature, self.lam, blocks)

@@ -1,4 +1,4 @@
-"""What the diagram of a merge shows: its teachers with their classes, calibration, method, and what comes after."""
+"""The content of the diagram of a merge: teachers with their classes, calibration, method, and the student."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sklearn_uhc.utils.diagram import DiagramBlock, merge_block
 
 
 def diagram_of_merge(merger: Any, **more: Any) -> DiagramBlock:
-    """Return the diagram of a `TeacherMerger`, fitted or not, with estimators that come after it by name."""
+    """Return the diagram of a `TeacherMerger`, fitted or not, followed by more estimators by name."""
     teachers, lists, names = _teachers(merger)
     return merge_block(teachers, lists, names, {**_steps(merger), **more})
 
 
 def _teachers(merger: Any) -> tuple[list[Any], list[Any], list[str] | None]:
-    """Return teachers, class lists and names as far as they are known before `fit`."""
+    """Return teachers, class lists and names, as far as known before `fit`."""
     lists = merger.class_lists
     if merger.teachers is None:
         known = list(lists.values() if isinstance(lists, dict) else lists or [])
@@ -33,7 +33,7 @@ def _steps(merger: Any) -> dict[str, Any]:
     method = resolve_method(merger.method)
     if merger.temperature is not None:
         method.set_params(temperature=merger.temperature)
-    # Before fit, "auto" has not been decided: what is certain is shown.
+    # Before fit, "auto" is not decided yet, so only certain steps are shown.
     certain = None if isinstance(merger.calibrate, str) else resolve_calibrator(merger.calibrate)
     calibrator = merger.calibrator_ if hasattr(merger, "steps_") else certain
     return {**({} if calibrator is None else {"calibration": calibrator}), "method": method}

@@ -1,4 +1,4 @@
-"""What the distiller and the ensemble have in common: classifiers over all classes that rest on a merge."""
+"""Base of the distiller and the ensemble: classifiers over all classes that are based on a merge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import check_row_weights
 from sklearn_uhc.utils.searches import searched_without_labels
 
-#: Parameters of a merge that agreement with the merged teachers cannot choose.
+#: Parameters of a merge that cannot be chosen by agreement with the merged teachers.
 NOT_BY_AGREEMENT = (
     "method",
     "temperature",
@@ -111,7 +111,7 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         _warn_of_search()
         sample_weight = check_row_weights(sample_weight, X)
         answers = self._answers_to_score(X)
-        known = np.isin(self.classes_, answers.space.classes)  # teachers do not know of "none of these"
+        known = np.isin(self.classes_, answers.space.classes)  # the teachers do not know none_label
         return agreement_with(answers, self._proba_to_score(X, answers)[:, known], sample_weight)
 
     def _answers_to_score(self, X: Any) -> Answers:
@@ -123,17 +123,17 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         return self.merger_.answers(X)
 
     def _proba_to_score(self, X: Any, answers: Answers) -> NDArray[np.float64]:
-        """Return the probabilities to compare with the teachers' answers about the same rows."""
+        """Return the probabilities to compare with the teachers' answers on the same rows."""
         return self.predict_proba(X)
 
     def _take_features(self) -> None:
-        """Take over what the merge has seen of X."""
+        """Copy the merge's attributes about the features of X."""
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.merger_, name):
                 setattr(self, name, getattr(self.merger_, name))
 
     def _sk_visual_block_(self) -> DiagramBlock:
-        """Tell scikit-learn how to draw this in a notebook."""
+        """Return how scikit-learn draws this estimator in a notebook."""
         merger: TeacherMerger = getattr(self, "merger_", None) or self.make_merger()
         student = {"student": self.student} if hasattr(self, "student") else {}
         return merger.diagram(**student)
@@ -145,12 +145,12 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         return tags
 
     def _other_readers(self) -> list[Any]:
-        """Return what reads X besides the teachers."""
+        """Return estimators other than the teachers that read X."""
         return []
 
 
 def _warn_of_search() -> None:
-    """Say what a search without labels cannot choose, if one is going on that tries to."""
+    """Warn if a search without labels is running over parameters that it cannot choose."""
     names = [name.split("__") for name in searched_without_labels()]
     wrong = sorted({own[-1] for own in names if own[-1] in NOT_BY_AGREEMENT and "student" not in own})
     if wrong:

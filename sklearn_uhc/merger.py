@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
-from sklearn_uhc.balance import measure_skew
+from sklearn_uhc.balance import look_for_skew
 from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
 from sklearn_uhc.findings import Finding, find, find_foreign, find_uneven, warn_of
 from sklearn_uhc.label_space import LabelSpace
@@ -114,8 +114,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         The membership scorers in use; None if there are none.
     method_ : soft-label transformer
         The fitted method.
-    skew_ : Skew
-        Signs that the rows are imbalanced, used by `balance="auto"` of the classifiers.
+    class_frequencies_ : ndarray of shape (L,) or None
+        How frequent the classes seem to be among the rows, estimated from the teachers' answers if the merged labels
+        are uneven, for `balance="auto"` of the classifiers. None if they are not, or if it cannot be told.
     labels_ : Labels or None
         The labelled rows and their labels in `fit`; None if there were none.
     label_pool_ : LabelPool or None
@@ -310,7 +311,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : array of shape (n, L)
         """
         Q = self.method_.fit_transform_answers(answers)
-        self.skew_ = measure_skew(answers, self.label_space_, Q, self.method_.temperature, sample_weight)
+        space, temperature = self.label_space_, self.method_.temperature
+        self.class_frequencies_ = look_for_skew(answers, space, Q, temperature, sample_weight)
         Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
         return Q
 

@@ -1,4 +1,4 @@
-"""How well a merged prediction agrees with the teachers: a score that needs no labels."""
+"""Agreement of a merged prediction with the teachers: a score without labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["pairwise_agreement", "teacher_agreement", "teacher_agreement_scorer"]
 
-#: Merged probabilities are clipped here, as a student's exact zero would cost infinitely much.
+#: Smallest merged probability; smaller ones are raised to it, since an exact zero would have infinite loss.
 MIN_PROBABILITY = 1e-12
 
 
@@ -72,7 +72,7 @@ def teacher_agreement(
 
 
 def agreement_with(answers: Answers, proba: Any, sample_weight: NDArray[Any] | None = None) -> float:
-    """Return `teacher_agreement` with answers that are checked already."""
+    """Return `teacher_agreement` with answers that are already checked."""
     space = answers.space
     blocks, Z = space.matrices, to_numpy(answers.log_p).astype(np.float64)
     Q = check_array(proba, dtype=np.float64, input_name="proba")
@@ -127,10 +127,10 @@ def pairwise_agreement(
 
 
 def agreement_of_pairs(answers: Answers, sample_weight: NDArray[Any] | None = None) -> np.ma.MaskedArray[Any, Any]:
-    """Return `pairwise_agreement` of answers that are checked already."""
+    """Return `pairwise_agreement` of answers that are already checked."""
     space, Z = answers.space, to_numpy(answers.log_p).astype(np.float64)
     weights = np.ones(len(Z)) if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float))
-    # A teacher that gave NaN has not answered: it is sure of nothing, and the row does not count for its pairs.
+    # NaN is no answer: its probabilities are set to 0, so that the row does not count for pairs with this teacher.
     P = np.exp(space.matrices.log_softmax(np.nan_to_num(Z, nan=0.0))) * ~np.isnan(Z)
     agreement = np.ma.masked_all((space.n_teachers, space.n_teachers))
     single = [space.singles(i) for i in range(space.n_teachers)]

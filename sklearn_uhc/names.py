@@ -1,4 +1,4 @@
-"""Names of classes that are nearly equal: the same but for blanks, case, hyphens, dots, accents or a plural."""
+"""Class names that are nearly equal: they differ only in spaces, case, hyphens, dots, accents or a plural."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 
 from sklearn_uhc.harmonize import members
 
-#: Blanks, underscores, hyphens, dots and apostrophes that only hold words apart: "B-cell", "B_cell" and "Bcell" are
-#: alike. A hyphen or dot before or after anything else means something ("CD4-", "-1"), and so does what holds digits
-#: apart ("1.5", "type 1 2").
+#: Spaces, underscores, hyphens, dots and apostrophes that only separate words: "B-cell", "B_cell" and "Bcell" are
+#: alike. A hyphen or dot next to anything else has a meaning ("CD4-", "-1"), and so does a separator between digits
+#: ("1.5", "type 1 2").
 _SEPARATOR = re.compile(r"(?<=\w)[\s_\-.']+(?=\w)")
 _BLANKS = re.compile(r"[\s_]+")
 #: "classes", "boxes", "dishes", "heroes".
 _LONG_PLURAL = re.compile(r"(s|x|z|ch|sh|o)es$")
-#: "virus", "analysis", "class" are no plurals.
+#: "virus", "analysis" and "class" are not plurals.
 _NO_PLURAL = re.compile(r"(us|is|ss)$")
-#: Names of many words have many forms; no more of them are looked at.
+#: Maximum number of forms of a name that are compared.
 MOST_FORMS = 64
 
 
@@ -59,12 +59,12 @@ def _labels(class_lists: Iterable[Iterable[Any]]) -> list[list[Any]]:
 
 
 def _told_apart(pair: tuple[Any, Any], owners: dict[Any, set[int]]) -> bool:
-    """Whether one teacher has both names."""
+    """Return whether one teacher has both names."""
     return bool(owners[pair[0]] & owners[pair[1]])
 
 
 def _without_rivals(pairs: set[tuple[Any, Any]], owners: dict[Any, set[int]]) -> list[tuple[Any, Any]]:
-    """Leave out names that are like two that one teacher tells apart: there is no saying which is meant."""
+    """Remove names that are similar to two names of one teacher, since it is unclear which is meant."""
     like: dict[Any, set[Any]] = defaultdict(set)
     for a, b in pairs:
         like[a].add(b)
@@ -74,7 +74,7 @@ def _without_rivals(pairs: set[tuple[Any, Any]], owners: dict[Any, set[int]]) ->
 
 
 def forms(name: str) -> set[str]:
-    """Return what may be left of a name without case, accents, separators and plurals.
+    """Return the forms of a name without case, accents, separators and plurals.
 
     Two names are nearly equal if they have a form in common.
     """
@@ -105,7 +105,7 @@ def _between_digits(text: str, found: re.Match[str]) -> bool:
 
 
 def _singulars(word: str) -> Iterator[str]:
-    """Yield what a word may be the plural of; of "shirt/tops", its end counts."""
+    """Yield the possible singulars of a word; in "shirt/tops", only its end is considered."""
     end = re.split(r"[\W\d_]", word)[-1]
     if len(end) < 3 or not end.endswith("s") or _NO_PLURAL.search(end):
         return
@@ -117,7 +117,7 @@ def _singulars(word: str) -> Iterator[str]:
 
 
 def look_alikes(class_lists: Iterable[Iterable[Any]]) -> list[dict[Any, int]]:
-    """Return groups of names that are nearly equal, each name with the first teacher that has it."""
+    """Return groups of nearly equal names, each name with the first teacher that has it."""
     lists = _labels(class_lists)
     owners = owners_of_names(lists)
     groups = grouped(owners, nearly_equal(lists))
@@ -125,7 +125,7 @@ def look_alikes(class_lists: Iterable[Iterable[Any]]) -> list[dict[Any, int]]:
 
 
 def owners_of_names(lists: Iterable[Iterable[Any]]) -> dict[Any, set[int]]:
-    """Return who has which name, in the order of the lists."""
+    """Return the teachers that have each name, in the order of the lists."""
     owners: dict[Any, set[int]] = {}
     for i, own in enumerate(lists):
         for label in own:
@@ -165,7 +165,7 @@ def _owners_of(group: Iterable[Any], owners: dict[Any, set[int]]) -> set[int]:
 
 
 def about_look_alikes(groups: list[dict[Any, int]], most: int = 8) -> str:
-    """Say which names look like one; nothing if none do."""
+    """Return a warning about names that look alike, or an empty string."""
     if not groups:
         return ""
     found = [" and ".join(f"{name!r} (teacher {i})" for name, i in group.items()) for group in groups[:most]]

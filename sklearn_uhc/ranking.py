@@ -17,7 +17,7 @@ from sklearn_uhc.utils.rows import count_rows
 
 __all__ = ["rank_to_label"]
 
-#: Rows that are reconciled perfectly have this part of the mean chance.
+#: Share of the mean error that is added to each row's error, so that rows without error can be drawn too.
 LEAST_CHANCE = 0.1
 
 
@@ -77,12 +77,12 @@ def rank_to_label(estimator: Any, X: Any, y: Any = None, *, random_state: Any = 
     Q = sharpen(to_numpy(merger.merge(answers, X)), merger.method_.temperature)
     hard = to_numpy(merger.method_.reconciliation_error(answers.log_p))
     chance = np.log(hard + LEAST_CHANCE * hard.mean() + np.finfo(float).tiny)
-    drawn = chance + check_random_state(random_state).gumbel(size=len(chance))  # the largest: drawn by chance
+    drawn = chance + check_random_state(random_state).gumbel(size=len(chance))  # weighted draw by the Gumbel trick
     return in_turns(drawn, Q.argmax(axis=1), np.flatnonzero(free))
 
 
 def in_turns(value: NDArray[Any], kind: NDArray[np.int_], rows: NDArray[np.int_]) -> NDArray[np.int_]:
-    """Return some rows, one of each kind in turn, that of the largest value first; of one turn likewise."""
+    """Return rows in turns, each with one row per kind, largest values first; rows of one turn are sorted by value."""
     order = rows[np.lexsort([-value[rows], kind[rows]])]
     same = kind[order]
     turn = np.arange(len(order)) - np.searchsorted(same, same)

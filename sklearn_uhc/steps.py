@@ -1,7 +1,7 @@
-"""The steps between the teachers' answers and the merge: which there are, and in which order.
+"""The steps between the teachers' answers and the merge, and their order.
 
 A step has `fit_transform_answers(answers)` and `transform_answers(answers)`, both from `Answers` to `Answers`. To add
-one, write it in a file of its own (`AnswerTransformer` is a base for it) and put it into `make_steps`.
+one, write it in its own file (`AnswerTransformer` is a base class) and add it to `make_steps`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from sklearn_uhc.utils.notes import warn_user
 
 
 class Step(Protocol):
-    """What stands between answers and merge."""
+    """A step between answers and merge."""
 
     def fit_transform_answers(self, answers: Answers) -> Answers:
-        """Learn from answers, and return what they become."""
+        """Learn from answers, and return the changed answers."""
 
     def transform_answers(self, answers: Answers) -> Answers:
-        """Return what answers become."""
+        """Return the changed answers."""
 
 
 def make_steps(calibrate: Any, teacher_weight: Any) -> list[Step]:
-    """Return the steps that these parameters of a merge ask for, not fitted yet, or say which parameter is wrong."""
+    """Return the unfitted steps for these parameters of a merge; raise an error if a parameter is wrong."""
     calibrator = resolve_calibrator(calibrate)
     steps: list[Step] = [] if calibrator is None else [calibrator]
     if isinstance(teacher_weight, str):
@@ -41,7 +41,7 @@ def make_steps(calibrate: Any, teacher_weight: Any) -> list[Step]:
 
 
 def resolve_calibrator(calibrate: Any) -> Any:
-    """Return a new calibrator, or None; True means whatever the overlap of the lists."""
+    """Return a new calibrator, or None; True calibrates whatever the overlap of the lists."""
     if isinstance(calibrate, (bool, np.bool_)):
         return TeacherCalibrator(min_overlap=0.0) if calibrate else None
     if isinstance(calibrate, str) and calibrate == "auto":
@@ -61,10 +61,10 @@ def resolve_calibrator(calibrate: Any) -> Any:
 
 
 class TrustByAgreement:
-    """Trust teachers by whether the others bear them out: who is noise to them gets next to no weight.
+    """Weight teachers by their agreement with the others: a teacher that is noise gets next to no weight.
 
-    The calibration finds that out on the way. Where there is none, or one that does not tell, a calibrator is fitted
-    for the weights alone.
+    Calibration finds such teachers as a by-product. Without it, or with a calibrator that has no `weights_`, a
+    `TeacherCalibrator` is fitted for the weights alone.
     """
 
     weights_: NDArray[np.float64]
@@ -87,5 +87,5 @@ class TrustByAgreement:
         return self.transform_answers(answers)
 
     def transform_answers(self, answers: Answers) -> Answers:
-        """Return the answers with the weights learnt."""
+        """Return the answers with the learned weights."""
         return answers.trusting(self.weights_)

@@ -1,4 +1,4 @@
-"""A taxonomy of classes, {parent: children} of any depth, and which of them the teachers can tell apart."""
+"""A taxonomy of classes, {parent: children} of any depth, and the classes in it that teachers distinguish."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Taxonomy:
         return [parent for parent, children in self.children.items() if label in children]
 
     def leaves(self, label: Any) -> frozenset[Any]:
-        """Return the finest classes below one, among those that teachers have; the class itself if there are none."""
+        """Return the finest classes below a class that teachers have, or the class itself if there are none."""
         below = self.below(label) & self.known
         return frozenset(c for c in below if not self.below(c) & self.known) or frozenset([label])
 
@@ -58,12 +58,12 @@ class Taxonomy:
         return self._below[label]
 
     def _refuse_circle(self, start: Any) -> None:
-        """Raise if a class lies below itself; without recursion, so that the depth does not matter."""
+        """Raise an error if a class is below itself; without recursion, so that the depth does not matter."""
         trail, open_children = [start], [iter(self.children[start])]
         while trail:
             child = next(open_children[-1], None)
             if child is None:
-                self.below(trail.pop())  # all below it are known by now
+                self.below(trail.pop())  # everything below it is known now
                 open_children.pop()
             elif child in trail:
                 circle = " -> ".join(map(repr, [*trail[trail.index(child) :], child]))
@@ -73,7 +73,7 @@ class Taxonomy:
                 open_children.append(iter(self.children.get(child, [])))
 
     def _refuse_unknown(self) -> None:
-        """Raise for names that no teacher has, unless they stand between classes that teachers have."""
+        """Raise an error for names that no teacher has, unless they are between classes that teachers have."""
         above = {child for parent in self.known for child in self.below(parent)}
         unknown = [name for name in self.names - self.known if not (name in above and self.below(name) & self.known)]
         if unknown:
@@ -85,7 +85,7 @@ class Taxonomy:
 
 
 def _edges(table: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield parents with each of their children."""
+    """Yield each pair of parent and child."""
     for parent, children in table.items():
         if isinstance(children, (str, bytes)) or not isinstance(children, Iterable):
             raise TypeError(f"taxonomy[{parent!r}] must be a list of classes, got {children!r}: write [{children!r}].")

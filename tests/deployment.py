@@ -1,8 +1,8 @@
-"""The way from owners to deployment, each party in a process of its own.
+"""The way from owners to deployment, with each party in its own process.
 
 Owners pack their models. A receiver, in which pickle and torch cannot load anything, merges the packages and exports
-the result: `python deployment.py receive folder`. Somebody with numpy and onnxruntime only runs it: `python
-deployment.py deploy folder`.
+the result: `python deployment.py receive folder`. A user with only numpy and onnxruntime runs it: `python deployment.py
+deploy folder`.
 """
 
 import os
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def merge(folder, X, y, side):
-    """Owners pack what they trained on the first half; a receiver, in a process of its own, merges on the second."""
+    """Let owners pack models trained on the first half, and a receiver in another process merge on the second."""
     half = len(X) // 2
     pack_all(folder, X[:half], y[:half], side)
     np.savetxt(folder / "X.csv", X[half:], delimiter=",")
@@ -41,7 +41,7 @@ def run(*command, **settings):
 
 
 def pack_all(folder, X, y, side):
-    """Fit and pack five kinds of models, each with a list of classes of its own."""
+    """Fit and pack five kinds of models, each with its own class list."""
     import lightgbm
     import torch
     import xgboost
@@ -72,7 +72,7 @@ def pack_all(folder, X, y, side):
 
 
 def train(torch, X, codes, n_classes, side):
-    """Train a small convolutional network that takes flat pictures."""
+    """Train a small convolutional network that takes flat images."""
     nn = torch.nn
     torch.manual_seed(0)
     module = nn.Sequential(
@@ -94,7 +94,7 @@ def train(torch, X, codes, n_classes, side):
 
 
 def receive(folder):
-    """Merge the packages without pickle, export the result, and keep rows and answers for whoever runs it."""
+    """Merge the packages without pickle, export the result, and store rows and answers for the deployment."""
     import pickle
 
     import sklearn.ensemble

@@ -1,7 +1,7 @@
-"""Load changed teacher packages in a process of its own, with limits: `python fuzzing.py package kind first last`.
+"""Load changed teacher packages in a separate process with limits: `python fuzzing.py package kind first last`.
 
-One line per package says what came of it: "error", "works", or what went wrong. The process that reads the lines tells
-a crash by the line that is missing, and goes on behind it.
+Each package gives one line: "error", "works", or what went wrong. The process that reads the lines detects a crash by a
+missing line, and continues after it.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from threading import Timer
 
 import numpy as np
 
-#: Seconds that one package may take, and bytes that the process may have.
+#: Time limit per package in seconds, and memory limit of the process in bytes.
 SECONDS, MEMORY = 60, 4 * 2**30
 ENDINGS = {-6: "abort", -8: "arithmetic", -9: "hang", -11: "segmentation fault"}
 
@@ -44,7 +44,7 @@ def mutate(content, rng):
 
 
 def mutate_member(content, rng):
-    """Change one member and make the checksums right again."""
+    """Change one member, and correct the checksums."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
     names = sorted(members)
@@ -66,7 +66,7 @@ MUTATIONS = {"raw": mutate, "members": mutate_member}
 
 
 def fuzz(package, kind, first, last):
-    """Run seeds first to last - 1 in subprocesses; return what came of each, by seed."""
+    """Run seeds first to last - 1 in subprocesses; return the outcomes by seed."""
     outcomes = {}
     while first < last:
         command = [sys.executable, __file__, str(package), kind, str(first), str(last)]
@@ -88,7 +88,7 @@ def fuzz(package, kind, first, last):
 
 
 def _lines(process):
-    """Yield lines; a process that is silent for too long is killed."""
+    """Yield lines; kill a process that prints nothing for too long."""
     while True:
         timer = Timer(SECONDS, process.kill)
         timer.start()
@@ -100,7 +100,7 @@ def _lines(process):
 
 
 def watch():
-    """Record, once called, whatever would write, connect or start something."""
+    """From now on, record every attempt to write, connect or start a process."""
     seen = []
 
     def hook(event, args):
@@ -114,7 +114,7 @@ def watch():
 
 
 def outcome_of(load_teacher, content, rows):
-    """Load a package from memory's own file and ask it, if it can be loaded."""
+    """Load a package from a file in memory and call it, if it can be loaded."""
     handle = os.memfd_create("package")
     try:
         os.write(handle, content)

@@ -12,7 +12,7 @@ from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.soft_labels import METHODS
 
 METHOD_NAMES = ["sd", "ce", "mf_p", "mf_lu", "mf_lf"]
-#: What has a regressor twin.
+#: Classifiers with a regressor twin.
 TREES = [
     DecisionTreeClassifier(random_state=0, max_depth=4),
     ExtraTreeClassifier(random_state=0),
@@ -49,7 +49,7 @@ class LinearTeacher(ClassifierMixin, BaseEstimator):
 
 
 class Meeting(LinearTeacher):
-    """A teacher that answers once as many are being asked as its gate, a threading.Barrier, waits for."""
+    """A teacher that answers only when its gate, a threading.Barrier, has enough concurrent calls."""
 
     def __init__(self, classes, seed, gate):
         super().__init__(classes, seed)
@@ -94,7 +94,7 @@ def make_method(name, class_lists=None, **params):
 
 
 def random_set_lists(rng, L, N):
-    """Draw class lists of L classes with sets, OTHER and coarse classes of a taxonomy; the classes are all in them."""
+    """Draw class lists of L classes with sets, OTHER and coarse classes of a taxonomy; they include all classes."""
     groups = np.array_split(rng.permutation(L), max(2, L // 3))
     while True:
         lists = [_random_set_list(rng, L, groups) for _ in range(N)]

@@ -98,7 +98,7 @@ def mf_lu(Z, M, lam=0.01, tol=1e-3, max_iter=3000):
 
 
 def mf_lf_objective(u, Z, M):
-    """Squared error of the logits, each teacher's shift at its best."""
+    """Squared error of the logits, with the optimal shift of each teacher."""
     total = 0.0
     for i, m in enumerate(M.T == 1):
         r = Z[m, i] - u[m]

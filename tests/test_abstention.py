@@ -1,4 +1,4 @@
-"""Teachers that are silent about some rows: NaN in a whole block means "I cannot say"."""
+"""Teachers that are silent for some rows: NaN in a whole block means "I cannot say"."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ SPACE = LabelSpace(LISTS)
 
 
 class Silent(LinearTeacher):
-    """A teacher that says nothing about rows whose first feature is above a limit."""
+    """A teacher that is silent for rows whose first feature is above a limit."""
 
     def __init__(self, classes=(0, 1, 2), seed=0, limit=0.5, part=False):
         super().__init__(classes, seed)
@@ -41,7 +41,7 @@ def silent_teachers(*limits, part=False):
 
 @pytest.fixture
 def answers():
-    """Answers in which every teacher but the second is silent about some rows; nobody speaks of row 0."""
+    """Answers in which every teacher but the second is silent for some rows; none answers row 0."""
     rng = np.random.default_rng(0)
     Z = random_outputs(rng, LISTS, 60)
     quiet = rng.random((60, 4)) < 0.3
@@ -56,7 +56,7 @@ def answers():
 @pytest.mark.parametrize("weight", [None, np.array([5.0, 0.3, 2.0, 1.0])], ids=["alike", "weighted"])
 @pytest.mark.filterwarnings("ignore:The class lists do not connect")
 def test_a_silent_teacher_is_left_out_for_that_row(name, weight, answers):
-    """Row by row the same as the method for the teachers that speak, as far as they determine the classes."""
+    """Each row equals the method applied to the teachers that answer, as far as they determine the classes."""
     Z, quiet = answers
     with pytest.warns(UserWarning, match="No teacher answers for 1 of 60 rows"):
         Q = make_method(name, LISTS, abstain=True, teacher_weight=weight).fit_transform(Z)
@@ -142,7 +142,7 @@ def test_reconciliation_error_counts_who_answers(answers):
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_nothing_to_reconcile_is_0(name, answers):
-    """Never NaN, and the rows that somebody answers are as they were."""
+    """Never NaN, and rows with answers are unchanged."""
     Z, _ = answers
     with pytest.warns(UserWarning, match="No teacher answers for 1 of 60 rows"):
         method = make_method(name, LISTS, abstain=True).fit(Z)
@@ -239,7 +239,7 @@ def test_no_backpropagation_with_silence_or_weights():
 
 @pytest.mark.parametrize("calibrate", [False, True])
 def test_abstain_of_the_method_is_that_of_the_merge(calibrate):
-    """Rows that nobody answers have no weight then either, and teachers may be silent when they are asked."""
+    """Rows without answers then have no weight, and teachers may be silent."""
     X = np.random.default_rng(6).normal(size=(200, 3))
     teachers, method = silent_teachers(1, 1, 1, 1), CrossEntropyUnifier(abstain=True)
     with pytest.warns(UserWarning, match="No teacher answers"):

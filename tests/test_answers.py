@@ -1,4 +1,4 @@
-"""Answers that were computed before: what is wrong with them is said under the name that they were given by."""
+"""Precomputed answers: errors use the name of the argument."""
 
 import numpy as np
 import pandas as pd

@@ -21,6 +21,7 @@ RINGS = [
         "label_space",
         "solvers",
         "answers",
+        "frequencies",
         "losses",
         "utils",
         "taxonomy",
@@ -78,7 +79,7 @@ def part_of(path: Path) -> str:
 
 
 def imports(source: str, package: str) -> Iterator[str]:
-    """Yield the full names of all that a file of `package` imports, wherever it does so and in whatever form."""
+    """Yield the full names of everything that a file of `package` imports, anywhere and in any form."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -93,7 +94,7 @@ def imports(source: str, package: str) -> Iterator[str]:
 
 
 def imported_parts(source: str, path: Path) -> Iterator[str]:
-    """Yield the parts of our package that a file imports; names that only the package has are of its `__init__`."""
+    """Yield the parts of our package that a file imports; names of the package itself belong to its `__init__`."""
     package = ".".join(("sklearn_uhc", *path.relative_to(ROOT).parent.parts))
     for name in imports(source, package):
         first, _, rest = name.partition(".")
@@ -103,7 +104,7 @@ def imported_parts(source: str, path: Path) -> Iterator[str]:
 
 
 def outward(source: str, path: Path) -> list[str]:
-    """Return the parts that a file must not import, but does."""
+    """Return the parts that a file imports but must not."""
     own = part_of(path)
 
     def allowed(other: str) -> bool:

@@ -3,15 +3,7 @@ import pytest
 
 from sklearn_uhc import LabelSpace
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.balance import (
-    Skew,
-    balanced_targets,
-    class_weights,
-    decide_balance,
-    evenness,
-    measure_skew,
-    rare_classes,
-)
+from sklearn_uhc.balance import balanced_targets, class_weights, decide_balance, evenness, look_for_skew
 
 
 @pytest.fixture
@@ -59,46 +51,63 @@ def test_evenness_counts_classes_at_temperature_one(Q):
     assert evenness(tempered, 3.0) == pytest.approx(evenness(Q))
 
 
-def answers_for(named, lists, abstain=False):
-    """Teachers that are nearly certain of one of their classes in every row; None: silent."""
-    space, log_p = LabelSpace(lists), []
-    for classes, own in zip(lists, named, strict=True):
-        P = np.full((len(own), len(classes)), 0.01)
-        for n, label in enumerate(own):
-            P[n] = np.nan if label is None else np.where(np.asarray(classes) == label, 0.98, 0.01)
-        log_p.append(np.log(P))
-    return Answers.of(np.hstack(log_p), space, abstain=abstain)
+def named(*counts):
+    """Five teachers of two classes each, in a ring, who are unsure of other classes; rows by class, in twenties."""
+    lists = [[0, 1], [1, 2], [2, 3], [3, 4], [0, 4]]
+    y = np.repeat(np.arange(5), 20 * np.array(counts))
+    known = {(label, k): 0.9 if label == k else 0.1 for own in lists for label in own for k in own}
+    P = [
+        [known.get((label, k), 0.5) if label in own else 0.5 + 0.01 * j for own in lists for j, k in enumerate(own)]
+        for label in y
+    ]
+    Q = np.full((len(y), 5), 0.1) + 0.5 * np.eye(5)[y]
+    return Answers.of(np.log(P), LabelSpace(lists), abstain=False), Q, y
 
 
-def test_a_class_is_rare_if_one_of_its_teachers_hardly_names_it():
-    lists = [["a", "b"], ["b", "c"]]
-    both = answers_for([["a"] * 9 + ["b"], ["b"] * 5 + ["c"] * 5], lists)
-    assert rare_classes(both, both.space).tolist() == [False, True, False]
-    silent = answers_for([["a"] * 5 + [None] * 4 + ["b"], ["b"] * 5 + ["c"] * 5], lists, abstain=True)
-    assert rare_classes(silent, silent.space).tolist() == [False, False, False]  # one row of six
-
-
-@pytest.mark.parametrize(("n", "power"), [(60, 0.5), (30, 1.0)])
-def test_auto_goes_half_the_way_if_there_are_rows_to_tell(n, power):
-    lists = [["a", "b"], ["b", "c"]]
-    answers = answers_for([["a"] * (n - 2) + ["b"] * 2, ["b"] * n], lists)
-    Q = np.repeat([[0.98, 0.01, 0.01], [0.01, 0.98, 0.01]], [n - 2, 2], axis=0)
-    skew = measure_skew(answers, answers.space, Q, 1.0)
-    decided = decide_balance("auto", answers.space, n, skew)
-    assert decided.power == power
-    assert ("['b', 'c']" in decided.why) is (power < 1)
-    assert decide_balance(True, answers.space, n, skew).power == 1
-    assert decide_balance("auto", answers.space, n, skew, labelled=True).power == 1
+def test_auto_balances_to_estimated_frequencies_where_classes_are_rare():
+    answers, Q, y = named(40, 2, 4, 1, 3)
+    found = look_for_skew(answers, answers.space, Q, 1.0)
+    np.testing.assert_allclose(found, np.bincount(y) / len(y), atol=0.05)
+    decided = decide_balance("auto", answers.space, len(Q), found)
+    assert decided.balances
+    assert "['3 (2" in decided.why  # the rarest first
+    targets, weights = balanced_targets(Q, decided.weigh(class_weights(Q)))
+    np.testing.assert_allclose((weights[:, None] * targets).mean(axis=0), found**0.75 / (found**0.75).sum())
+    for other in (
+        decide_balance(True, answers.space, len(Q), found),
+        decide_balance("auto", answers.space, len(Q), found, labelled=True),
+        decide_balance("auto", answers.space, len(Q), None),
+    ):
+        assert other.balances
+        assert other.weigh(class_weights(Q)) is not None
+        assert other.frequencies is None
+    assert not decide_balance(False, answers.space, len(Q), found).balances
 
 
 def test_auto_balances_what_only_the_merge_makes_uneven():
-    lists = [["a", "b"], ["b", "c"]]
-    answers = answers_for([["a", "b"] * 30, ["b", "c"] * 30], lists)
-    Q = np.repeat([[0.98, 0.01, 0.01]], 60, axis=0)
-    assert decide_balance("auto", answers.space, 60, measure_skew(answers, answers.space, Q, 1.0)).power == 1
+    answers, Q, _ = named(5, 5, 5, 5, 5)
+    biased = Q * [1, 9, 1, 1, 1]
+    biased /= biased.sum(axis=1, keepdims=True)
+    found = look_for_skew(answers, answers.space, biased, 1.0)
+    np.testing.assert_allclose(found, 0.2, atol=0.03)
+    decided = decide_balance("auto", answers.space, len(Q), found)
+    assert decided.frequencies is None
+    assert "no sign" in decided.why
+    assert look_for_skew(answers, answers.space, Q, 1.0) is None  # merged labels are even
+
+
+def test_frequencies_are_the_same_at_any_temperature():
+    answers, Q, _ = named(40, 2, 4, 1, 3)
+    tempered = Q ** (1 / 3) / (Q ** (1 / 3)).sum(axis=1, keepdims=True)
+    found = look_for_skew(answers, answers.space, tempered, 3.0)
+    np.testing.assert_allclose(found, look_for_skew(answers, answers.space, Q, 1.0))
+    decided = decide_balance("auto", answers.space, len(Q), found)
+    weight = decided.weigh(np.ones(5), 3.0)
+    np.testing.assert_allclose(weight**3, 5 * decided.frequencies)
 
 
 def test_auto_does_not_balance_shared_lists_or_few_rows():
-    even = Skew(1.0, np.zeros(3, dtype=bool), 60)
-    assert "same classes" in decide_balance("auto", LabelSpace([["a", "b"], ["b", "a"]]), 60, even).why
-    assert "fewer" in decide_balance("auto", LabelSpace([["a", "b"], ["b", "c"]]), 2, even).why
+    shared = LabelSpace([["a", "b"], ["b", "a"]])
+    assert "same classes" in decide_balance("auto", shared, 60).why
+    assert look_for_skew(Answers.of(np.zeros((60, 4)), shared, abstain=False), shared, np.eye(2)[[0] * 60], 1.0) is None
+    assert "fewer" in decide_balance("auto", LabelSpace([["a", "b"], ["b", "c"]]), 2).why

@@ -1,4 +1,4 @@
-"""LightGBM, XGBoost and CatBoost on soft labels: the real libraries, their own answers as the yardstick."""
+"""LightGBM, XGBoost and CatBoost on soft labels: the real libraries, compared with their own results."""
 
 import pickle
 
@@ -79,9 +79,9 @@ def test_soft_labels_are_learnt_better_than_their_argmax(data, make):
 
 @every_booster
 def test_replication_reaches_the_same_loss(make):
-    """Copies are the same objective; what differs is how a library bins and regularises rows of small weight.
+    """Copies are the same objective; libraries differ only in how they bin and regularise rows of small weight.
 
-    CatBoost divides its l2 penalty by the number of rows, so that copies are penalised less: none in this comparison.
+    CatBoost divides its l2 penalty by the number of rows, so that copies are penalised less: it is 0 here.
     """
     X, y = make_classification(300, 8, n_informative=5, n_classes=3, random_state=1)
     Q = 0.7 * np.eye(3)[y] + 0.1

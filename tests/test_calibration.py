@@ -1,4 +1,4 @@
-"""Temperatures learnt without labels: their certificate, what they recover, and when they are left alone."""
+"""Temperatures learned without labels: their certificate, what they recover, and when they do not change."""
 
 import warnings
 
@@ -35,7 +35,7 @@ def one_part(X, lists):
 
 @pytest.mark.parametrize("lists", [LISTS, [[0, 1, 2, 3], [0, 1], [2, 3]], [[0, 1, 2], [0, 1, 2]]])
 def test_temperature_minimises_the_cross_entropy_against_the_others_merged(lists):
-    """Compared with the definition: merge the others by the public method, then search one temperature."""
+    """Compare with the definition: merge the others by the public method, then search for one temperature."""
     X = tempered(np.random.default_rng(0), lists, np.linspace(-0.5, 0.7, len(lists)))
     part, ones = one_part(X, lists), np.ones(len(lists))
     found, _ = best_temperatures([part], [part.targets(ones)], ones, part.blocks.M.shape[1])
@@ -99,7 +99,7 @@ def test_teachers_that_differ_by_noise_only_are_left_alone():
 
 
 def test_teachers_of_one_kind_are_left_exactly_as_they_are():
-    """However many rows bear out that their temperatures differ by a tenth."""
+    """However many rows show that their temperatures differ by a tenth."""
     X = tempered(np.random.default_rng(11), LISTS, np.array([0.1, -0.1, 0.0, 0.1, -0.1]), n=4000, noise=0.1)
     assert (TeacherCalibrator(LISTS).fit(X).temperatures_ == 1).all()
     assert (TeacherCalibrator(LISTS, tolerance=0).fit(X).temperatures_ != 1).any()
@@ -178,7 +178,7 @@ def test_a_loud_teacher_that_knows_is_not_noise():
 
 
 def test_no_teacher_of_a_ring_of_pairs_is_called_noise():
-    """Each is compared with a chain of answers about rows that few of them know, and looks wrong."""
+    """Each is compared with a chain of answers on rows that few of them know, and looks wrong."""
     X, rows, y, _ = train_test_split(*load_iris(return_X_y=True), train_size=0.5, random_state=3)
     lists = [[0, 1], [1, 2], [0, 2]]
     pairs = [np.isin(y, known) for known in lists]
@@ -193,7 +193,7 @@ def test_no_teacher_of_a_ring_of_pairs_is_called_noise():
 
 
 def test_trust_that_is_given_decides_what_is_usual():
-    """Three teachers of one loud tone among seven that are hardly trusted."""
+    """Three overconfident teachers among seven that have little weight."""
     log_tau = np.array([1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
     lists = [[0, 1, 2, 3], [1, 2, 3, 4], [0, 2, 4], [0, 1, 3, 4], [0, 1, 2, 4], [1, 2, 4], [0, 2, 3, 4]]
     X = tempered(np.random.default_rng(12), lists, log_tau, n=2000, noise=0.1)
@@ -273,7 +273,7 @@ def test_a_teacher_that_never_answers_takes_its_weight_along():
 
 
 def test_the_most_frequent_patterns_of_silence_are_looked_at_alone():
-    """Each pattern needs matrices of its own: however many the rows have, no more than some are made."""
+    """Each pattern needs its own matrices: their number is limited, however many patterns there are."""
     lists = [[0, 1, 2]] * 9
     X = tempered(np.random.default_rng(26), lists, np.linspace(-1, 1, 9), n=650)
     quiet = np.array([[pattern >> i & 1 for i in range(9)] for pattern in range(1, 201)], dtype=bool)

@@ -1,4 +1,4 @@
-"""What calibration costs: systems of equations as large as there are teachers, for a bounded number of sets of them."""
+"""The cost of calibration: systems as large as the number of teachers, for a bounded number of patterns."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from tests.test_calibration import LISTS, tempered
 
 
 def silenced(X, lists, share, seed=0):
-    """Return answers of which a random share is missing, teacher by teacher."""
+    """Return answers of which a random share is missing, by teacher."""
     X, silent = X.copy(), np.random.default_rng(seed).random((len(X), len(lists))) < share
     for i, block in enumerate(LabelSpace(lists).blocks):
         X[np.ix_(silent[:, i], np.arange(X.shape[1])[block])] = np.nan
@@ -24,7 +24,7 @@ def silenced(X, lists, share, seed=0):
 
 @pytest.fixture
 def systems(monkeypatch):
-    """Sizes of all systems of equations that are solved, and of matrices that are inverted."""
+    """Sizes of all linear systems that are solved, and of matrices that are inverted."""
     sizes = []
     for name in ("inv", "solve", "pinv"):
         original = getattr(np.linalg, name)

@@ -1,4 +1,4 @@
-"""Plateaus, ties, links next to nothing, steps that ran out, limits of BLAS: what was wrong and said to be solved."""
+"""Results that were wrong but reported as solved: plateaus, ties, weak links, exhausted steps, BLAS limits."""
 
 import itertools
 import subprocess
@@ -36,7 +36,7 @@ def test_mf_p_does_not_stop_on_a_plateau(monkeypatch, start):
 
 @pytest.mark.parametrize("ratio", [1e-4, 1e-6, 1e-9])
 def test_mf_p_sees_that_a_point_far_out_is_no_optimum(ratio):
-    """On a plateau the gradient vanishes with v, relative to all of P, but not relative to v itself."""
+    """On a plateau the gradient vanishes with v relative to P, but not relative to v itself."""
     lists, q = [[0, 1], [1, 2], [2, 3]], [0.1, 0.2, 0.3, 0.4]
     P = restricted(q, lists)
     fit = mf_p.ProbabilityFit(P, (P**2).sum(axis=1), Blocks.from_label_space(LabelSpace(lists)))
@@ -51,7 +51,7 @@ def certain_pairs(n_teachers):
 @pytest.mark.parametrize("n_teachers", [2, 3])
 @pytest.mark.parametrize("name", ["mf_lu", "mf_p"])
 def test_ties_are_broken_alike_alone_in_any_batch_and_library(name, n_teachers):
-    """Two teachers certain of different classes: MF-LU said one alone and the other in a batch of two."""
+    """Two teachers certain of different classes: MF-LU chose one alone and the other in a batch of two."""
     Z = certain_pairs(n_teachers)
     method = make_method(name, [[0, 1, 2, 3]] * n_teachers, temperature=1)
     Q = method.fit_transform(Z)
@@ -88,7 +88,7 @@ def test_ce_sees_links_next_to_nothing(q, lists, weight):
 
 
 def test_differences_between_teachers_lead_to_the_same_optimum():
-    """Where nothing is weak, both ways to the optimum of CE agree, for teachers that do not."""
+    """If no link is weak, both solvers of CE agree, also for teachers that do not."""
     blocks = Blocks.from_label_space(LabelSpace([[0, 1], [1, 2], [2, 0]]))
     P = np.random.default_rng(0).dirichlet([1, 1], size=(50, 3)).reshape(50, 6)
     usual, links = ce.solve_ce(P, blocks), ce.minimize_links(P, blocks, tol=1e-9, max_iter=200)

@@ -1,4 +1,4 @@
-"""Students at the price of hard labels: the same models as all weighted copies, or as hard labels on one-hot ones."""
+"""Students at the cost of hard labels: equal to all weighted copies, or to hard labels if labels are one-hot."""
 
 import pickle
 
@@ -7,13 +7,22 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_digits
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import PassiveAggressiveClassifier, Perceptron, RidgeClassifier, SGDClassifier
+from sklearn.linear_model import (
+    LogisticRegression,
+    PassiveAggressiveClassifier,
+    Perceptron,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    SGDClassifier,
+)
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
+from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
 from sklearn.neural_network import MLPClassifier
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC, NuSVC
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc import SoftLabelClassifier
@@ -26,8 +35,10 @@ LINEAR_IN_LABELS = [
     MultinomialNB(alpha=0.3),
     ComplementNB(),
     BernoulliNB(binarize=1.0),
+    CategoricalNB(alpha=0.5),
     RidgeClassifier(alpha=3.0),
     RidgeClassifier(fit_intercept=False),
+    RidgeClassifierCV(alphas=(3.0, 3.0)),
     LinearSVC(C=0.01, tol=1e-10, max_iter=100_000),
 ]
 WEIGHS = pytest.mark.skipif(
@@ -76,14 +87,16 @@ def test_one_hot_labels_give_the_plain_estimator(data, counts, model):
 @pytest.mark.parametrize("model", TRAINED_ON_PROBABILITIES, ids=str)
 def test_training_on_probabilities_contains_that_on_labels(data, model, classes):
     X, y = data
+    boosts = isinstance(model, HistGradientBoostingClassifier)
+    X = np.round(X) if boosts else X  # few values: scikit-learn would weigh the quantiles that it bins many by
     y, weight = y % classes, np.random.default_rng(0).random(len(X)) + 0.1
     plain = model.fit(X, y, sample_weight=weight)
     soft = SoftLabelClassifier(model).fit(X, np.eye(classes)[y], weight)
     assert soft.strategy_ == "direct"
-    np.testing.assert_allclose(soft.predict_proba(X), plain.predict_proba(X), atol=1e-9)
+    np.testing.assert_allclose(soft.predict_proba(X), plain.predict_proba(X), atol=1e-5 if boosts else 1e-9)
     revived = pickle.loads(pickle.dumps(soft.estimator_))
     assert type(revived) is type(model)
-    np.testing.assert_allclose(revived.predict_proba(X), plain.predict_proba(X), atol=1e-9)
+    np.testing.assert_allclose(revived.predict_proba(X), soft.predict_proba(X), atol=1e-9)
     assert "data" not in vars(getattr(revived, "_loss", object))  # a model does not carry its training rows
 
 
@@ -110,7 +123,6 @@ EPOCHS = [
     SGDClassifier(loss="log_loss", random_state=0),
     SGDClassifier(loss="modified_huber", average=True, random_state=0),
     Perceptron(random_state=0),
-    OneVsRestClassifier(SGDClassifier(loss="log_loss", random_state=0)),
 ]
 
 
@@ -215,7 +227,7 @@ def test_histogram_boosting_on_fewer_rows_than_classes():
 
 
 def test_linear_models_end_with_the_mean_of_their_epochs(data, soft):
-    """The later an epoch the heavier, and an averaged SGDClassifier is left alone."""
+    """Later epochs have more weight, and an averaged SGDClassifier is unchanged."""
     X, _ = data
     model = SGDClassifier(random_state=0).fit(X, soft.argmax(axis=1))
     mean = MeanCoefficients(model)
@@ -242,3 +254,67 @@ def test_flat_labels_do_not_spoil_linear_models_by_epochs():
     student = SGDClassifier(loss="log_loss", random_state=0)
     clf = SoftLabelClassifier(student, random_state=0).fit(X[:400], Q[:400])
     assert clf.score(X[1000:], y[1000:]) > 0.75
+
+
+INNER = [
+    LogisticRegression(C=0.1),
+    DecisionTreeClassifier(max_depth=2, random_state=0),
+    SGDClassifier(loss="log_loss", random_state=0),
+    LogisticRegression(C=0.1, class_weight="balanced"),
+]
+
+
+@pytest.mark.parametrize("inner", INNER, ids=str)
+def test_one_against_the_rest_is_a_problem_of_two_soft_labels_per_class(data, soft, inner):
+    X, y = data[0] / 10, data[1]
+    weight = np.random.default_rng(0).random(len(X)) + 0.1
+    names = np.array(["b", "d", "a", "c"])
+    clf = SoftLabelClassifier(OneVsRestClassifier(inner), classes=names, random_state=0).fit(X, soft, weight)
+    assert clf.strategy_ == "direct"
+    assert all(type(model) is type(inner) for model in clf.estimator_.estimators_)
+    pairs = [np.column_stack([1 - q, q]) for q in soft.T]
+    alone = [SoftLabelClassifier(inner, random_state=0).fit(X, Q, weight).predict_proba(X)[:, 1] for Q in pairs]
+    P = np.column_stack(alone)[:, np.argsort(names)]
+    np.testing.assert_allclose(clf.predict_proba(X), P / P.sum(axis=1, keepdims=True), atol=2e-3)
+    assert clf.score(X, names[y]) > 0.7
+    two = SoftLabelClassifier(OneVsRestClassifier(inner), random_state=0).fit(X, pairs[0], weight)
+    np.testing.assert_allclose(two.predict_proba(X)[:, 1], alone[0], atol=2e-3)
+
+
+def test_one_against_the_rest_refuses_what_its_inner_classifier_would(data, soft):
+    X, _ = data
+    for inner, error, message in (
+        (LinearDiscriminantAnalysis(), TypeError, "OneVsRestClassifier cannot learn"),
+        (MLPClassifier(early_stopping=True, warm_start=True), ValueError, "warm_start of MLPClassifier"),
+    ):
+        with pytest.raises(error, match=message):
+            SoftLabelClassifier(OneVsRestClassifier(inner)).fit(X, soft)
+    with pytest.raises(ValueError, match="does not accept eval_set"):
+        SoftLabelClassifier(OneVsRestClassifier(LogisticRegression())).fit(X, soft, eval_set=[(X, soft)])
+
+
+def test_ridge_chooses_its_penalty_by_leaving_out_rows(data, soft):
+    X, y = data
+    student = RidgeClassifierCV(alphas=(0.01, 10.0, 1e5))
+    clf = SoftLabelClassifier(student).fit(X, np.eye(4)[y])
+    plain = RidgeClassifierCV(alphas=(0.01, 10.0, 1e5)).fit(X, y)
+    assert clf.strategy_ == "direct"
+    assert clf.estimator_.alpha_ == plain.alpha_
+    assert clf.estimator_.best_score_ == pytest.approx(plain.best_score_)
+    np.testing.assert_allclose(clf.estimator_.coef_, plain.coef_)
+    with pytest.raises(ValueError, match="set cv as well"):
+        SoftLabelClassifier(RidgeClassifierCV(scoring="accuracy")).fit(X, soft)
+    folds = SoftLabelClassifier(RidgeClassifierCV(scoring="accuracy", cv=3)).fit(X, soft)
+    assert folds.strategy_ == "replicate"
+
+
+@pytest.mark.parametrize("model", [SVC(), NuSVC(nu=0.1)], ids=str)
+def test_kernel_machines_get_each_row_once_however_flat_the_labels(data, model):
+    X, y = data
+    plain = model.fit(X, y, sample_weight=np.ones(len(X))).predict(X)
+    for share in (1.0, 0.2):
+        clf = SoftLabelClassifier(model).fit(X, share * np.eye(4)[y] + (1 - share) / 4)
+        assert clf.estimator_.shape_fit_[0] == len(X)
+        assert np.mean(clf.predict(X) == plain) > 0.98
+    copied = SoftLabelClassifier(model, copies=2, random_state=0).fit(X, 0.2 * np.eye(4)[y] + 0.2)
+    assert copied.estimator_.shape_fit_[0] > len(X)

@@ -1,4 +1,4 @@
-"""Every measured figure of the pages has a source, and the checker finds those that have none."""
+"""Every measured figure in the pages has a source, and the checker finds those without one."""
 
 import re
 

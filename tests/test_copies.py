@@ -1,24 +1,30 @@
-"""Weighted copies and drawn labels: bounds, means, and no row that validates itself."""
+"""Weighted copies and drawn labels: bounds and means, and no row is used to validate itself."""
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
+    BaggingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc import SoftLabelClassifier
-from sklearn_uhc.students.copies import DROPPED, draw_copies, replicate
+from sklearn_uhc.students.copies import DROPPED, draw_copies, leading_classes, replicate
+from sklearn_uhc.students.replicate import folds_of_copies
 from sklearn_uhc.students.sample import draw, draw_rows
+from sklearn_uhc.students.soft_data import SoftData
 
 STOPS = pytest.mark.skipif(
     not has_fit_parameter(HistGradientBoostingClassifier(), "X_val"),
@@ -233,7 +239,7 @@ def test_automatic_early_stopping_is_switched_off(data, soft):
 
 def test_copies_stay_within_the_working_memory(data, soft):
     X, y = data
-    student = AdaBoostClassifier(n_estimators=20, random_state=0)
+    student = BaggingClassifier(DecisionTreeClassifier(max_depth=3), random_state=0)
     few = sklearn.config_context(working_memory=0.02)
     with few, pytest.warns(UserWarning, match="4 copies of every row need more than working_memory: 2") as told:
         clf = SoftLabelClassifier(student, random_state=0).fit(X, soft)
@@ -248,3 +254,41 @@ def test_students_that_do_not_stop_early_take_no_eval_set(data, soft):
             SoftLabelClassifier(student).fit(X, soft, eval_set=[(X, soft)])
     with pytest.raises(ValueError, match="does not accept eval_set"):
         SoftLabelClassifier(LogisticRegression()).fit(X, soft, eval_set=(X, soft))
+
+
+def test_each_row_once_with_the_lead_of_its_class():
+    Q = np.array([[0.6, 0.4, 0.0], [0.1, 0.9, 0.0], [0.4, 0.4, 0.2], [0.5, 0.3, 0.2]])
+    rows, labels, weights = leading_classes(Q, np.array([1.0, 2.0, 1.0, 1.0]))
+    assert rows.tolist() == [0, 1, 3, 2]  # the third has no lead, but it is the best of the last class
+    assert labels.tolist() == [0, 1, 0, 2]
+    mean = (0.2 + 2 * 0.8 + 0.2) / 5
+    np.testing.assert_allclose(weights, [0.2 / mean, 1.6 / mean, 0.2 / mean, 0.2])
+    rows, labels, weights = leading_classes(np.full((3, 2), 0.5))
+    assert rows.tolist() == [0, 1, 2, 0]
+    assert labels.tolist() == [0, 0, 0, 1]
+    np.testing.assert_allclose(weights, [1, 1, 1, 0.5])
+
+
+def test_folds_keep_the_copies_of_a_row_together(data, soft):
+    X, _ = data
+    rows, _, _ = replicate(soft, copies=3, rng=np.random.RandomState(0))
+    whole = SoftData(X, soft, None, np.arange(4))
+    for cv in (None, 3, KFold(4, shuffle=True, random_state=0)):
+        folds = folds_of_copies(cv, whole, rows)
+        assert len(folds) == (5 if cv is None else getattr(cv, "n_splits", 3))
+        assert all(not set(rows[train]) & set(rows[test]) for train, test in folds)
+        assert all(len(train) + len(test) == len(rows) for train, test in folds)
+        np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(len(rows)))
+
+
+def test_students_that_cross_validate(data, soft):
+    X, y = data
+    cs = LogisticRegressionCV(Cs=[1e-3, 1.0], cv=3, scoring="neg_log_loss", max_iter=300)
+    if "use_legacy_attributes" in cs.get_params():  # scikit-learn 1.8
+        cs.set_params(use_legacy_attributes=False, l1_ratios=(0,))
+    for model in (CalibratedClassifierCV(LogisticRegression(), cv=3), cs):
+        clf = SoftLabelClassifier(model, random_state=0).fit(X, soft)
+        assert clf.strategy_ == "replicate"
+        assert clf.estimator_.cv == 3
+        assert clf.score(X, y) > 0.7
+        np.testing.assert_allclose(clf.predict_proba(X).mean(axis=0), soft.mean(axis=0), atol=0.03)

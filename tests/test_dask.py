@@ -69,7 +69,7 @@ def frames(rows):
 
 
 def assert_same(lazy, expected, atol=1e-10):
-    """Compare what a collection computes to with what it promised, and with values in memory."""
+    """Compare the computed collection with its metadata, and with values in memory."""
     found = lazy.compute()
     if isinstance(found, pd.DataFrame):
         assert found.dtypes.equals(lazy._meta.dtypes)
@@ -168,7 +168,7 @@ def test_temperatures_come_from_the_very_rows_that_are_taken_in_memory(frames, m
 
 
 class Counted:
-    """A teacher that counts the rows it is asked about, in this process, and may fail."""
+    """A teacher that counts the rows it is called on, in this process, and may fail."""
 
     asked = 0
     fails_at = None

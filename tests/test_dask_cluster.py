@@ -1,4 +1,4 @@
-"""A real cluster of two processes: teachers travel once, workers die, boosters train where the rows are."""
+"""A real cluster of two processes: teachers are sent once, workers die, boosters train where the rows are."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ from sklearn_uhc.dask import SharedTeachers
 N_BLOCKS = 6
 LIMIT = 500 * 2**20
 
-#: What distributed says when a cluster of a busy machine is shut down or a worker dies.
+#: Messages of distributed when a cluster is shut down on a busy machine, or a worker dies.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*worker.*:UserWarning")
 
 
@@ -70,7 +70,7 @@ def teachers_of(rows):
 
 
 class Logged:
-    """A teacher that writes down where it was unpickled and what it was asked; told by files, it kills its process."""
+    """A teacher that logs where it is unpickled and called; files can tell it to kill its process."""
 
     def __init__(self, rows, folder, does="answer", at=None):
         self.model = LogisticRegression().fit(rows[0][rows[1] != 3], rows[1][rows[1] != 3])

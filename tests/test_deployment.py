@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from tests.deployment import deploy, deploy_alone, merge
 
-#: Where fashion_mnist.npz lies, with X_train, y_train and so on as Zalando publishes them.
+#: Path of fashion_mnist.npz, with X_train, y_train and so on as published by Zalando.
 DATA = os.environ.get("UHC_DATA")
 
 pytest.importorskip("torch")

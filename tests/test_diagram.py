@@ -1,4 +1,4 @@
-"""The diagram that notebooks show."""
+"""The diagram shown in notebooks."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_diagram_of_many_teachers_counts_the_rest():
     ids=["answers to come", "unfitted teacher", "nobody"],
 )
 def test_diagram_of_what_cannot_be_fitted_yet_shows_what_is_known(clf, drawn):
-    """None of this is in the plain text that scikit-learn falls back to."""
+    """None of this is in the plain text to which scikit-learn falls back."""
     assert drawn in estimator_html_repr(clf)
     assert drawn not in str(clf)
 

@@ -1,4 +1,4 @@
-"""The paper's directions on real data, means over seeds. Minutes, so not in the default run."""
+"""The paper's claims on real data, as means over seeds. Takes minutes, so it is not in the default run."""
 
 import numpy as np
 import pytest

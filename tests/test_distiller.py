@@ -100,7 +100,7 @@ def test_temperature_of_the_distiller_wins_over_that_of_the_method(iris, teacher
 
 @pytest.mark.parametrize("student", [LogisticRegression(), KNeighborsClassifier(10), forest()], ids=str)
 def test_probabilities_are_at_temperature_one(iris, teachers, student):
-    """A high temperature smooths the labels, not the answers."""
+    """A high temperature smooths the labels, not the predictions."""
     X, y = iris
     losses = {T: log_loss(y, HeterogeneousDistiller(teachers, student, temperature=T).fit(X).predict_proba(X))
               for T in (1, 3)}  # fmt: skip
@@ -181,16 +181,23 @@ def test_sample_weight_reaches_balance_and_student(iris, teachers):
     np.testing.assert_allclose(weighted.predict_proba(X), half.predict_proba(X), atol=1e-3)
 
 
-def test_classes_that_the_rows_rarely_show_are_balanced_half_way(iris, teachers, capsys):
-    """The first 75 irises have no virginica among them."""
+def test_classes_that_the_rows_rarely_show_are_balanced_to_estimated_frequencies(iris, teachers, capsys):
+    """There is no virginica among the first 75 irises."""
     X, _ = iris
     weight = np.r_[np.ones(75), np.zeros(75)]
     for clf in (HeterogeneousDistiller(teachers, LogisticRegression()), UnifiedEnsemble(teachers)):
         full = clone(clf).set_params(balance=True)
         np.testing.assert_allclose(clf.fit(X).class_weight_, full.fit(X).class_weight_)
         clf.set_params(verbose=1).fit(X, sample_weight=weight)
-        np.testing.assert_allclose(clf.class_weight_, full.fit(X, sample_weight=weight).class_weight_ ** 0.5)
-        assert "Partly balancing the classes: some seem to be rare in these rows, [2]" in capsys.readouterr().out
+        estimated = clf.merger_.class_frequencies_
+        assert estimated[0] == pytest.approx(2 / 3, abs=0.05)
+        assert estimated.argmin() == 2
+        ratio = clf.class_weight_ / full.fit(X, sample_weight=weight).class_weight_
+        np.testing.assert_allclose(ratio / ratio.sum(), estimated**0.75 / (estimated**0.75).sum())
+        assert (
+            "Balancing the classes: towards their estimated frequencies, as some seem rare: ['2 ("
+            in capsys.readouterr().out
+        )
 
 
 def test_weights_count_in_the_score_without_labels(iris, teachers):

@@ -1,4 +1,4 @@
-"""The pages: all code in them is run, every link leads somewhere, every public name is in the reference."""
+"""The pages: all code is run, all links have a target, and every public name is in the reference."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ def anchors(page):
 
 
 def target_of(page, link):
-    """The file that a link means, also where Sphinx makes the page from an example."""
+    """The target file of a link, also if Sphinx makes the page from an example."""
     path = (page.parent / link).resolve()
     for folder, source in MADE_BY_SPHINX.items():
         if path.parent == DOCS / folder:

@@ -34,7 +34,7 @@ def test_ensemble(iris, teachers, method):
 
 
 def test_ensemble_of_consistent_teachers_is_their_truth_at_any_temperature():
-    """Sharpening takes the temperature of the merge back."""
+    """Sharpening undoes the temperature of the merge."""
     X = np.random.default_rng(0).normal(size=(40, 3))
     truth = LinearTeacher((0, 1, 2), 5).fit(X)
 

@@ -55,7 +55,7 @@ DRAWN = [MLPClassifier(max_iter=400, random_state=0), LinearDiscriminantAnalysis
 
 
 def run(path, X):
-    """What a user without this library does."""
+    """Run the model like a user without this library."""
     session = onnxruntime.InferenceSession(path)
     names = [given.name for given in session.get_inputs()]
     if hasattr(X, "columns"):
@@ -83,7 +83,7 @@ def check_export(clf, path, X):
 
 @pytest.fixture(scope="module")
 def single(data, soft):
-    """Features that single precision holds exactly, so that no row crosses a threshold."""
+    """Features that are exact in single precision, so that no row crosses a threshold."""
     X, _ = data
     return X.astype(np.float32).astype(float), soft
 

@@ -321,3 +321,14 @@ class _OwnColumns:
 
     def predict_proba(self, X):
         return self.teacher.predict_proba(X[list("abcd")].to_numpy())
+
+
+def test_backpropagation_says_that_it_ignores_labels(iris, teachers):
+    torch = pytest.importorskip("torch")
+    X, y = iris
+    torch.manual_seed(0)
+    clf = HeterogeneousDistiller(teachers, torch.nn.Linear(4, 3), backprop=True)
+    with pytest.warns(UserWarning, match="backprop=True ignores y"):
+        clf.fit(X.astype(np.float32), some(y, 30))
+    clf.fit(X.astype(np.float32), np.full(len(y), None))  # no labels, no warning
+    clf.fit(X.astype(np.float32))

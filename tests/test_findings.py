@@ -1,4 +1,4 @@
-"""What `fit` finds odd about teachers and rows, and that it finds nothing where nothing is."""
+"""Problems that `fit` finds with teachers and rows, and no findings if there are none."""
 
 import warnings
 
@@ -39,7 +39,7 @@ def kinds(Z, lists=LISTS):
 
 
 def told(fit, *args, **kwargs):
-    """Fit, and return the findings that were warned of."""
+    """Fit, and return the findings in the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit(*args, **kwargs)
@@ -123,7 +123,7 @@ def test_rows_that_mean_nothing_to_anybody():
 
 
 def uneven(seed=0, n=1500):
-    """Answers about classes of which the last is a hundred times as rare as the first."""
+    """Answers on classes of which the last is a hundred times rarer than the first."""
     rng = np.random.default_rng(seed)
     share = 100.0 ** -np.linspace(0, 1, 6)
     y = rng.choice(6, n, p=share / share.sum())
@@ -163,7 +163,7 @@ def test_none_of_these_is_no_class_that_could_be_rare():
 
 
 class Given:
-    """A teacher whose answers stand in the columns of X."""
+    """A teacher whose answers are the columns of X."""
 
     def __init__(self, classes, columns):
         self.classes_, self.where = np.asarray(classes), columns

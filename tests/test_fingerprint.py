@@ -1,4 +1,4 @@
-"""Keys of teachers: of what they answer with, and of nothing else."""
+"""Keys of teachers depend on what affects their answers, and on nothing else."""
 
 import copy
 import pickle
@@ -104,7 +104,7 @@ def test_a_nearest_neighbour_teacher_is_asked_once(where, tmp_path):
 
 
 class Linear:
-    """A teacher with weights that it does not pickle, and with things that nobody can pickle."""
+    """A teacher with weights that are not pickled, and with attributes that cannot be pickled."""
 
     classes_ = np.array([0, 1])
 

@@ -1,4 +1,4 @@
-"""Frames of pandas, Polars and Arrow: teachers get the columns that they know, by name and in their own order."""
+"""Frames of pandas, Polars and Arrow: teachers get their columns by name and in their own order."""
 
 import numpy as np
 import pandas as pd

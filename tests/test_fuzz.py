@@ -1,4 +1,4 @@
-"""Random and malicious answers: finite, on the simplex, the same in any batch, order and library, optimal, counted."""
+"""Random and malicious answers: results are finite, on the simplex, optimal, equal in any batch, order and library."""
 
 import warnings
 
@@ -14,12 +14,12 @@ from tests import reference
 from tests.helpers import METHOD_NAMES, make_method
 
 ITERATIVE = ("ce", "mf_p", "mf_lu")
-#: Answers are the same to this in every batch and library, where the method says that they are determined.
+#: Tolerance for answers in different batches and libraries, if the method reports them as determined.
 SAME = 1e-8
 
 
 def some_lists(rng):
-    """Draw class lists of up to 8 classes, connected or not, with lists of one class and equal ones among them."""
+    """Draw class lists of up to 8 classes, connected or not, including lists of one class and equal lists."""
     L, N = int(rng.integers(2, 9)), int(rng.integers(1, 7))
     lists = [rng.choice(L, int(rng.integers(1, L + 1)), replace=False).tolist() for _ in range(N)]
     return [*lists, lists[0]] if rng.random() < 0.2 else lists
@@ -57,7 +57,7 @@ KINDS = [certain, tied, tiny, consistent, noisy, contradictory, impossible]
 
 
 def draw(rng, name, n):
-    """Return a method, its answers Z (n, K), and what they are."""
+    """Return a method, its answers Z (n, K), and their description."""
     space = LabelSpace(some_lists(rng))
     kind = KINDS[rng.integers(len(KINDS))]
     weight = None if rng.random() < 0.7 else (10 ** rng.uniform(-3, 3, space.n_teachers)).tolist()
@@ -67,7 +67,7 @@ def draw(rng, name, n):
 
 
 def solve(method, Z):
-    """Fit and transform without the warnings that such answers deserve; the counts are what is tested."""
+    """Fit and transform without warnings about such answers; the counts are tested instead."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=ConvergenceWarning)
         warnings.filterwarnings("ignore", message="The class lists do not connect")
@@ -77,7 +77,7 @@ def solve(method, Z):
 
 
 def determined(method, Z):
-    """Return which rows the method calls solved and well conditioned, row by row."""
+    """Return which rows the method reports as solved and well conditioned, row by row."""
     if method.n_not_converged_ + method.n_ill_conditioned_ == 0:
         return np.ones(len(Z), dtype=bool)
     found = []
@@ -99,7 +99,7 @@ def check_same(found, expected, rows, what, atol=SAME):
 
 
 def check_order(method, Z, Q, rows, what, rng):
-    """Adding a constant to a teacher changes nothing; classes may be listed in another order."""
+    """Adding a constant to a teacher changes nothing, nor does another order of the classes."""
     blocks = method.label_space_.blocks
     shifted, columns, lists = Z.copy(), [], []
     for block, labels in zip(blocks, method.class_lists, strict=True):
@@ -113,7 +113,7 @@ def check_order(method, Z, Q, rows, what, rng):
 
 
 def attack(name, seed, n):
-    """Draw one label space and n rows, and check all that holds for every answer."""
+    """Draw one label space and n rows, and check everything that holds for all answers."""
     rng = np.random.default_rng(seed)
     method, Z, kind = draw(rng, name, n)
     what = f"{name}, seed {seed}, {kind}, T = {method.temperature}"
@@ -135,7 +135,7 @@ def attack(name, seed, n):
 
 
 def attack_silence(name, seed, n):
-    """With silent teachers a row's answer is that of the same row alone."""
+    """With silent teachers, the result of a row is that of the same row alone."""
     rng = np.random.default_rng(seed)
     method, Z, _ = draw(rng, name, n)
     method.set_params(abstain=True)
@@ -160,7 +160,7 @@ def test_attack_with_silence(name):
 
 
 def objectives(seed, n):
-    """Yield methods, ours and the reference's objective, relative, of noisy rows that no local optimum divides."""
+    """Yield methods with our and the reference's relative objectives, for noisy rows with a single local optimum."""
     rng = np.random.default_rng(seed)
     space = LabelSpace(some_lists(rng))
     blocks = Blocks.from_label_space(space)
@@ -187,7 +187,7 @@ def test_no_worse_than_the_papers_algorithms(seed):
 @pytest.mark.parametrize("name", ["ce", "mf_p", "mf_lf"])
 @pytest.mark.parametrize("seed", range(6))
 def test_teachers_that_agree_give_q(name, seed):
-    """However probable or improbable the classes that they share are."""
+    """However probable or improbable their shared classes are."""
     rng = np.random.default_rng(seed)
     space = LabelSpace(some_lists(rng))
     while not space.is_connected:
@@ -203,7 +203,7 @@ def test_teachers_that_agree_give_q(name, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_long_attack(name):
-    """Some hundred thousand rows for each method, in label spaces that the short one does not draw."""
+    """Some hundred thousand rows per method, in label spaces that the short test does not draw."""
     for seed in range(1000, 1000 + (200 if name in ITERATIVE else 1000)):
         attack(name, seed, 300)
         attack_silence(name, seed, 100)

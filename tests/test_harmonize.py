@@ -174,7 +174,7 @@ def test_a_deep_taxonomy():
 
 @given(st.data())
 def test_of_any_tree_every_column_becomes_what_lies_below_it(data):
-    """Leaves 0 to 7 under random parents; teachers know random disjoint nodes."""
+    """Leaves 0 to 7 below random parents; teachers know random disjoint nodes."""
     tree, nodes, parent = {}, {k: {k} for k in range(8)}, 8
     top = list(range(8))
     for _ in range(data.draw(st.integers(0, 4))):

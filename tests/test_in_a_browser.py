@@ -1,4 +1,4 @@
-"""The report and the diagram as a real browser shows them: two widths, by day and by night."""
+"""The report and the diagram in a real browser: two widths, light and dark mode."""
 
 import json
 import re
@@ -17,7 +17,7 @@ pytest.importorskip("matplotlib")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, Debian's for one")
 
-#: Looks at the page from inside and leaves what it found in the title.
+#: Inspects the page and writes its findings to the title.
 PROBE = """<script>
 const light = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(v => v / 255).map(
   v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
@@ -35,14 +35,14 @@ document.title = JSON.stringify({
 });
 if (parent !== window) parent.postMessage(document.title, "*");
 </script>"""
-#: Chromium makes no window narrower than this: a narrower page is shown in a frame, which passes on what was found.
+#: Chromium's smallest window width: a narrower page is shown in a frame, which passes on the findings.
 NARROWEST = 500
 FRAME = """<!DOCTYPE html><title></title><script>addEventListener("message", e => document.title = e.data)</script>
 <iframe src="{src}" style="width: {width}px; height: 800px; border: 0"></iframe>"""
 
 
 def seen(path, width, night):
-    """Return what the probe found in a page that is `width` pixels wide."""
+    """Return the findings of the probe for a page that is `width` pixels wide."""
     if width < NARROWEST:
         frame = path.with_name(f"frame{width}.html")
         frame.write_text(FRAME.format(src=path.name, width=width), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What is given in the place of fitted classifiers: an error that says what to do, before any teacher is asked."""
+"""Objects passed instead of fitted classifiers: an error with a remedy, before any teacher is called."""
 
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ NAMES = np.array(["setosa", "versicolor", "virginica"])[y]
 
 
 class Untouched(LogisticRegression):
-    """A teacher that must not be asked."""
+    """A teacher that must not be called."""
 
     def predict_proba(self, X):
         raise AssertionError("asked")

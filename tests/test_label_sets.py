@@ -1,4 +1,4 @@
-"""Label spaces whose columns mean sets of classes."""
+"""Label spaces whose columns stand for sets of classes."""
 
 import copy
 import pickle

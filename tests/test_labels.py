@@ -1,4 +1,4 @@
-"""Labels of some rows: how y is read, scored, spread over folds, and pooled."""
+"""Labels of some rows: reading y, scoring, folds, and pooling."""
 
 import numpy as np
 import pandas as pd

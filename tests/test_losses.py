@@ -45,7 +45,7 @@ def test_gradients(answers, name):
 
 
 def solver_gradients(name, log_p, logits, blocks):
-    """Objective and its derivative by u of the numpy solvers, u = logits / T, other variables at their best."""
+    """Objective and its derivative by u of the numpy solvers, with u = logits / T and other variables optimal."""
     Z = log_p / T
     P, u = np.exp(blocks.log_softmax(Z)), logits / T
     if name == "ce":
@@ -84,7 +84,7 @@ def test_mf_p_is_the_solvers_objective_times_t_squared_over_n_and_a_factor(answe
 
 
 def curvature(loss, logits, log_p):
-    """Largest eigenvalue of the Hessian by the logits of a row."""
+    """Largest eigenvalue of the Hessian with respect to the logits of a row."""
     H = torch.autograd.functional.hessian(lambda x: loss(x, log_p), logits)
     return torch.linalg.eigvalsh(H[0, :, 0]).max().item()
 
@@ -92,7 +92,7 @@ def curvature(loss, logits, log_p):
 @pytest.mark.parametrize("temperature", [0.5, 1, 10])
 @pytest.mark.parametrize("N", [1, 5])
 def test_mf_p_mf_lf_and_ce_start_with_the_curvature_of_hard_labels(N, temperature):
-    """Teachers that know the same four classes and cannot tell them apart; a network that cannot either."""
+    """Teachers that know the same four classes and give uniform answers, and a network that does too."""
     lists, log_p = [[0, 1, 2, 3]] * N, torch.full((1, 4 * N), -np.log(4), dtype=torch.float64)
     for kind in (losses.CrossEntropyUnifierLoss, losses.ProbabilityFactorizationLoss, losses.LogitFactorizationLoss):
         loss = kind(lists, temperature=temperature)
@@ -118,7 +118,7 @@ def test_logit_matching_is_the_same_at_every_temperature(answers):
 
 
 def test_the_ridge_holds_back_an_untrained_mf_lu_at_high_temperatures(answers):
-    """It is weighed against squared logits over T^2; divided by T^2 it leaves v as it is at T = 1."""
+    """The ridge is weighed against squared logits over T^2; divided by T^2 it leaves v as it is at T = 1."""
     log_p, small = torch.asarray(answers[1]), torch.asarray(answers[2]) / 10
     plain, divided = (
         {T: make("mf_lu", temperature=T, lam=lam(T)).scales(small, log_p) for T in (1, 3, 10)}
@@ -161,7 +161,7 @@ def test_no_nan_from_certain_teachers_and_far_logits(answers, name):
 @pytest.mark.parametrize("temperature", [0.1, 3])
 @pytest.mark.parametrize("name", NAMES)
 def test_half_precision_and_teachers_that_say_nothing(answers, name, temperature, dtype):
-    """A teacher of nothing but -inf says that all its classes are alike; sums are taken in single precision."""
+    """A teacher with only -inf is uniform over its classes; sums are in single precision."""
     blocks, log_p, logits = answers
     silent, uniform = log_p.copy(), log_p.copy()
     silent[:3, blocks.slices[0]], uniform[:3, blocks.slices[0]] = -np.inf, 0
@@ -231,7 +231,7 @@ def test_bad_input(call, message):
 
 
 def test_a_plain_training_loop_finds_the_merge(answers):
-    """Logits as free parameters, trained by CE-BP, end where the solver ends."""
+    """Logits as free parameters, trained by CE-BP, reach the solver's optimum."""
     blocks, log_p, logits = answers
     x = torch.asarray(0 * logits).requires_grad_()
     loss, target = make("ce"), torch.asarray(log_p)

@@ -1,4 +1,4 @@
-"""Thousands of classes: sums by index are those of dense matrices, and no array has classes by classes."""
+"""Thousands of classes: sums by index equal dense products, and no array has classes by classes."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ METHODS = {
 
 @pytest.fixture
 def never_dense(monkeypatch):
-    """Sums by index whatever the size, as if a dense product took forever."""
+    """Use sums by index at any size."""
     for module in (incidence, pairs):
         monkeypatch.setattr(module, "DENSE", 0)
     monkeypatch.setattr(incidence, "CALL", -1)
@@ -97,7 +97,7 @@ def large():
 
 @pytest.fixture
 def no_large_array(monkeypatch):
-    """Fail where a dense matrix of zeros and ones of more than 200,000 numbers is made."""
+    """Fail if a dense matrix of zeros and ones with more than 200,000 entries is made."""
 
     def refuse(self):
         assert self.shape[0] * self.shape[1] < 200_000, self.shape

@@ -1,4 +1,4 @@
-"""The merge as a transformer of its own, names of teachers, and fits that fail."""
+"""The merge as a transformer, names of teachers, and fits that fail."""
 
 import pickle
 
@@ -40,7 +40,7 @@ def named():
 
 
 class Counting(LinearTeacher):
-    """A teacher that counts how often it is asked."""
+    """A teacher that counts its calls."""
 
     asked = 0
 
@@ -50,7 +50,7 @@ class Counting(LinearTeacher):
 
 
 class Failing(BaseEstimator):
-    """A teacher that fails when it is asked."""
+    """A teacher that fails when called."""
 
     classes_ = np.array(["ant", "eel"])
 

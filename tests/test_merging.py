@@ -1,4 +1,4 @@
-"""What the distiller and the ensemble check before and while they merge."""
+"""Checks of the distiller and the ensemble before and during the merge."""
 
 from functools import partial
 from threading import Barrier, BrokenBarrierError
@@ -53,7 +53,7 @@ def test_n_jobs_teachers_answer_at_the_same_time(make):
 
 
 class Untouched:
-    """A teacher that must not be asked."""
+    """A teacher that must not be called."""
 
     def __init__(self, classes):
         self.classes_ = np.asarray(classes)

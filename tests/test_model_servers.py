@@ -1,8 +1,7 @@
-"""RemoteTeacher beside servers that others wrote: MLServer and MLflow.
+"""RemoteTeacher with real servers: MLServer and MLflow.
 
-They are too large for the development environment (0.5 GB each), so they are looked for: `mlserver` (with
-`mlserver-sklearn`) and `mlflow` in the path, or where the variables MLSERVER and MLFLOW say, in environments of their
-own.
+They are too large for the development environment (0.5 GB each). So they must be on the path, `mlserver` (with
+`mlserver-sklearn`) and `mlflow`, or where the variables MLSERVER and MLFLOW point to, in environments of their own.
 """
 
 import json
@@ -24,7 +23,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_uhc import RemoteTeacher, TeacherOutputs
 
-#: Seconds until a server must be up.
+#: Time limit for the start of a server, in seconds.
 PATIENCE = 120
 COLUMNS = ["sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal width (cm)"]
 TRAIN = """
@@ -64,7 +63,7 @@ def train(command, path, *frame):
 
 @contextmanager
 def running(arguments, ready, folder):
-    """Run a server until its URL answers, and stop it and its workers in the end."""
+    """Run a server until its URL answers; stop it and its workers at the end."""
     path = f"{Path(arguments[0]).parent}{os.pathsep}{os.environ['PATH']}"
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"PATH": path}
     with open(folder / "log", "wb") as log:

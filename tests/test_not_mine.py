@@ -1,4 +1,4 @@
-"""Memberships in a merge: scorers of "not mine", and the class "none of these"."""
+"""Scorers of "not mine" in a merge."""
 
 import pickle
 import sys
@@ -7,11 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -30,30 +28,8 @@ from sklearn_uhc import (
     pack_teacher,
 )
 from sklearn_uhc.not_mine import LEAST
-from sklearn_uhc.plots import SoftLabelDisplay
-from sklearn_uhc.soft_labels.scales import temper_rest
-from sklearn_uhc.student_membership import judge_by_student
 from tests.helpers import METHOD_NAMES, linear_teachers, random_outputs
-
-LISTS = [[0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [6, 7, 8, 9, 0]]
-SMALL = [["a", "b"], ["b", "c"]]
-
-
-class Fixed:
-    """A scorer that says what it is told, row by row."""
-
-    def __init__(self, d):
-        self.d = np.asarray(d)
-
-    def predict_membership(self, X):
-        return self.d
-
-
-class ByFeature:
-    """A scorer whose answer is the first feature."""
-
-    def predict_membership(self, X):
-        return np.asarray(X)[:, 0]
+from tests.memberships import SITES, SMALL, ByFeature, Fixed, small
 
 
 class Broken:
@@ -61,25 +37,8 @@ class Broken:
         raise IndexError("no such row")
 
 
-@pytest.fixture(scope="module")
-def digits():
-    X, y = load_digits(return_X_y=True)
-    X = X / 16
-    train, public, test = np.split(np.random.default_rng(1).permutation(len(X)), [500, 900])
-    test = test[:300]
-    own = [train[np.isin(y[train], known)] for known in LISTS]
-    teachers = [LogisticRegression(max_iter=300).fit(X[rows], y[rows]) for rows in own]
-    scorers = [fit_membership(X[rows], X[public], y_own=y[rows]) for rows in own]
-    return X[public], y[public], X[test], y[test], teachers, scorers
-
-
-def small(n=6, **params):
-    X = np.random.default_rng(1).uniform(size=(n, 3))
-    return X, TeacherMerger(linear_teachers(SMALL), temperature=1.0, **params)
-
-
-def test_scorers_of_owners_help_labels_and_students(digits):
-    X, y, X_test, y_test, teachers, scorers = digits
+def test_scorers_of_owners_help_labels_and_students(sites):
+    X, y, X_test, y_test, teachers, scorers = sites
     plain = TeacherMerger(teachers).fit_transform(X).argmax(axis=1)
     merger = TeacherMerger(teachers, membership=scorers).fit(X)
     with_scorers = merger.transform(X).argmax(axis=1)
@@ -135,8 +94,8 @@ def test_a_membership_is_one_more_teacher_with_two_columns(method):
 
 
 @pytest.mark.parametrize("method", METHOD_NAMES)
-def test_all_methods_take_real_scorers(digits, method):
-    X, y, _, _, teachers, scorers = digits
+def test_all_methods_take_real_scorers(sites, method):
+    X, y, _, _, teachers, scorers = sites
     merged = [
         TeacherMerger(teachers, method=method, membership=m).fit_transform(X[:300]).argmax(axis=1)
         for m in (None, scorers)
@@ -144,8 +103,8 @@ def test_all_methods_take_real_scorers(digits, method):
     assert (merged[1] == y[:300]).mean() > (merged[0] == y[:300]).mean()
 
 
-def test_teachers_carry_their_scorers(digits):
-    X, _, _, _, teachers, scorers = digits
+def test_teachers_carry_their_scorers(sites):
+    X, _, _, _, teachers, scorers = sites
     carrying = [pickle.loads(pickle.dumps(teacher)) for teacher in teachers]
     for teacher, scorer in zip(carrying, scorers, strict=True):
         teacher.membership_ = scorer
@@ -177,8 +136,8 @@ def test_auto_leaves_attributes_of_that_name_alone():
     assert merger.fit(X).memberships_ is None
 
 
-def test_scorers_by_name_are_put_in_order(digits):
-    X, _, _, _, teachers, scorers = digits
+def test_scorers_by_name_are_put_in_order(sites):
+    X, _, _, _, teachers, scorers = sites
     named = dict(zip(["north", "south", "west"], teachers, strict=True))
     by_name = TeacherMerger(named, membership={"west": scorers[2], "north": scorers[0]}).fit(X[:60])
     in_order = TeacherMerger(teachers, membership=[scorers[0], None, scorers[2]]).fit(X[:60])
@@ -203,8 +162,8 @@ def test_weight_is_relative_to_the_trust_in_teachers():
     assert merger.teacher_weight_.tolist() == [7, 7]
 
 
-def test_memberships_are_never_calibrated_nor_scored_as_teachers(digits):
-    X, _, _, _, teachers, scorers = digits
+def test_memberships_are_never_calibrated_nor_scored_as_teachers(sites):
+    X, _, _, _, teachers, scorers = sites
     plain, merged = (UnifiedEnsemble(teachers, membership=m).fit(X) for m in (None, scorers))
     temperatures = [clf.merger_.calibrator_.temperatures_ for clf in (plain, merged)]
     np.testing.assert_array_equal(*temperatures)
@@ -270,8 +229,8 @@ def test_the_weight_is_checked(weight):
         merger.fit(X)
 
 
-def test_clone_and_pickle_keep_scorers(digits):
-    X, _, _, _, teachers, scorers = digits
+def test_clone_and_pickle_keep_scorers(sites):
+    X, _, _, _, teachers, scorers = sites
     clf = UnifiedEnsemble(teachers, membership=scorers, membership_weight=0.3).fit(X[:50])
     copied = clone(clf)
     assert copied.membership is scorers
@@ -280,8 +239,8 @@ def test_clone_and_pickle_keep_scorers(digits):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict_proba(X[:9]), clf.predict_proba(X[:9]))
 
 
-def test_a_search_over_the_weight(digits):
-    X, y, _, _, teachers, scorers = digits
+def test_a_search_over_the_weight(sites):
+    X, y, _, _, teachers, scorers = sites
     clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(), membership=scorers)
     search = GridSearchCV(clf, {"membership_weight": [0, 1.0]}, cv=2, error_score="raise").fit(X, y)
     assert search.best_score_ > 0.9
@@ -290,8 +249,8 @@ def test_a_search_over_the_weight(digits):
         assert np.isfinite(without.fit(X).best_score_)
 
 
-def test_answers_computed_before_need_rows_for_the_scorers(digits):
-    X, _, _, _, teachers, scorers = digits
+def test_answers_computed_before_need_rows_for_the_scorers(sites):
+    X, _, _, _, teachers, scorers = sites
     expected = TeacherMerger(teachers, membership=scorers).fit_transform(X[:50])
     log_p = TeacherOutputs(teachers).fit_transform(X[:50])
     lists = [teacher.classes_ for teacher in teachers]
@@ -345,8 +304,8 @@ def test_tensors_and_stores(tmp_path):
     np.testing.assert_array_equal(stored.fit_transform(X), Q)
 
 
-def test_scorers_find_their_columns_in_frames(digits):
-    X = digits[0]
+def test_scorers_find_their_columns_in_frames(sites):
+    X = sites[0]
     names = [f"pixel{i}" for i in range(64)]
     frame = pd.DataFrame(X, columns=names)
     scorer = fit_membership(frame[names[:30]][:100], frame[names[:30]][100:])
@@ -356,96 +315,15 @@ def test_scorers_find_their_columns_in_frames(digits):
     np.testing.assert_array_equal(merged.memberships_.read(wide)[:, 0], scorer.predict_membership(frame))
 
 
-def test_backprop_refuses_memberships(digits):
+def test_backprop_refuses_memberships(sites):
     torch = pytest.importorskip("torch")
-    X, _, _, _, teachers, scorers = digits
-    carrying = linear_teachers(LISTS)
+    X, _, _, _, teachers, scorers = sites
+    carrying = linear_teachers(SITES)
     carrying[0].membership_ = scorers[0]
     for params in ({"membership": scorers}, {"teachers": carrying}, {"none_label": -1}):
         clf = HeterogeneousDistiller(teachers, torch.nn.Linear(64, 10), backprop=True).set_params(**params)
         with pytest.raises(ValueError, match="backprop=True does not support membership or none_label"):
             clf.fit(X)
-
-
-def test_none_of_these_is_a_class_of_its_own(digits):
-    X, _, X_test, y_test, teachers, scorers = digits
-    known = [0, 1]  # nobody knows 8 and 9
-    params = {"membership": [scorers[i] for i in known], "none_label": -1}
-    few = [teachers[i] for i in known]
-    foreign = np.isin(y_test, [8, 9])
-    clf = UnifiedEnsemble(few, **params).fit(X)
-    assert clf.classes_.tolist() == [-1, 0, 1, 2, 3, 4, 5, 6, 7]
-    assert roc_auc_score(foreign, clf.predict_proba(X_test)[:, 0]) > 0.85
-    assert clf.score(X_test[~foreign], y_test[~foreign]) > 0.7
-    assert clf.score(X_test) < 0  # agreement with the teachers, who do not know of it
-    student = HeterogeneousDistiller(few, KNeighborsClassifier(), **params).fit(X)
-    assert student.classes_.tolist() == clf.classes_.tolist()
-    assert roc_auc_score(foreign, student.predict_proba(X_test)[:, 0]) > 0.85
-    assert student.score(X_test) < 0
-    SoftLabelDisplay.from_estimator(student, X_test[:20])
-
-
-def test_none_of_these_keeps_its_probability_where_others_have_none():
-    Q, known = np.array([[0.2, 0.8, 0.0], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]]), np.array([[False, True, True]])
-    tempered = temper_rest(Q, known, 2.0)
-    assert np.isfinite(tempered).all()
-    np.testing.assert_allclose(tempered.sum(axis=1), 1)
-    untempered = tempered**2 / (tempered**2).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(untempered[:, 0], Q[:, 0], atol=1e-9)
-
-
-def test_other_is_enough_for_none_of_these():
-    X = np.random.default_rng(0).normal(size=(7, 3))
-    teachers, lists = linear_teachers([range(3), range(2)]), [["a", "b", OTHER], ["a", "b"]]
-    merger = TeacherMerger(teachers, class_lists=lists, none_label="none").fit(X)
-    assert merger.classes_.tolist() == ["a", "b", "none"]
-    expected = TeacherMerger(teachers, class_lists=[["a", "b", "none"], ["a", "b"]]).fit_transform(X)
-    np.testing.assert_allclose(merger.transform(X), expected, atol=1e-7)
-    with pytest.raises(TypeError, match=r"\[0\], which OTHER is to stand for, must have the type of the classes"):
-        merger.set_params(none_label=0).fit(X)
-
-
-def test_rows_that_belong_nowhere_hardly_count(digits):
-    X, y, _, _, teachers, scorers = digits
-    clf = HeterogeneousDistiller(
-        teachers[:2],
-        KNeighborsClassifier(),
-        membership=scorers[:2],
-        none_label=-1,
-        temperature=1.0,
-        store_soft_labels=True,
-    ).fit(X)
-    none = clf.soft_labels_[:, 0]
-    assert none[np.isin(y, [8, 9])].mean() > 0.5 > 0.3 > none[y < 8].mean()
-    weighted = HeterogeneousDistiller(
-        teachers[:2], KNeighborsClassifier(), membership=scorers[:2], none_label=-1, temperature=1.0, balance=True
-    ).fit(X)
-    by_hand = 1 / np.average(clf.soft_labels_, axis=0, weights=1 - none)
-    np.testing.assert_allclose(weighted.class_weight_[1:], by_hand[1:], rtol=1e-6)
-    assert weighted.class_weight_[0] == np.median(weighted.class_weight_[1:])
-
-
-@pytest.mark.parametrize(
-    ("none", "error", "message"),
-    [
-        ("a", ValueError, "'a' is already a class of a teacher"),
-        (0, TypeError, "none_label=0 must have the type of the classes"),
-        (("x", "y"), ValueError, "none_label must be one label"),
-        (OTHER, ValueError, "none_label must be one label"),
-        (["x"], ValueError, "none_label must be one label"),
-    ],
-)
-def test_what_is_wrong_with_none_label_is_said(none, error, message):
-    X, merger = small(membership=[ByFeature(), None], none_label=none)
-    with pytest.raises(error, match=message):
-        merger.fit(X)
-
-
-def test_none_of_these_must_be_determined():
-    for params in ({}, {"membership": [ByFeature(), None], "membership_weight": 0}):
-        X, merger = small(none_label="none", **params)
-        with pytest.raises(ValueError, match="none_label='none' would be undetermined"):
-            merger.fit(X)
 
 
 def test_memberships_link_groups_that_no_teacher_links():
@@ -455,40 +333,6 @@ def test_memberships_link_groups_that_no_teacher_links():
     merger = TeacherMerger(teachers, method=CrossEntropyUnifier(), membership=[Fixed(d), None], temperature=1)
     Q = merger.fit_transform(X)  # no warning of groups
     np.testing.assert_allclose(Q[:, :2].sum(axis=1), d, atol=1e-7)
-
-
-def test_a_student_in_the_place_of_scorers(digits):
-    X, y, X_test, y_test, teachers, _ = digits
-    params = {"student": KNeighborsClassifier(), "store_soft_labels": True}
-    plain, judged = (HeterogeneousDistiller(teachers, membership=m, **params).fit(X) for m in (None, "student"))
-    right = [(clf.soft_labels_.argmax(axis=1) == y).mean() for clf in (plain, judged)]
-    assert right[1] > right[0]
-    assert judged.score(X_test, y_test) > plain.score(X_test, y_test) - 0.01
-    np.testing.assert_array_equal(judged.merger_.transform(X[:9]), plain.merger_.transform(X[:9]))
-    assert clone(judged).membership == "student"
-    none = HeterogeneousDistiller(teachers, membership="student", membership_weight=0, **params).fit(X)
-    np.testing.assert_array_equal(none.soft_labels_, plain.soft_labels_)
-
-
-def test_the_student_s_mass_is_the_membership():
-    lists = [["a", "b"], ["b", "c"], ["a", "b", "c"]]
-    answers = TeacherOutputs(linear_teachers(lists)).fit_answers(np.ones((2, 3)))
-    S = np.array([[0.5, 0.3, 0.2], [0.1, 0.3, 0.6]])
-    judged = judge_by_student(answers, S, 1.0)
-    assert judged.space.n_teachers == 5  # the third knows all classes
-    np.testing.assert_allclose(np.exp(judged.log_p[:, 7:]), [[0.8, 0.2, 0.5, 0.5], [0.4, 0.6, 0.9, 0.1]])
-
-
-def test_only_a_distiller_has_a_student(digits):
-    X, _, _, _, teachers, _ = digits
-    for merge in (TeacherMerger(teachers, membership="student"), UnifiedEnsemble(teachers, membership="student")):
-        with pytest.raises(ValueError, match="only HeterogeneousDistiller accepts it"):
-            merge.fit(X)
-    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(1), membership="student")
-    with pytest.raises(ValueError, match="needs at least 5 rows, got 4"):
-        clf.fit(X[:4])
-    with pytest.raises(ValueError, match="none_label=-1 would be undetermined"):
-        clf.set_params(none_label=-1).fit(X)
 
 
 @pytest.mark.parametrize("method", METHOD_NAMES)
@@ -501,19 +345,6 @@ def test_scorers_are_compared_with_tempered_labels_as_they_are(method):
     hot = TeacherMerger(None, class_lists=SMALL, temperature=3.0, **params).fit_transform(X, log_p=log_p)
     one = TeacherMerger(None, class_lists=SMALL, temperature=1.0, membership_weight=1 / 3, **params)
     np.testing.assert_allclose(hot, one.fit_transform(X, log_p=log_p / 3), atol=1e-7)
-
-
-def test_none_of_these_is_as_likely_as_scorers_say_at_every_temperature():
-    d = np.linspace(0.05, 0.95, 6)
-    params = {"membership": [Fixed(d), Fixed(1 - d)], "none_label": "none", "calibrate": False, "method": "ce"}
-    X, merger = small(**params)
-    log_p = TeacherOutputs(merger.teachers).fit_transform(X)
-    hot = TeacherMerger(None, class_lists=SMALL, temperature=4.0, **params).fit_transform(X, log_p=log_p)
-    params["membership_weight"] = 1 / 4
-    one = TeacherMerger(None, class_lists=SMALL, temperature=1.0, **params).fit_transform(X, log_p=log_p / 4)
-    sharp = hot**4 / (hot**4).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(sharp[:, 3], one[:, 3], atol=1e-7)
-    np.testing.assert_allclose(hot[:, :2] / hot[:, 1:3], one[:, :2] / one[:, 1:3], rtol=1e-5)
 
 
 def test_teachers_with_sets_keep_scorers_tempered_alike():

@@ -1,4 +1,4 @@
-"""Models in ONNX files as teachers: the converters' own models, and small ones made by hand for what can go wrong."""
+"""Models in ONNX files as teachers: models of converters, and small handmade ones for what can go wrong."""
 
 import json
 import pickle
@@ -230,7 +230,7 @@ def test_columns_that_do_not_fit_are_named(by_column):
 
 
 def test_columns_that_a_converter_cannot_tell_apart_are_an_error(by_column):
-    """Both could be what the model knows as `sepal_length__cm_`."""
+    """Both could be the model's `sepal_length__cm_`."""
     both = FRAME.rename(columns={"sepal/length (cm)": "sepal length (cm)"}).assign(**{"sepal-length (cm)": 0.0})
     with pytest.raises(ValueError, match=r"columns that X does not have: \['sepal_length__cm_'\]"):
         OnnxTeacher(by_column[1]).predict(both)
@@ -345,7 +345,7 @@ def test_what_is_not_onnx(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Stochastic Optimizer", "ignore:.*deprecated:DeprecationWarning")
 def test_damaged_files_are_an_error_or_a_model():
-    """Bytes changed, taken out and put in; what is read from the file itself never fails in another way."""
+    """Bytes are changed, removed and inserted; reading the file never fails in another way."""
     rng = np.random.default_rng(0)
     zipped = to_onnx(MLPClassifier((3,), max_iter=2).fit(X, NUMBERS), X[:1], options={"zipmap": False})
     for good in (zipped.SerializeToString(), to_onnx(GaussianNB().fit(X, NAMES), X[:1]).SerializeToString()):

@@ -1,4 +1,4 @@
-"""The picture of who knows which class: its cells, its order, its names and its legend."""
+"""The plot of which teacher knows which class: cells, order, names and legend."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a file could do to its reader: packages that are damaged or doctored are refused."""
+"""What a malicious file could do to its reader: damaged and manipulated packages are rejected."""
 
 import hashlib
 import io
@@ -25,7 +25,7 @@ def members_of(path):
 
 
 def write(path, members, sums=True, infos=None):
-    """Write a package by hand, with right checksums unless told otherwise."""
+    """Write a package by hand, with correct checksums by default."""
     if sums:
         known = {k: hashlib.sha256(v).hexdigest() for k, v in members.items() if k != "checksums.json"}
         members = members | {"checksums.json": json.dumps(known).encode()}
@@ -241,7 +241,7 @@ def test_files_that_are_no_packages(content, tmp_path):
 
 
 def test_loading_needs_neither_pickle_nor_converters(package, data):
-    """A receiver has numpy, scipy, scikit-learn and onnxruntime; pickle is switched off."""
+    """A receiver has numpy, scipy, scikit-learn and onnxruntime; pickle is disabled."""
     code = f"""
 import pickle, sys
 import numpy as np

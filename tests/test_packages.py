@@ -1,4 +1,4 @@
-"""Teacher packages: every kind of model in, the same answers out."""
+"""Teacher packages: every kind of model can be packed, and gives the same answers when loaded."""
 
 import json
 import pickle

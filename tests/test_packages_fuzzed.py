@@ -1,4 +1,4 @@
-"""Damaged and doctored packages end in a clean error or in a teacher that works."""
+"""Damaged and manipulated packages give a clean error or a teacher that works."""
 
 import sys
 from collections import Counter

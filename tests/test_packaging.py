@@ -1,4 +1,4 @@
-"""What goes to a package index: one version, a README without broken links, a source archive that holds its tests."""
+"""Distribution on a package index: one version, a README without broken links, a source archive with tests."""
 
 import re
 from fnmatch import fnmatch
@@ -27,7 +27,7 @@ def on_an_index(text):
 
 
 def targets(text):
-    """Where links and pictures in Markdown or HTML lead, in all forms that they have."""
+    """Targets of links and images in Markdown or HTML, in all their forms."""
     text = without_code(text)
     inline = re.findall(r"\]\(\s*([^)\s]+)", text) + re.findall(r"(?:src|href)\s*=\s*[\"']([^\"']+)", text)
     return inline + re.findall(r"^\s*\[[^\]]+\]:\s*(\S+)", text, flags=re.M)

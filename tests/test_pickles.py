@@ -1,4 +1,4 @@
-"""Pickles know the release that wrote them, and those of every release are still read."""
+"""Pickles include the release that wrote them, and those of every release can still be loaded."""
 
 import inspect
 import json
@@ -19,9 +19,9 @@ from tests.models.__main__ import answers
 
 FOLDER = Path(__file__).parent / "models"
 STORED = sorted(FOLDER.glob("*/*.pkl"))
-#: For whoever changed what estimators keep.
+#: For developers who change the attributes of estimators.
 REMEDY = "If this version was never released, run `python -m tests.models`; else teach __setstate__ the old attributes."
-#: Hold pickles of scikit-learn, which promises nothing between its releases.
+#: These contain pickles of scikit-learn, which guarantees nothing between its releases.
 WITH_SKLEARN = ("student", "distiller")
 ESTIMATORS = [
     found

@@ -1,4 +1,4 @@
-"""What the plots draw: the data of their images and lines, the names on their axes."""
+"""The content of the plots: data of images and lines, and names on the axes."""
 
 import subprocess
 import sys
@@ -64,14 +64,14 @@ SHOWN = [*NASTY[:3], CUT[0], NASTY[4], CUT[1], *NASTY[6:]]
 
 
 def drawn_text(display):
-    """Draw for real, which is where matplotlib reads formulas, and return all text that is no number."""
+    """Draw, since only then matplotlib interprets formulas, and return all text that is not a number."""
     display.figure_.canvas.draw()
     return [text.get_text() for text in display.figure_.findobj(plt.Text) if text.get_text()]
 
 
 @pytest.mark.parametrize(("name", "shown"), list(zip(NASTY, SHOWN, strict=True)))
 def test_every_name_is_shown_as_it_is(name, shown):
-    """Mathtext fails on some of these, and takes dollars and leading underscores away from others."""
+    """Mathtext fails on some of these, and removes dollars and leading underscores from others."""
     tick = shown if len(shown) <= 22 else shown[:21] + "…"
     curve = DistillationCurveDisplay(
         [name, "b"], [[0.5, 0.6], [0.6, 0.7]], names=[name, "other"], param_name=name, score_name=name
@@ -95,7 +95,7 @@ def test_every_name_is_shown_as_it_is(name, shown):
 
 
 def naive_agreement(log_p, space, i, j):
-    """Row by row, as the docstring says."""
+    """Computed row by row, by the definition in the docstring."""
     shared = sorted(set(space.columns[i]) & set(space.columns[j]))
     total = same = 0.0
     for row in np.exp(log_p):
@@ -229,7 +229,7 @@ def test_soft_labels_are_those_that_the_student_was_taught(X):
 
 
 class ShyTeacher(LinearTeacher):
-    """Says nothing where the first feature is negative."""
+    """Silent if the first feature is negative."""
 
     def predict_log_proba(self, X):
         return np.where(np.asarray(X)[:, :1] < 0, np.nan, super().predict_log_proba(X))
@@ -310,7 +310,7 @@ def test_curve_of_a_search_takes_the_best_of_the_other_choices(X):
 
 
 def found_by(scores, **params):
-    """What a search has found, as far as a curve reads it."""
+    """The attributes of a fitted search that a curve reads."""
     columns = {f"param_{name}": np.ma.array(np.empty(len(scores), dtype=object)) for name in params}
     for name, values in params.items():
         for k, value in enumerate(values):

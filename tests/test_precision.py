@@ -1,4 +1,4 @@
-"""Single precision, tensors that live on another device, weights that differ by orders of magnitude."""
+"""Single precision, tensors on another device, weights that differ by orders of magnitude."""
 
 import itertools
 
@@ -15,7 +15,7 @@ LISTS = [[0, 1, 2, 3], [2, 3, 4], [4, 5, 0], [1, 5, 6], [6, 3]]
 
 
 def one_hots(floor):
-    """Return every way in which five teachers can each be certain of one of their classes, (216, 15)."""
+    """Return all combinations in which each of five teachers is certain of one of its classes, (216, 15)."""
     rows = itertools.product(*(np.eye(len(labels)) for labels in LISTS))
     with np.errstate(divide="ignore"):
         return np.log(np.clip([np.concatenate(row) for row in rows], floor, None))
@@ -25,7 +25,7 @@ def one_hots(floor):
 @pytest.mark.parametrize("floor", [1e-6, 0])
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_certain_teachers_in_single_precision_are_solved_like_double(name, floor, weight):
-    """In single precision throughout MF-P was off by .9, CE by .09 and MF-LU by .9, and called it converged."""
+    """In single precision throughout, MF-P was off by .9, CE by .09 and MF-LU by .9, and reported as converged."""
     Z = one_hots(floor).astype(np.float32)
     method = make_method(name, LISTS, temperature=1, teacher_weight=weight)
     single = method.fit_transform(Z)
@@ -46,7 +46,7 @@ def test_single_precision_takes_the_steps_of_double(name, spread):
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_the_least_trusted_teacher_still_decides_what_nobody_else_knows(name):
-    """Without it nothing links class 2; with consistent answers no weight matters, in either precision."""
+    """Without it nothing links class 2; with consistent answers weights do not matter, in either precision."""
     log_p = np.log([[0.8, 0.2, 0.5, 0.5], [0.3, 0.7, 0.1, 0.9]])
     expected = [[4 / 6, 1 / 6, 1 / 6], [3 / 73, 7 / 73, 63 / 73]]
     method = make_method(name, [[0, 1], [1, 2]], temperature=1, teacher_weight=[1e6, 0.1])
@@ -78,7 +78,7 @@ torch = pytest.importorskip("torch")
 
 
 class Elsewhere(torch.Tensor):
-    """Stands in for a tensor on another device: numpy cannot read it before it has come to the CPU."""
+    """Stands for a tensor on another device: numpy cannot read it before it is moved to the CPU."""
 
     def __array__(self, *args, **kwargs):
         raise TypeError("can't convert cuda:0 device type tensor to numpy")
@@ -135,7 +135,7 @@ def test_half_precision_is_refused_with_a_remedy(estimator, dtype):
 
 
 class Plain(SoftLabelMethod):
-    """A method of one's own, with the two parameters that every method needs."""
+    """A user's own method, with the two parameters that every method needs."""
 
     def __init__(self, class_lists=None, *, temperature=1.0):
         self.class_lists = class_lists

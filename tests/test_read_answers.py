@@ -23,7 +23,7 @@ IDS = [f"row {i}" for i in range(20)]
 
 
 def saved(frame, path):
-    """Write a frame in the form that the name says."""
+    """Write a frame in the format given by the file name."""
     if path.suffix == ".parquet":
         frame.to_parquet(path)
     else:
@@ -125,7 +125,7 @@ def test_rounded_rows_are_normalised_with_a_note(tmp_path, decimals):
 
 
 def test_what_rounding_does_not_explain_is_an_error():
-    """Three numbers with two decimals are off by .015 at most; other rows say how many decimals there are."""
+    """Three numbers with two decimals are off by at most .015; other rows show the number of decimals."""
     fine = pd.DataFrame([[0.33, 0.33, 0.33], [0.34, 0.34, 0.33]], columns=list("abc"))
     with pytest.warns(UserWarning, match="2 of 2"):
         read_answers([fine])

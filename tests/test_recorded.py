@@ -1,6 +1,7 @@
-"""Answers of earlier versions, on a fixed set of cases: nobody changes them without noticing.
+"""Results of earlier versions on a fixed set of cases, so that they do not change unnoticed.
 
-`python -m tests.test_recorded` records them anew. Do so only if answers are meant to change, and say why in the commit.
+`python -m tests.test_recorded` records them again. Do so only if results are meant to change, and say why in the
+commit.
 """
 
 from pathlib import Path
@@ -12,12 +13,12 @@ from sklearn_uhc import TeacherCalibrator
 from tests.helpers import METHOD_NAMES, make_method, random_lists, random_outputs
 
 RECORDED = Path(__file__).parent / "recorded.npz"
-#: How exactly answers are found again: closed forms, solvers that stop at a tolerance, single precision.
+#: Tolerances: closed forms, solvers that stop at a tolerance, single precision.
 TOLERANCE = {"sd": 1e-12, "mf_lf": 1e-12, "ce": 1e-9, "mf_p": 1e-9, "mf_lu": 1e-9, "float32": 1e-5, "calibrator": 1e-9}
 
 
 def cases():
-    """Yield name, how exactly it is found again, and answer of every case."""
+    """Yield name, tolerance and result of every case."""
     for k, (L, N, low, high, spread) in enumerate([(5, 4, 2, 4, 1.0), (12, 8, 3, 6, 3.0)]):
         rng = np.random.default_rng(k)
         lists = random_lists(rng, L, N, low, high)

@@ -1,4 +1,4 @@
-"""Models behind a URL, on a server of this file that is as faulty as a test wants it."""
+"""Models behind a URL, on a local test server with configurable faults."""
 
 import json
 import pickle
@@ -41,7 +41,7 @@ def answer_v2(request):
 
 
 class Faulty(ThreadingHTTPServer):
-    """Answers requests; `fault(number of the request, handler)` may answer in its place and return True."""
+    """Answers requests; `fault(number of the request, handler)` may answer instead and return True."""
 
     def __init__(self, answer=answer_v2, fault=lambda number, handler: False):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -93,7 +93,7 @@ def serving(*args, **kwargs):
 
 
 def first(count, status, **headers):
-    """Answer the first requests with a status."""
+    """Answer the first requests with an error status."""
     return lambda number, handler: number < count and handler.reply(status, {"error": "tired"}, **headers)
 
 
@@ -111,7 +111,7 @@ def test_open_inference_protocol(given, n_requests):
 
 
 def test_requests_go_out_at_the_same_time():
-    """The server answers three requests when it has all three."""
+    """The server answers only when it has three requests at once."""
     gate = threading.Barrier(3)
     with serving(fault=lambda number, handler: gate.wait(20) < 0) as server:
         teacher = RemoteTeacher(server.url, CLASSES, n_requests=3, **QUICK | {"timeout": 30})
@@ -182,7 +182,7 @@ def test_what_may_pass_is_asked_again(status):
 
 
 def cut(handler, *_):
-    """Promise more than is sent, and hang up."""
+    """Announce more bytes than are sent, and hang up."""
     handler.send_response(200)
     handler.send_header("Content-Length", "1000")
     handler.end_headers()
@@ -256,7 +256,7 @@ def test_the_server_says_how_long_to_wait():
 
 
 def only(numbers, status):
-    """Refuse the batches that begin with these rows."""
+    """Reject the batches that begin with these rows."""
     starts = [X[number, 0] for number in numbers]
     return lambda _, h: h.server.requests[-1]["inputs"][0]["data"][0] in starts and h.reply(status, b"down")
 
@@ -436,7 +436,7 @@ def test_with_a_store_nothing_is_asked_twice(tmp_path):
 
 
 def test_an_error_does_not_wait_for_the_others():
-    """The first batch is refused while the second waits for an hour: the error comes at once."""
+    """The first batch is rejected while the second would wait an hour: the error is immediate."""
 
     def fault(number, handler):
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What can be said about teachers without labels."""
+"""The report on teachers without labels."""
 
 import json
 import pickle
@@ -355,7 +355,7 @@ def test_output_set_to_pandas_does_not_disturb_the_report():
 
 
 def report_of_sets(class_lists, n=200):
-    """The report on consistent answers of random q."""
+    """The report on consistent answers of a random q."""
     space = LabelSpace(class_lists)
     q = np.random.default_rng(0).dirichlet(np.full(space.n_classes, 0.3), size=n)
     return teacher_report(log_p=np.log(np.maximum(q @ space.membership().T, 1e-30)), class_lists=class_lists)
@@ -412,7 +412,7 @@ def test_classes_in_sets_are_answered_for():
 
 
 def renamed_and_coarse():
-    """Answers of three teachers about six classes: one calls "zero" "null", one does not tell "a" from "b"."""
+    """Answers of three teachers on six classes: one calls "zero" "null", one does not distinguish "a" and "b"."""
     rng = np.random.default_rng(0)
     q = np.full((600, 6), 0.002)
     q[np.arange(600), rng.integers(6, size=600)] = 0.99

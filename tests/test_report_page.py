@@ -1,4 +1,4 @@
-"""The page of the report: whole, escaped, on its own, and with the plots where they belong."""
+"""The HTML page of the report: complete, escaped, self-contained, with its plots."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The search with held-out teachers: its interface, what it reads, what it refuses."""
+"""The search with held-out teachers: its interface, what it reads, and its errors."""
 
 import pickle
 import warnings

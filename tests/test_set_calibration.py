@@ -1,4 +1,4 @@
-"""Temperatures of teachers whose columns mean sets: against the definition, and what is compared with what."""
+"""Temperatures of teachers with columns of sets: compared with the definition, and the choice of comparisons."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def normalised(Z, lists):
 
 
 def raised(Z, lists, teacher, tau):
-    """The answers, one teacher's as if it were more confident."""
+    """The answers, with one teacher more confident."""
     Z, block = normalised(Z, lists).copy(), LabelSpace(lists).blocks[teacher]
     Z[:, block] *= tau
     return normalised(Z, lists)

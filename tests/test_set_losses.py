@@ -1,4 +1,4 @@
-"""Losses of direct backpropagation where columns mean sets: the solvers' objectives and gradients."""
+"""Losses of direct backpropagation with columns of sets: the solvers' objectives and gradients."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def answers():
 
 
 def solver_point(name, log_p, u, blocks, T):
-    """Value and gradient by u of the numpy solver's objective; the other variables at their best."""
+    """Value and gradient by u of the numpy solver's objective, with the other variables optimal."""
     w, size = np.ones(len(LISTS)), np.ones(len(u))
     Z = log_p / T
     if name == "mf_lu":

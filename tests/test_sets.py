@@ -1,4 +1,4 @@
-"""Merging where columns mean sets of classes."""
+"""Merging with columns that stand for sets of classes."""
 
 import numpy as np
 import pytest
@@ -12,11 +12,11 @@ from sklearn_uhc.solvers import set_fit, set_mf_lu, set_solve, set_starts
 from sklearn_uhc.solvers.blocks import Blocks
 from tests.helpers import METHOD_NAMES, consistent_set_outputs, make_method, random_set_lists
 
-#: Condition of a label space, at the true q, up to which consistent answers are recovered to the bounds below.
+#: Largest condition of a label space, at the true q, for recovering consistent answers to the bounds below.
 CONDITION = 50
 LISTS = [[0, (1, 2), 3], [2, 3, (4, 5)], [(0, 4), 5, 1], [1, 6, OTHER], [(0, 1, 2), OTHER]]
 COARSE = [[2, 5, 1, 6, 4], [(5, 0, 3, 2), (1, 4, 6)], [(3, 5, 0, 2, 6), (1, 4)], [(2, 6, 0, 1), 4]]
-#: Lists and q, up to a factor, for which solvers that begin at an even split only end where a class has vanished.
+#: Lists and q, up to a factor, for which solvers that start only at an even split end where a class has vanished.
 HARD = [
     (COARSE, [356, 8, 185, 115, 243, 48, 44]),
     (COARSE, [18, 2, 332, 51, 40, 191, 366]),
@@ -133,7 +133,7 @@ def test_sd_at_temperature_1_is_the_most_likely_q(noisy):
 @pytest.mark.parametrize("T", [1.0, 3.0])
 @pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p"])
 def test_objectives_by_numbers(noisy, name, T):
-    """Written down naively, each objective has no lower value close by, and the certificate is its gradient."""
+    """Each objective, written naively, has no lower value nearby, and the certificate is its gradient."""
     space = LabelSpace(LISTS)
     weight = np.array([1.0, 2.0, 0.5, 1.5, 1.0])
     Q = make_method(name, LISTS, temperature=T, teacher_weight=weight).fit_transform(noisy)
@@ -192,7 +192,7 @@ def test_sets_of_one_are_classes(name, T):
 @pytest.mark.parametrize("T", [1.0, 3.0])
 @pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p"])
 def test_the_set_solver_agrees_with_the_plain_one_where_it_need_not_be_used(name, T):
-    """A set that nobody can tell from its teacher's silence: the other teachers alone determine the odds."""
+    """A set with a single column says nothing: the other teachers alone determine the odds."""
     rng = np.random.default_rng(0)
     lists, log_p = [[0, 1, 2], [2, 3, 0], [3, 1, 2]], 0.5 * rng.normal(size=(30, 9))
     plain = make_method(name, lists, temperature=T).fit_transform(log_p)
@@ -269,7 +269,7 @@ def test_membership_is_compared_with_q_untempered(name, T):
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_a_class_may_vanish(name):
-    """Nobody needs class "none" to explain the row."""
+    """Class "none" is not needed to explain the row."""
     lists = [["a", "b"], ["b", "c"], [("a", "b"), ("c", "none")], [("b", "c"), ("a", "none")]]
     log_p = np.log([[0.6, 0.4, 0.6, 0.4, 0.97, 0.03, 0.9, 0.1]])
     for T in (1.0, 3.0, 10.0):
@@ -302,7 +302,7 @@ def test_torch_gives_the_same(noisy, name):
 
 @pytest.mark.parametrize("T", [1.0, 3.0])
 def test_hessians(noisy, T):
-    """Derivatives by finite differences; no class is on its way to 0 there."""
+    """Derivatives by finite differences; no class is vanishing there."""
     lists = [*LISTS[:4], [(0, 1, 2), 4, OTHER]]  # every class has a column of its own somewhere
     blocks, rng = Blocks.from_label_space(LabelSpace(lists)), np.random.default_rng(0)
     Z, w = blocks.log_softmax(np.concatenate([noisy[:3], noisy[:3, :1]], axis=1) / T), rng.uniform(0.5, 2, size=5)

@@ -1,4 +1,4 @@
-"""Columns that mean sets, from teachers to student, report and plots."""
+"""Columns that stand for sets, from teachers to student, report and plots."""
 
 import numpy as np
 import pytest

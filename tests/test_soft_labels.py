@@ -128,7 +128,7 @@ def test_groups_that_do_not_connect_are_warned_of_and_get_mean_logit_zero(name):
 
 
 def test_standard_distillation_does_not_mind_groups():
-    """Its zeros fix the mass between them: nothing to warn of."""
+    """Its zeros determine the probabilities of groups: there is nothing to warn about."""
     lists = [["a", "b"], ["x", "y"]]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -321,7 +321,7 @@ def test_log_probabilities_and_logits_are_the_same_input():
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_ten_thousand_rows_in_bounded_memory(name):
-    """Beyond its input and output a merge of the paper's size takes megabytes, not gigabytes."""
+    """In addition to its input and output, a merge of the paper's size takes megabytes, not gigabytes."""
     rng = np.random.default_rng(0)
     lists = random_lists(rng, 35, 15, 5, 15)
     log_p = random_outputs(rng, lists, 10_000)

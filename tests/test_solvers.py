@@ -1,4 +1,4 @@
-"""Solvers against the paper's naive algorithms and against optimality certificates."""
+"""Solvers compared with the paper's naive algorithms, and with optimality certificates."""
 
 from dataclasses import replace
 
@@ -61,6 +61,18 @@ def test_mf_lf_certificate(case):
     assert residual.max() > 1e-3
 
 
+@pytest.mark.parametrize("value", [None, -np.inf, -200.0, 5e3, -1e300], ids=str)
+def test_mf_lf_shifts_logits_only_where_that_matters(value):
+    blocks = Blocks.from_label_space(LabelSpace([["a", "b", "c"], ["b", "c", "d"]]))
+    Z = np.random.default_rng(0).normal(size=(4, 6))
+    if value is not None:
+        Z[0, 1] = value
+    unshifted, shifted = blocks.unshifted(Z), blocks.shift(Z)
+    equations = mf_lf.LogitAverage.of(blocks)
+    np.testing.assert_allclose(equations.solve(unshifted)[0], equations.solve(shifted)[0], rtol=0, atol=1e-12)
+    assert (unshifted == Z).all() == (value is None)
+
+
 def test_mf_lf_nullity_is_the_number_of_components():
     space = LabelSpace([[0, 1, 2], [2, 3], [4, 5], [6]])
     core = mf_lf.system(Blocks.from_label_space(space), np.ones((1, 4)), np.array([[1.0, 1, 2, 1, 1, 1, 1]]))
@@ -87,7 +99,7 @@ def test_ce_certificate(case):
 
 
 def test_ce_primal_gradient_vanishes(case):
-    """q restricted to each list, summed over the teachers, gives back the sum of their probabilities."""
+    """q restricted to each list, summed over the teachers, equals the sum of their probabilities."""
     _, blocks, _, P = case
     Q = ce.solve_ce(P, blocks).u
     restricted = Q[:, blocks.class_of] / (Q @ blocks.M.T)[:, blocks.teacher_of]
@@ -147,7 +159,7 @@ def test_the_safe_step_never_increases_the_objective(case, method):
 
 @pytest.mark.parametrize("method", ["ce", "mf_p", "mf_lu"])
 def test_the_safe_step_takes_over_where_newton_fails(method):
-    """With a curvature that is nonsense every Newton step leads uphill, and the optimum is still found."""
+    """With a nonsensical curvature every Newton step leads uphill, and the optimum is still found."""
     _, blocks, Z, P = problem(0, 10, 5, 2, 5, n=20)
     fit, x = problems(blocks, Z, P)[method]
 
@@ -240,7 +252,7 @@ def test_mf_lu_certificate(case):
 
 
 def test_mf_lu_keeps_scales_at_zero():
-    """A teacher that says the opposite of all others is switched off, not turned round."""
+    """A teacher that contradicts all others gets scale 0, not a negative one."""
     lists = [[0, 1, 2, 3]] * 4
     blocks = Blocks.from_label_space(LabelSpace(lists))
     z = np.array([3.0, 1.0, -1.0, -3.0])
@@ -279,7 +291,7 @@ def test_max_iter_is_kept_and_counted(max_iter):
 
 @pytest.mark.parametrize(("small", "error_of_mf_p"), [(1e-3, 1e-8), (1e-5, 1e-3), (1e-6, 0.02)])
 def test_tiny_probabilities_still_decide_the_odds(small, error_of_mf_p):
-    """Two consistent teachers whose shared class is nearly impossible: MF-P sees its square, down to rounding."""
+    """Two consistent teachers whose shared class is nearly impossible: it enters MF-P squared, down to rounding."""
     blocks = Blocks.from_label_space(LabelSpace([["a", "b"], ["b", "c"]]))
     P = np.array([[1 - small, small, small / 10, 1 - small / 10]])
     expected = np.array([[1 / small - 1, 1, 10 / small - 1]])
@@ -302,7 +314,7 @@ def test_ce_of_sharp_consistent_teachers_is_exact(spread):
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_samples_do_not_influence_each_other(monkeypatch, size, library):
-    """Alone, in another order, all at once or a few at a time as others are solved: the same answers."""
+    """Alone, in another order, all at once or a few at a time: the results are the same."""
     _, blocks, Z, P = problem(1, *size, n=60)
     convert = torch.asarray if library == "torch" else np.asarray
     blocks, order = blocks.like(convert(P)), np.random.default_rng(0).permutation(60)
@@ -321,7 +333,7 @@ def test_samples_do_not_influence_each_other(monkeypatch, size, library):
 
 
 def test_samples_that_never_converge_leave_too(monkeypatch):
-    """With room for few, all come in, and each takes its own number of steps."""
+    """With room for few, all samples enter, and each takes its own number of steps."""
     monkeypatch.setattr(Blocks, "batch_rows", 4)
     _, blocks, Z, P = problem(0, 10, 5, 2, 5, n=30)
     for solve, data in ((ce.solve_ce, P), (mf_p.solve_mf_p, P), (mf_lu.solve_mf_lu, Z)):

@@ -9,13 +9,14 @@ import joblib
 import numpy as np
 import pytest
 import sklearn
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, UnifiedEnsemble
 
 
 class Asked:
-    """A teacher that counts the rows it is asked for, and may be interrupted."""
+    """A teacher that counts the rows it is called on, and may be interrupted."""
 
     classes_ = np.array([0, 1])
 
@@ -49,7 +50,7 @@ def test_a_store_answers_the_second_time(teacher, tmp_path):
     np.testing.assert_array_equal(TeacherOutputs([Asked()], store=tmp_path).fit_transform(X), first)
     assert Asked.asked == 450
     np.testing.assert_array_equal(TeacherOutputs([teacher]).fit_transform(X), first)
-    # Another teacher, or other rows, are read anew.
+    # Another teacher or other rows are computed again.
     Asked.asked = 0
     assert np.abs(TeacherOutputs([Asked(seed=1)], store=tmp_path).fit_transform(X) - first).max() > 0.1
     outputs.transform(X + 1)
@@ -68,7 +69,7 @@ def test_an_interrupted_reading_goes_on(teacher, tmp_path):
     np.testing.assert_array_equal(answers, TeacherOutputs([teacher]).fit_transform(X))
 
 
-#: What may be found in place of a file of the store. All of them get the file and one of other rows.
+#: Replacements of a file of the store. Each gets the file and one of other rows.
 DAMAGES = {
     "empty": lambda file, other: file.write_bytes(b""),
     "truncated": lambda file, other: file.write_bytes(file.read_bytes()[:-30]),
@@ -156,7 +157,7 @@ def test_less_working_memory_goes_on_with_the_same_files(teacher, tmp_path):
 
 
 class Wide:
-    """Knows many classes."""
+    """A teacher of many classes."""
 
     classes_ = np.arange(40)
 
@@ -186,6 +187,18 @@ def test_a_distiller_and_an_ensemble_pass_the_store_on(teacher, tmp_path):
     assert Asked.asked == 600
 
 
+def test_a_search_asks_once_per_fold_however_many_candidates_there_are(teacher, tmp_path):
+    X = np.random.default_rng(0).normal(size=(90, 3))
+    teachers, lists = [teacher, Asked(seed=1)], [["a", "b"], ["b", "c"]]
+    asked = {}
+    for store in (None, tmp_path):
+        Asked.asked = 0
+        clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(), class_lists=lists, store=store)
+        GridSearchCV(clf, {"student__n_neighbors": [1, 3, 5]}, cv=3).fit(X)
+        asked[store] = Asked.asked / (len(teachers) * len(X))
+    assert asked == {None: 10, tmp_path: 4}  # folds times candidates, or folds, and the final fit
+
+
 def test_a_teacher_that_cannot_be_pickled_is_told_why(tmp_path):
     teacher = Asked()
     teacher.preprocess = lambda X: X
@@ -194,7 +207,7 @@ def test_a_teacher_that_cannot_be_pickled_is_told_why(tmp_path):
 
 
 class SometimesSilent(Asked):
-    """Says nothing about rows that begin with a large number."""
+    """Silent for rows that begin with a large number."""
 
     def predict_proba(self, X):
         return np.where(X[:, :1] > 1, np.nan, super().predict_proba(X))

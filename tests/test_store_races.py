@@ -1,4 +1,4 @@
-"""Many readers of one store at once, readers that are killed, full disks: in processes of their own, which may die."""
+"""Many readers of one store at once, killed readers, full disks: in separate processes, which may die."""
 
 import os
 import subprocess
@@ -116,7 +116,7 @@ def run(script, *args):
 
 
 def check_resumed(folder, monkeypatch, kept):
-    """Read on where a process stopped; `kept` rows of the first teacher are not asked for again."""
+    """Resume where a process stopped; the teacher is not called again for `kept` rows of the first teacher."""
     monkeypatch.setattr("sklearn_uhc.teachers.teacher_outputs.STORED_ROWS", 100)
     X = np.random.default_rng(0).normal(size=(1050, 3))
     teachers, lists = [Asked(), Asked(seed=1)], [["a", "b"], ["b", "c"]]

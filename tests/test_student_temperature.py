@@ -1,4 +1,4 @@
-"""Students answer at temperature 1, whatever that of their labels: no further power makes their answers better."""
+"""Students predict at temperature 1, whatever that of their labels: no further power improves their predictions."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ UNTEMPERED = [GaussianNB(), MultinomialNB(), AdaBoostClassifier(n_estimators=20,
 
 @pytest.fixture(scope="module")
 def data():
-    """Rows to learn from, rows to judge by, and the true probabilities of both."""
+    """Training rows, test rows, and the true probabilities of both."""
     X, y = make_blobs(600, 5, centers=4, cluster_std=4.0, random_state=0)
     X = (X - X.min(axis=0)) / np.ptp(X, axis=0)
     Q = LogisticRegression(C=100).fit(X, y).predict_proba(X)
@@ -30,7 +30,7 @@ def data():
 
 
 def best_power(P, Q):
-    """Search for the power that makes answers P closest to Q: 1 if they are at its temperature."""
+    """Return the power that makes answers P closest to Q: 1 if they are at its temperature."""
     log_p = np.log(np.maximum(P, 1e-300))
 
     def loss(x):
@@ -92,7 +92,7 @@ def test_a_discriminant_on_drawn_labels(data):
 
 
 def test_certain_labels_leave_room_for_doubt():
-    """Scores that are right for every row they were learnt from are not taken for certain of others."""
+    """Scores that are right for every training row do not make the student certain on others."""
     X = np.linspace(-1, 1, 40)[:, None]
     student = SoftLabelClassifier(LinearSVC(C=10)).fit(X, np.eye(2)[(X[:, 0] > 0).astype(int)])
     assert 0.95 < student.predict_proba([[1.0]]).max() < 1 - 1e-6

@@ -11,7 +11,7 @@ from sklearn_uhc.suggestions.behaviour import surest_rows
 
 
 def answers(rng, sets, n=900, L=6, sure=4.0, foreign=1.0):
-    """Log-probabilities of teachers whose columns are sets of classes; they are unsure about rows of other classes."""
+    """Log-probabilities of teachers whose columns are sets of classes; they are unsure on rows of other classes."""
     y = rng.integers(L, size=n)
     blocks = []
     for own in sets:
@@ -64,7 +64,7 @@ def test_a_coarse_class_is_found_by_its_parts(rng):
 
 
 def test_names_of_one_teacher_are_never_joined(rng):
-    """Two columns of teacher 0 that are the same class to everybody else."""
+    """Two columns of teacher 0 that are the same class for all others."""
     log_p = answers(rng, SETS)
     log_p[:, 1] = log_p[:, 0]
     lists = [["cat", "Cat", "c", "d"], LISTS[1], LISTS[2]]
@@ -73,14 +73,14 @@ def test_names_of_one_teacher_are_never_joined(rng):
 
 
 def test_two_that_may_each_be_a_third_are_not_both_joined_with_it(rng):
-    """Teacher 0 tells x from y, both behave like b of teacher 1: at most one of them can be it."""
+    """Teacher 0 distinguishes x and y, and both behave like b of teacher 1: at most one of them can be it."""
     log_p = answers(rng, [[[0], [0], [1], [2]], [[0], [1], [2], [3]]])
     found = suggest_harmonization([["x", "y", "c", "d"], ["b", "c", "d", "e"]], log_p=log_p)
     assert len({"x", "y"} & {name for one in found for name in (one.name, *one.becomes)}) < 2
 
 
 def test_classes_that_a_third_lies_within_are_not_called_the_same(rng, monkeypatch):
-    """Teacher 1 does not know b, and calls it a: like this, a behaves as the coarse class ab does."""
+    """Teacher 1 does not know b, and calls it a: so a behaves like the coarse class ab."""
     sets = [[[0, 1], [2], [3]], [[0, 1], [2], [4]], [[1], [3], [5]]]
     lists = [["ab", "c", "d"], ["a", "c", "e"], ["b", "d", "f"]]
     log_p = answers(rng, sets, sure=8.0)

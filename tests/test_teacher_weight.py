@@ -1,4 +1,4 @@
-"""Trust in teachers: a weight of 2 is two such teachers."""
+"""Teacher weights: a weight of 2 equals two such teachers."""
 
 import numpy as np
 import pytest
@@ -156,7 +156,7 @@ def test_calibration_stands_between_teachers_and_method(estimator):
 
 
 def test_calibrate_true_does_not_ask_whether_the_lists_overlap():
-    """A triangle of pairs leaves one comparison for three teachers: "auto" leaves them as they are."""
+    """A triangle of pairs allows one comparison for three teachers: "auto" does not calibrate them."""
     lists = [[0, 1], [1, 2], [0, 2]]
     log_p = random_outputs(np.random.default_rng(14), lists, 400, spread=2.0, noise=0.2) * np.repeat([3, 1, 1], 2)
 

@@ -133,7 +133,7 @@ def test_float32_teachers_give_float32():
 
 
 class Counting(LinearTeacher):
-    """Counts how often it is asked, in a list that all copies share."""
+    """Counts its calls, in a list shared by all copies."""
 
     calls: list = []
 
@@ -291,7 +291,7 @@ def test_a_teacher_without_classes_needs_a_list():
 
 
 def test_pairwise_scores_are_refused(iris):
-    """With three classes they would pass for scores of classes."""
+    """With three classes they would look like class scores."""
     X, y = iris
     teacher = SVC(decision_function_shape="ovo").fit(X, y)
     with pytest.raises(ValueError, match=r"teacher 0 \(SVC\) .* set_params\(decision_function_shape='ovr'\)"):

@@ -1,11 +1,11 @@
-"""Trees, forests and neighbours on soft labels are, on one-hot labels, the classifiers that they stand for."""
+"""Trees, forests and neighbours on soft labels: with one-hot labels they equal the original classifiers."""
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from sklearn_uhc import SoftLabelClassifier
 from tests.helpers import TREES
@@ -41,8 +41,26 @@ def test_a_leaf_is_the_weighted_mean_of_its_soft_labels(data, soft):
         np.testing.assert_allclose(proba[leaf == one], np.tile(mean, (np.sum(leaf == one), 1)), atol=1e-10)
 
 
+def test_a_split_must_be_worth_its_nodes(data, soft):
+    """Fewer nodes than rows ask for, every split explains its share, and a given threshold is taken as it is."""
+    X, _ = data
+    weight = np.random.default_rng(0).random(len(X)) + 0.1
+    tree = SoftLabelClassifier(DecisionTreeClassifier(random_state=0)).fit(X, soft, weight).estimator_.tree_
+    whole = DecisionTreeClassifier(random_state=0, min_impurity_decrease=1e-15)
+    whole = SoftLabelClassifier(whole).fit(X, soft, weight).estimator_.tree_
+    assert whole.n_leaves == len(X)
+    assert tree.n_leaves < 0.6 * len(X)
+    inner = np.flatnonzero(tree.children_left >= 0)
+    left, right = tree.children_left[inner], tree.children_right[inner]
+    error = tree.weighted_n_node_samples * tree.impurity
+    gain = error[inner] - error[left] - error[right]
+    assert gain.min() >= 0.3 * error[0] / len(X) * (1 - 1e-9)
+    regressor = SoftLabelClassifier(DecisionTreeRegressor(random_state=0)).fit(X, soft, weight).estimator_
+    assert regressor.get_n_leaves() == len(X)  # a regressor is the student that was asked for
+
+
 def soft_gini(Q, weight):
-    """Weighted Gini impurity of soft labels: what a random draw from x and q would get wrong."""
+    """Weighted Gini impurity of soft labels."""
     share = weight @ Q / weight.sum()
     return weight.sum() * (1 - share @ share)
 

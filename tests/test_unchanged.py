@@ -1,4 +1,4 @@
-"""X stays as it was, for later teachers, the student and the user, whatever an estimator does with its input."""
+"""X is unchanged for later teachers, the student and the user, whatever an estimator does with its input."""
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from sklearn_uhc.utils.unchanged import unchanged
 
 
 def halve(X):
-    """Overwrite the input, of any kind."""
+    """Overwrite the input, of any type."""
     if hasattr(X, "iloc"):
         X.iloc[:, :] = np.asarray(X) / 2
     elif hasattr(X, "tocsr"):
@@ -127,7 +127,7 @@ def test_sparse_matrices_stay(kind, iris):
 
 
 def test_a_matrix_whose_indices_have_to_be_sorted_is_copied_for_that(iris):
-    """SVC sorts them in place: in two threads, two teachers would sort the same ones."""
+    """SVC sorts them in place: in two threads, two teachers would sort the same indices."""
     X, y = csr_matrix(iris[0]), iris[1]
     X.indices, X.data = X.indices[::-1].copy(), X.data[::-1].copy()
     X.has_sorted_indices = False
@@ -202,7 +202,7 @@ def test_the_ensemble_sees_x_as_it_was(iris):
 
 
 def test_errors_are_the_teachers_own_and_a_teacher_is_asked_once(iris):
-    """Only scikit-learn's own estimators are asked again, and only about an array that they could not write to."""
+    """Only scikit-learn's own estimators are called again, and only after an error about a read-only array."""
     calls = []
 
     class Remote:

@@ -1,4 +1,4 @@
-"""Weights count by their ratios: the same ones times any constant give the same answers, up to the ends of floats."""
+"""Only ratios of weights matter: scaling them by any constant gives the same results, up to the limits of floats."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from sklearn_uhc.metrics import teacher_agreement
 from tests.helpers import METHOD_NAMES, linear_teachers, make_method, random_outputs
 
 LISTS = [[0, 1, 2], [1, 2, 3], [0, 3, 4], [2, 4, 0]]
-#: Powers of two lose no digits; the ends are the largest that 7 can be multiplied by, and the smallest number there is.
+#: Powers of two lose no digits; the limits are the largest factor of 7 and the smallest positive number.
 SCALES = [2.0**1021, 2.0**600, 2.0**20, 2.0**-20, 2.0**-600, 2.0**-1074]
 every_scale = pytest.mark.parametrize("scale", SCALES)
 TRUST = np.array([1.0, 2.0, 7.0, 3.0])
@@ -120,7 +120,7 @@ def test_class_weight_of_a_student(scale):
 @settings(max_examples=60, deadline=None)
 @given(st.floats(-1020, 1020), st.sampled_from(METHOD_NAMES), st.integers(0, 2**32 - 1))
 def test_any_constant(exponent, name, seed):
-    """Between the ends, where rounding of the scaled weights is all that can differ."""
+    """Between the limits, only rounding of the scaled weights can differ."""
     rng = np.random.default_rng(seed)
     trust = np.exp(rng.normal(size=4))
     scale = 2.0**exponent

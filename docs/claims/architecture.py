@@ -11,5 +11,5 @@ def sentences() -> list[Sentence]:
     return [
         ("On {:,} rows of noisy teachers", rows),
         ("{:d} ({:.2f} %) end more than", above, 100 * above / rows),
-        ("{:,} end as much below, {:d} are reported as not converged", below, open_),
+        ("{:,} end as much below; rows reported as not converged: {:d}", below, open_),
     ]

@@ -44,8 +44,12 @@ def sentences() -> list[Sentence]:
     students = [
         teachers.gain(n, "mf_lf", teachers.NEIGHBORS) for n in ("digits, mixed, 6 of 3-5", "texts, mixed, 10 of 4-8")
     ]
+    drawn = {record["way"]: 100 * record["mean"] for record in load("first_example.json")}
     return [
         *opening("../README.md"),
+        ("most confident site gets {:.1f} % right", drawn["most confident site"]),
+        ("the merge {:.1f} %, all images in one place {:.1f} %", drawn["merged"], drawn["all data in one place"]),
+        ("({} draws", load("first_example.json")[0]["splits"]),
         ("make {:.0f} points more labels right on digits and {:.0f} on texts", *labels),
         ("(k-NN {:.1f} and {:.1f})", *students),
     ]

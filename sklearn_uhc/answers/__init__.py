@@ -1,4 +1,4 @@
-"""The teachers' answers: one value, the checks where it is made, and the base of steps that change it."""
+"""The teachers' answers: one value object, its checks, and the base class of steps that change it."""
 
 from sklearn_uhc.answers.check import answers_given, answers_of_input, refuse_probabilities
 from sklearn_uhc.answers.transformer import AnswerTransformer

@@ -1,4 +1,4 @@
-"""Where answers come in as arrays: the only place that looks at their form, names and kind of numbers."""
+"""Answers passed as arrays: the only place that checks their shape, column names and kind of numbers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.utils.parameters import check_weights
 from sklearn_uhc.utils.rows import take_rows
 
-#: Rows looked at, more or less, to tell what kind of numbers they hold.
+#: Approximate number of rows inspected to find out what kind of numbers they hold.
 SEEN_ROWS = 100
-#: So many sums of a teacher's row tell probabilities even in half precision.
+#: With this many row sums, probabilities are recognised even in half precision.
 ENOUGH_SUMS = 5
 
 
 def answers_of_input(estimator: Any, X: Any, *, reset: bool) -> Answers:
-    """Make answers from what a user gives to a transformer of `log_p`: the one place where such input is checked.
+    """Make answers from the input of a transformer of `log_p`: the only place where such input is checked.
 
-    `estimator` has the parameters `class_lists`, `teacher_weight` and `abstain`; unless `reset`, it has a
-    `label_space_` too.
+    `estimator` has the parameters `class_lists`, `teacher_weight` and `abstain`; unless `reset`, it also has a
+    `label_space_`.
     """
     remembered = getattr(X, "label_space", None) if isinstance(X, np.ndarray) else None
     log_p = read_log_p(estimator, X, reset=reset)
@@ -37,13 +37,13 @@ def answers_of_input(estimator: Any, X: Any, *, reset: bool) -> Answers:
         if estimator.teacher_weight is not None:
             check_weights(estimator.teacher_weight, space.n_teachers)
     answers = Answers.of(log_p, space, abstain=bool(estimator.abstain), trust=estimator.teacher_weight)
-    if reset:  # later a row's answer must not depend on its batch
+    if reset:  # only in fit: later a row's result must not depend on its batch
         refuse_probabilities(log_p, space)
     return answers
 
 
 def read_log_p(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Validate a matrix of floats that may hold NaN and infinities; a torch tensor stays one."""
+    """Validate a matrix of floats, which may have NaN and infinities; a torch tensor stays a tensor."""
     if not is_torch_array(X):
         return validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
     xp = array_namespace(X)
@@ -60,7 +60,7 @@ def read_log_p(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def space_of_answers(X: Any, class_lists: Any, names: Any) -> LabelSpace:
-    """Return the label space of X; without lists, columns named `<teacher>__<class>` say it, else X is one block."""
+    """Return the label space of X; without lists, from columns named `<teacher>__<class>`, else X is one block."""
     own = range(X.shape[1]) if names is None else names
     if class_lists is None:
         return LabelSpace(lists_in_names(names) or [own])
@@ -76,7 +76,7 @@ def space_of_answers(X: Any, class_lists: Any, names: Any) -> LabelSpace:
 
 
 def lists_in_names(names: Any) -> dict[str, list[str]] | None:
-    """Read class lists from columns named `<teacher>__<class>`; None if they are not named so."""
+    """Read class lists from columns named `<teacher>__<class>`; return None if they are named otherwise."""
     pairs = [re.match(r"(.+?)__(.*)", str(name), re.DOTALL) for name in ([] if names is None else names)]
     lists: dict[str, list[str]] = {}
     for pair in pairs:
@@ -89,7 +89,7 @@ def lists_in_names(names: Any) -> dict[str, list[str]] | None:
 
 
 def _compare_names(names: Any, space: LabelSpace) -> None:
-    """Refuse columns named `<teacher>__<class>` whose classes are not those of the class lists, in their order."""
+    """Raise an error if columns named `<teacher>__<class>` do not match the class lists and their order."""
     found = lists_in_names(names)
     if found is None:
         return
@@ -105,7 +105,7 @@ def _compare_names(names: Any, space: LabelSpace) -> None:
 def answers_given(
     log_p: Any, space: LabelSpace, *, abstain: bool, n: int | None = None, trust: Any = None, source: str = "log_p"
 ) -> Answers:
-    """Make answers from a `log_p` that was computed before: form, names, kind of numbers and silence are checked."""
+    """Make answers from a precomputed `log_p`, after checks of shape, names, kind of numbers and silence."""
     if isinstance(log_p, Answers):
         if log_p.space != space or n not in (None, len(log_p)):
             raise ValueError(
@@ -118,7 +118,7 @@ def answers_given(
 
 
 def _as_floats(log_p: Any, space: LabelSpace, n: int | None) -> Any:
-    """Check form and names of answers and return them without names."""
+    """Check the shape and names of answers, and return them without names."""
     if issparse(log_p):
         raise TypeError("log_p is sparse, but every class has a log-probability: pass log_p.toarray().")
     if isinstance(log_p, (list, tuple)):
@@ -138,26 +138,26 @@ def _as_floats(log_p: Any, space: LabelSpace, n: int | None) -> Any:
         _compare_names(names, space)
     if is_torch_array(log_p):
         return log_p.detach()
-    if hasattr(log_p, "to_numpy"):  # a frame, perhaps of objects
+    if hasattr(log_p, "to_numpy"):  # a frame, possibly with object columns
         log_p = log_p.to_numpy()
     values = np.asarray(log_p)
     return values if values.dtype in (np.float32, np.float64) else values.astype(float)
 
 
 def _some_rows(X: Any) -> NDArray[np.float64]:
-    """Return some rows from all over X."""
+    """Return evenly spaced rows of X."""
     return to_numpy(take_rows(X, slice(None, None, max(1, len(X) // SEEN_ROWS)))).astype(float)
 
 
 def refuse_probabilities(X: Any, space: LabelSpace, name: str = "X") -> None:
-    """Raise if some rows are probabilities, as they are or in percent, of which somebody forgot to take logarithms."""
+    """Raise an error if X has probabilities, also in percent, instead of their logarithms."""
     rows = _some_rows(X)
     lengths = np.array([len(labels) for labels in space.class_lists])
     sums = np.stack([rows[:, block].sum(axis=1) for block in space.blocks], axis=1)
-    answered = ~np.isnan(sums) & (lengths > 1)  # a single class may have the logit 1
-    if answered.sum() < 2 or (rows < 0).any():  # one sum of logits may be 1 by chance
+    answered = ~np.isnan(sums) & (lengths > 1)  # a single class may have logit 1
+    if answered.sum() < 2 or (rows < 0).any():  # a single sum of logits may be 1 by chance
         return
-    exact = 1e-3 if answered.sum() >= ENOUGH_SUMS else 1e-5  # half precision needs the former
+    exact = 1e-3 if answered.sum() >= ENOUGH_SUMS else 1e-5  # the larger tolerance is for half precision
     for whole, unit in ((1, ""), (100, " in percent")):
         if (np.abs(sums / whole - 1) <= exact)[answered].all():
             raise ValueError(f"{name} holds probabilities{unit}: pass their logarithms, or logits.")

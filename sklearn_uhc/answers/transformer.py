@@ -1,4 +1,4 @@
-"""Base of transformers from answers to answers: what may stand between the teachers and the merge."""
+"""Base class of transformers from answers to answers, for steps between the teachers and the merge."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The teachers' answers as one value: checked where it is made, then handed from step to step.
+"""The teachers' answers as one value: checked when it is made, then passed from step to step.
 
-An answer is a log-probability, (n, K) with the teachers side by side. A teacher that cannot say anything about a row
-answers NaN for all its classes. Rows with the same silent teachers share one smaller label space, so there is one merge
-per pattern and never a loop over rows.
+Answers are log-probabilities, (n, K) with the teachers side by side. A teacher that has no answer for a row returns NaN
+for all its classes. Rows with the same silent teachers share one smaller label space, so there is one merge per pattern
+and never a loop over rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.label_space import LabelSpace
 
-#: Rows checked at a time.
+#: Number of rows checked at a time.
 CHECKED_ROWS = 1024
 
 
@@ -25,10 +25,10 @@ class Pattern(NamedTuple):
     """Rows for which the same teachers answer."""
 
     rows: NDArray[np.int_]
-    teachers: NDArray[np.int_]  #: who answers
-    space: LabelSpace  #: of those teachers
-    columns: NDArray[np.int_]  #: their columns among the K
-    classes: NDArray[np.int_]  #: their classes among the L
+    teachers: NDArray[np.int_]  #: teachers that answer
+    space: LabelSpace  #: label space of those teachers
+    columns: NDArray[np.int_]  #: their columns among all K
+    classes: NDArray[np.int_]  #: their classes among all L
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Answers:
     def of(
         cls, log_p: Any, space: LabelSpace, *, abstain: bool, trust: Any = None, source: str = "The array of answers"
     ) -> Answers:
-        """Check a matrix of numbers, and find who is silent: +inf is refused, and NaN unless teachers may abstain."""
+        """Check a matrix and find silent teachers; raise an error for +inf, and for NaN unless teachers may abstain."""
         silent = find_silence(log_p, space, abstain, source)
         return cls(log_p, space, silent, None if trust is None else np.asarray(trust, dtype=float))
 
@@ -90,7 +90,7 @@ class Answers:
         return np.ones((len(self), self.space.n_teachers), dtype=bool) if self.silent is None else ~self.silent
 
     def take(self, rows: Any) -> Answers:
-        """Return the answers about some rows."""
+        """Return the answers for some rows."""
         silent = None if self.silent is None else self.silent[rows]
         where = rows
         if is_torch_array(self.log_p) and isinstance(rows, np.ndarray):
@@ -98,17 +98,17 @@ class Answers:
         return replace(self, log_p=self.log_p[where], silent=silent)
 
     def saying(self, log_p: Any) -> Answers:
-        """Return other answers of the same teachers, who are silent about the same rows."""
+        """Return other answers of the same teachers, with the same silent rows."""
         return replace(self, log_p=log_p)
 
     def trusting(self, trust: Any) -> Answers:
-        """Return the same answers with other weights of the teachers; None: all alike."""
+        """Return the same answers with other teacher weights; None means equal weights."""
         return replace(self, trust=None if trust is None else np.asarray(trust, dtype=float))
 
     def of_single_classes(self) -> tuple[Answers | None, NDArray[np.int_]]:
-        """Return the answers in columns that mean one class, and whose they are; None if nobody has two of them.
+        """Return the answers in columns of single classes, and their teachers; None if no teacher has two such columns.
 
-        A teacher's odds among such classes are those of the merge; sets need to be split first.
+        A teacher's odds between such classes are those of the merge; a set would have to be split first.
         """
         space = self.space
         if not space.has_sets:
@@ -129,7 +129,7 @@ class Answers:
         return Answers(log_p, LabelSpace([np.asarray(labels) for labels in lists.values()]), silent, trust), whose
 
     def patterns(self) -> Iterator[Pattern]:
-        """Group rows by their silent teachers; rows without any answer are in no group."""
+        """Group rows by their silent teachers; rows without any answer are left out."""
         silent = ~self.speaking
         kind_of = kinds_of_rows(silent)
         for k, example in enumerate(np.unique(kind_of, return_index=True)[1]):
@@ -137,7 +137,7 @@ class Answers:
                 yield _pattern(np.flatnonzero(kind_of == k), np.flatnonzero(~silent[example]), self.space)
 
     def part(self, pattern: Pattern, rows: NDArray[np.int_]) -> Answers:
-        """Return the answers of a pattern's teachers about some of its rows."""
+        """Return the answers of a pattern's teachers for some of its rows."""
         xp, where = array_namespace(self.log_p), device(self.log_p)
         here, columns = (xp.asarray(index, device=where) for index in (rows, pattern.columns))
         trust = None if self.trust is None else self.trust[pattern.teachers]
@@ -146,7 +146,7 @@ class Answers:
 
 
 class AnswerArray(np.ndarray):
-    """An array of answers that remembers what its columns mean, from one step of a Pipeline to the next."""
+    """An array of answers that keeps its label space between the steps of a Pipeline."""
 
     label_space: LabelSpace | None
 
@@ -159,7 +159,7 @@ class AnswerArray(np.ndarray):
 
 
 def remembering(log_p: Any, space: LabelSpace) -> Any:
-    """Return an array of numpy that remembers its label space; a tensor as it is."""
+    """Return a numpy array with its label space attached; a tensor is returned as it is."""
     if not isinstance(log_p, np.ndarray):
         return log_p
     array = log_p.view(AnswerArray)
@@ -173,13 +173,13 @@ def _pattern(rows: NDArray[np.int_], teachers: NDArray[np.int_], space: LabelSpa
 
 
 def find_silence(X: Any, space: LabelSpace, abstain: bool, source: str) -> NDArray[np.bool_] | None:
-    """Return (n, N), True where a teacher is silent, or None if nobody is; refuse +inf, and NaN that is not allowed."""
+    """Return (n, N), True where a teacher is silent, or None if none is; raise an error for +inf and forbidden NaN."""
     silent = None
     for start in range(0, len(X), CHECKED_ROWS):
         rows = slice(start, min(start + CHECKED_ROWS, len(X)))
         part = X[rows]
         xp = array_namespace(part)
-        if float(xp.max(part)) < np.inf:  # NaN is not
+        if float(xp.max(part)) < np.inf:  # False if there is NaN
             continue
         if bool(xp.any(xp.isnan(part))):
             silent = np.zeros((len(X), space.n_teachers), dtype=bool) if silent is None else silent
@@ -197,7 +197,7 @@ def find_silence(X: Any, space: LabelSpace, abstain: bool, source: str) -> NDArr
 def _silence(
     missing: NDArray[np.bool_], space: LabelSpace, abstain: bool, first: int, source: str
 ) -> NDArray[np.bool_]:
-    """Return who is silent about which of these rows, or raise if a teacher must not be."""
+    """Return which teachers are silent for these rows; raise an error if a teacher must not be."""
     whole = np.stack([missing[:, block].all(axis=1) for block in space.blocks], axis=1)
     part = np.stack([missing[:, block].any(axis=1) for block in space.blocks], axis=1) & ~whole
     bad = part if abstain else part | whole
@@ -215,23 +215,23 @@ def _silence(
 
 
 def to_numpy(X: Any) -> NDArray[Any]:
-    """Return an array of numpy; a tensor may be on any device."""
+    """Return a numpy array; a tensor may be on any device."""
     return np.asarray(X.detach().cpu() if is_torch_array(X) else X)
 
 
 def kinds_of_rows(silent: NDArray[np.bool_]) -> NDArray[np.int_]:
-    """Return (n,): a number for every set of silent teachers."""
+    """Return (n,): a number for each set of silent teachers."""
     kind_of = np.zeros(len(silent), dtype=np.int64)
-    for first in range(0, silent.shape[1], 31):  # numbers for rows of bits: sorting the rows themselves is slow
+    for first in range(0, silent.shape[1], 31):  # rows of bits as numbers, since sorting the rows themselves is slow
         bits = silent[:, first : first + 31]
         kind_of = np.unique(kind_of * 2**31 + bits @ (2 ** np.arange(bits.shape[1])), return_inverse=True)[1]
     return kind_of
 
 
 def rows_by_speakers(speaking: NDArray[np.bool_], most: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int_]]]:
-    """Yield the sets of two teachers or more that most often answer together, `most` at most, each with its rows.
+    """Yield the sets of two or more teachers that most often answer together, at most `most`, each with its rows.
 
-    A row of another set goes to the largest one that all answer it, or to none.
+    A row of another set is assigned to the largest set whose teachers all answer it, or to none.
     """
     speaking = speaking & (speaking.sum(axis=1) > 1)[:, None]
     _, example, count = np.unique(kinds_of_rows(~speaking), return_index=True, return_counts=True)

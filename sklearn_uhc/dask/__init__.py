@@ -1,10 +1,10 @@
-"""Dask collections in the place of X: lazy in, lazy out. A leaf of the package: nothing imports it.
+"""Dask collections as X: lazy in, lazy out. This is a leaf of the package: no other module imports it.
 
-`utils.lazy` hands the calls of estimators over to `run` when X is a Dask collection. Then
+`utils.lazy` passes calls of estimators to `run` if X is a Dask collection. Then
 
-- `fit` learns what is global from a sample and from sums over all blocks, and computes;
+- `fit` computes: it learns global values from a sample and from sums over all blocks;
 - `transform`, `predict` and `predict_proba` return lazy collections and compute nothing;
-- fitted estimators go to each worker once, and teachers only where they are asked.
+- fitted estimators are sent to each worker once, and teachers only where they are called.
 
 See `docs/dask.md`.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# All modules at once: what unpickles a task of theirs first then imports them all, in one thread.
+# Import all modules here: unpickling the first task then imports them together, in one thread.
 from sklearn_uhc.dask import classifiers, students, transformers
 from sklearn_uhc.dask.shared import SharedTeachers
 from sklearn_uhc.merged_classifier import MergedClassifier

@@ -15,20 +15,20 @@ from sklearn_uhc.dask.parcel import Parcel
 from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.rows import take_rows
 
-#: What an entry of text or objects is taken to need, in bytes.
+#: Assumed size of an entry of text or objects, in bytes.
 OBJECT_BYTES = 64
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a Dask DataFrame or Series."""
-    return hasattr(type(X), "map_partitions") and hasattr(X, "_meta")  # a Bag has the first only
+    """Return whether X is a Dask DataFrame or Series."""
+    return hasattr(type(X), "map_partitions") and hasattr(X, "_meta")  # a Bag has map_partitions, but no _meta
 
 
 def check_collection(X: Any) -> Any:
-    """Return a collection whose blocks hold whole rows; refuse those that have no rows."""
+    """Return a collection whose blocks hold whole rows; raise an error if it has no rows."""
     if is_frame(X):
         return kept_apart(X)
-    if not hasattr(type(X), "map_blocks"):  # of the type: a Delayed has every attribute
+    if not hasattr(type(X), "map_blocks"):  # test the type, since a Delayed has every attribute
         raise TypeError(
             f"X is a {type(X).__module__}.{type(X).__name__}: pass a dask.array or a dask.dataframe, such as "
             "bag.to_dataframe() or dask.array.from_delayed."
@@ -38,10 +38,10 @@ def check_collection(X: Any) -> Any:
 
 
 def kept_apart(X: Any) -> Any:
-    """Return a frame whose partitions are those that it promises.
+    """Return a frame whose computed partitions are those of its `npartitions`.
 
-    Dask joins the files of a Parquet folder from which some columns are read, more of them the fewer columns. Then what
-    is computed has other blocks than X, and columns of one folder have other blocks than each other.
+    If only some columns are read, Dask joins files of a Parquet folder, the more files the fewer columns. Then the
+    computed blocks differ from those of X, and two columns of one folder can have different blocks.
     """
     if X.map_partitions(_itself, meta=X._meta).optimize(fuse=False).npartitions == X.npartitions:
         return X
@@ -55,7 +55,7 @@ def _itself(block: Any) -> Any:
 
 
 def example_of(X: Any) -> Any:
-    """Return a row or two in memory with the columns and types of X, and made-up values."""
+    """Return one or two rows in memory with the columns and types of X and made-up values."""
     if is_frame(X):
         return X._meta_nonempty
     return np.zeros((1, *X.shape[1:]), dtype=X.dtype)
@@ -67,14 +67,14 @@ def n_blocks(X: Any) -> int:
 
 
 def delayed_blocks(X: Any) -> list[Any]:
-    """Return the blocks, each a delayed array or frame: as many as X has, see `kept_apart`."""
+    """Return the blocks as delayed arrays or frames, one for each block of X (see `kept_apart`)."""
     if is_frame(X):
         return list(X.simplify().to_delayed(optimize_graph=False))
     return list(np.ravel(X.to_delayed()))
 
 
 def rows_per_block(X: Any) -> NDArray[np.int_]:
-    """Return the length of every block; where it is not known, one column is read for it."""
+    """Return the number of rows of each block; if unknown, one column is read to count them."""
     if not is_frame(X) and not np.isnan(X.chunks[0]).any():
         return np.asarray(X.chunks[0], dtype=int)
     if is_frame(X) and getattr(X, "ndim", 1) == 2:
@@ -83,7 +83,7 @@ def rows_per_block(X: Any) -> NDArray[np.int_]:
 
 
 def row_bytes(X: Any) -> float:
-    """Return the bytes of a row, about."""
+    """Return the approximate number of bytes per row."""
     if not is_frame(X):
         return float(max(X.dtype.itemsize, OBJECT_BYTES if X.dtype.hasobject else 1) * np.prod(X.shape[1:]))
     dtypes = X.dtypes.tolist() if getattr(X, "ndim", 1) == 2 else [X.dtype]
@@ -91,7 +91,7 @@ def row_bytes(X: Any) -> float:
 
 
 def take(X: Any, lengths: NDArray[np.int_], rows: NDArray[np.int_]) -> Any:
-    """Return some rows, by sorted numbers among all, in memory."""
+    """Return the rows with these sorted row numbers, in memory."""
     ends = np.cumsum(lengths)
     cuts = np.searchsorted(rows, np.concatenate([[0], ends]))
     parts = []
@@ -109,7 +109,7 @@ def _rows(block: Any, rows: NDArray[np.int_], length: int) -> Any:
 
 
 def stacked(parts: list[Any]) -> Any:
-    """Put arrays or frames below each other."""
+    """Concatenate arrays or frames along the rows."""
     if not hasattr(parts[0], "iloc"):
         return np.concatenate(parts)
     import pandas
@@ -118,10 +118,10 @@ def stacked(parts: list[Any]) -> Any:
 
 
 def map_rows(estimator: Any, method: str, X: Any, empty: NDArray[Any], names: Any = None) -> Any:
-    """Return a lazy collection: a method of an estimator, applied to every block of X.
+    """Apply a method of an estimator to every block of X, lazily.
 
-    `empty` has no rows, and the form and type of the answer. A frame gives a frame with the columns `names` and the
-    index of X, or a series of that name; an array gives an array.
+    `empty` is an array without rows that has the shape and type of the result. For a frame the result is a frame with
+    the columns `names` and the index of X, or a series of that name; for an array it is an array.
     """
     X = check_collection(X)
     ask = {"sent": send(estimator), "method": method, "empty": empty, "names": names, "config": worker_config()}
@@ -157,7 +157,7 @@ def on_partition(
 def ask_about(
     estimator: Any, method: str, block: Any, empty: NDArray[Any], number: int | None, config: dict[str, Any]
 ) -> NDArray[Any]:
-    """Apply a method to a block that may have no rows, and say of an error where it came from."""
+    """Apply a method to a block, which may be empty; a note on errors names the block."""
     if len(block) == 0:
         return empty
     with named_block(number, block), config_context(**config):
@@ -165,7 +165,7 @@ def ask_about(
 
 
 class named_block:
-    """A context in which errors get a note with the number of the block."""
+    """A context manager that adds the number of the block to errors."""
 
     def __init__(self, number: int | None, block: Any) -> None:
         self.note = f"This came from block {number} of X, which has {len(block)} rows."
@@ -180,7 +180,7 @@ class named_block:
 
 
 def as_frame(values: NDArray[Any], like: Any, names: Any) -> Any:
-    """Return values with the index of a frame: a frame with these columns, or a series of this name."""
+    """Return values with the index of `like`: a frame with the columns `names`, or a series of that name."""
     import pandas
 
     index = like.index if len(values) else like.index[:0]
@@ -190,12 +190,12 @@ def as_frame(values: NDArray[Any], like: Any, names: Any) -> Any:
 
 
 def worker_config() -> dict[str, Any]:
-    """Return scikit-learn's settings for the workers; what they hand on are arrays."""
+    """Return scikit-learn's settings for the workers, with arrays as the output of `transform`."""
     return {**get_config(), "transform_output": "default"}
 
 
 def per_block(task: Callable[..., Any], name: str, blocks: list[Any], *columns: list[Any], **kwargs: Any) -> list[Any]:
-    """Return delayed calls of a function, one a block, under a name that ends in the number of the block."""
+    """Return delayed calls of a function, one per block; the name of each task ends in the number of its block."""
     call, token = dask.delayed(task, pure=False), dask.base.tokenize(blocks, columns, kwargs)
     return [
         call(*each, **kwargs, dask_key_name=f"uhc-{name}-{token}-block-{i}")

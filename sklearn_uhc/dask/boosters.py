@@ -1,11 +1,11 @@
-"""Boosters on a cluster: `xgboost.dask` and `lightgbm.dask`, on the soft cross-entropy.
+"""Boosters on a cluster: `xgboost.dask` and `lightgbm.dask`, trained on the soft cross-entropy.
 
-Neither takes a matrix of soft labels to the objective on the workers, but both take scores to start from, a matrix with
-a row per row of X. So the soft labels travel as these. The objective takes them off again:
+Neither passes a matrix of soft labels to the objective on the workers, but both accept initial scores, a matrix with a
+row for each row of X. So the soft labels are passed as initial scores, and the objective subtracts them again:
 
-    scores = (what the library gives) - Q + start,     start = log of the mean soft label
+    scores = (scores of the library) - Q + start,     start = log of the mean soft label
 
-The fitted model is an ordinary classifier, as in memory, and has the start in itself.
+The fitted model is an ordinary classifier, as in memory, and includes the start.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sklearn_uhc.students.xgboost import OBJECTIVES
 
 
 class Columns:
-    """What a booster takes besides X, as collections with the blocks of X."""
+    """The inputs of a booster other than X, as collections with the blocks of X."""
 
     def __init__(self, data: SoftBlocks) -> None:
         self.L = len(data.prior)
@@ -45,7 +45,7 @@ def _collected(data: SoftBlocks, function: Any, shape: tuple[int, ...]) -> Any:
 
 
 def carried(part: Part) -> NDArray[np.float64]:
-    """Return soft labels; of two classes, those of the second."""
+    """Return soft labels; for two classes only the column of the second."""
     return part.Q[:, 1:] if part.Q.shape[1] == 2 else part.Q
 
 
@@ -55,7 +55,7 @@ def weights(part: Part) -> NDArray[np.float64]:
 
 
 def stand_ins(part: Part) -> NDArray[np.float64]:
-    """Return labels in which every class occurs: they tell a booster how many there are, and nothing else."""
+    """Return labels in which every class occurs; boosters infer only the number of classes from them."""
     return np.arange(len(part.Q)) % part.Q.shape[1]
 
 
@@ -67,7 +67,7 @@ def _start(prior: NDArray[np.float64]) -> NDArray[np.float64]:
 def _gradients(
     Q: NDArray[Any], F: NDArray[Any], weight: NDArray[Any] | None, factor: float, least: float
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return gradient and Hessian of the soft cross-entropy; Q and F have one column for two classes."""
+    """Return gradient and Hessian of the soft cross-entropy; for two classes Q and F have one column."""
     binary = Q.shape[1] == 1
     labels = np.hstack([1 - Q, Q]) if binary else Q
     loss = SoftCrossEntropy(SoftData(None, labels, weight, np.arange(labels.shape[1])), factor, least)
@@ -75,7 +75,7 @@ def _gradients(
 
 
 def fit_xgboost(estimator: Any, data: SoftBlocks, held: Any) -> Any:
-    """Train with `xgboost.dask`; the rows stay on the workers, in the form of their histograms."""
+    """Train with `xgboost.dask`; the rows stay on the workers, in bins."""
     from xgboost import dask as on_cluster
 
     given = estimator.get_params(deep=False)
@@ -110,7 +110,7 @@ def fit_xgboost(estimator: Any, data: SoftBlocks, held: Any) -> Any:
 
 
 class LightGBMObjective:
-    """The objective on a worker; the scores of its first call are what training starts from, the soft labels."""
+    """The objective on a worker; its first call gets the initial scores, which are the soft labels."""
 
     def __init__(self, start: NDArray[np.float64]) -> None:
         self.start = start
@@ -126,7 +126,7 @@ class LightGBMObjective:
 
 
 def fit_lightgbm(estimator: Any, data: SoftBlocks, held: Any) -> Any:
-    """Train with `lightgbm.dask`; the rows stay on the workers, in the form of their histograms."""
+    """Train with `lightgbm.dask`; the rows stay on the workers, in bins."""
     import lightgbm
 
     given = estimator.get_params(deep=False)
@@ -140,7 +140,7 @@ def fit_lightgbm(estimator: Any, data: SoftBlocks, held: Any) -> Any:
     own = {"objective": LightGBMObjective(start), "metric": "None", "feature_pre_filter": False}
     model = lightgbm.DaskLGBMClassifier(client=client_in_use(), **{**given, **own})
     init_score = columns.Q[:, 0] if columns.L == 2 else columns.Q
-    with warnings.catch_warnings():  # it says so of every estimator of scikit-learn's kind
+    with warnings.catch_warnings():  # LightGBM warns about n_jobs for every estimator
         warnings.filterwarnings("ignore", message="Parameter n_jobs will be ignored")
         model.fit(data.X, columns.labels, sample_weight=columns.weight, init_score=init_score)
     fitted = model.to_local()

@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.balance import check_balance, decide_balance, tell_balance
+from sklearn_uhc.balance import Decision, check_balance, decide_balance, tell_balance
 from sklearn_uhc.dask.blocks import check_collection, map_rows, per_block
 from sklearn_uhc.dask.cluster import compute
-from sklearn_uhc.dask.labels import Balance, aligned, labels_in_passing, soft_labels, sums_of, weights_of_blocks
+from sklearn_uhc.dask.labels import Balance, Sums, aligned, labels_in_passing, soft_labels, sums_of, weights_of_blocks
 from sklearn_uhc.dask.outputs import merger_for_workers
 from sklearn_uhc.dask.sampling import check_columns
 from sklearn_uhc.dask.soft_blocks import SoftBlocks, parts_of
 from sklearn_uhc.dask.students import train
 from sklearn_uhc.dask.transformers import fit_on_sample, refuse_given
 from sklearn_uhc.ensemble import UnifiedEnsemble
+from sklearn_uhc.not_mine import leave_none_unbalanced
 from sklearn_uhc.student_membership import by_student
 from sklearn_uhc.students import SoftLabelClassifier, check_student
 from sklearn_uhc.teachers.input import check_input
@@ -32,7 +33,7 @@ def fit(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> Any:
 
 
 def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_weight: Any = None) -> UnifiedEnsemble:
-    """Learn floors and temperatures from a sample; class weights, if wanted, take a pass over all rows."""
+    """Learn floors and temperatures from a sample; class weights, if requested, need a pass over all rows."""
     refuse_given(y=y)
     check_balance(ensemble.balance)
     whole = check_collection(X)
@@ -40,9 +41,10 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
     merger = ensemble.make_merger()
     lengths = fit_on_sample(merger, X)
     class_weight = None
-    if power := _power(ensemble, merger, int(lengths.sum())):
+    decided = _decide(ensemble, merger, int(lengths.sum()))
+    if decided.balances:
         sums = sums_of(labels_in_passing(merger, whole, sample_weight))
-        class_weight = sums.class_weights(merger.classes_, ensemble.none_label, power)
+        class_weight = _class_weights(ensemble, merger, sums, decided)
     ensemble.class_weight_, ensemble.merger_, ensemble.classes_ = class_weight, merger, merger.classes_
     ensemble._take_features()
     return ensemble
@@ -51,7 +53,7 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
 def fit_distiller(
     distiller: Any, X: Any, y: Any = None, *, sample_weight: Any = None, log_p: Any = None, **fit_params: Any
 ) -> Any:
-    """Merge block by block, balance, and train the student on all blocks, as far as it can."""
+    """Merge block by block, balance, and train the student, on all blocks if it supports this."""
     refuse_given(y=y, log_p=log_p, **fit_params)
     _check_params(distiller)
     student = distiller._make_student()
@@ -63,8 +65,9 @@ def fit_distiller(
     student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
     with soft_labels(merger, whole, sample_weight) as labels:
         sums, class_weight = sums_of(labels), None
-        if power := _power(distiller, merger, int(sums.rows.sum())):
-            class_weight = sums.class_weights(merger.classes_, distiller.none_label, power)
+        decided = _decide(distiller, merger, int(sums.rows.sum()))
+        if decided.balances:
+            class_weight = _class_weights(distiller, merger, sums, decided)
         balance = Balance(sums, class_weight)
         parts = parts_of(whole, labels, balance)
         train(student, SoftBlocks(whole, parts, sums.rows, balance.prior, sums.total))
@@ -75,15 +78,21 @@ def fit_distiller(
     return distiller
 
 
-def _power(estimator: Any, merger: Any, n: int) -> float:
-    """Decide as in memory; what skew there is shows in the sample."""
-    decided = decide_balance(estimator.balance, merger.label_space_, n, merger.skew_)
+def _decide(estimator: Any, merger: Any, n: int) -> Decision:
+    """Decide as in memory; how frequent classes are shows in the sample."""
+    decided = decide_balance(estimator.balance, merger.label_space_, n, merger.class_frequencies_)
     tell_balance(decided, estimator.verbose)
-    return decided.power
+    return decided
+
+
+def _class_weights(estimator: Any, merger: Any, sums: Sums, decided: Decision) -> NDArray[Any]:
+    """Return the weights that balance the classes as decided."""
+    class_weight = decided.weigh(sums.class_weights(), merger.method_.temperature)
+    return leave_none_unbalanced(class_weight, merger.classes_, estimator.none_label)
 
 
 def _check_params(distiller: Any) -> None:
-    """Refuse what needs all rows in memory."""
+    """Raise an error for settings that need all rows in memory."""
     check_balance(distiller.balance)
     wrong = {
         "backprop=True": distiller.backprop,
@@ -110,7 +119,7 @@ def predict_log_proba(estimator: Any, X: Any) -> Any:
 
 
 def predict(estimator: Any, X: Any) -> Any:
-    """Return the most probable classes, lazily; of a frame, a series named "prediction"."""
+    """Return the most probable classes, lazily; for a frame, a series named "prediction"."""
     classes = _fitted(estimator, X).classes_
     return map_rows(_for_workers(estimator), "predict", X, classes[:0], "prediction")
 
@@ -131,7 +140,7 @@ def _right(predicted: Any, y: Any, weight: Any) -> NDArray[np.float64]:
 
 
 def _fitted(estimator: Any, X: Any) -> Any:
-    """Return the estimator, if it is fitted and X has its columns."""
+    """Return the estimator; raise an error if it is not fitted or X has other columns."""
     if isinstance(estimator, SoftLabelClassifier):
         check_is_fitted(estimator, "estimator_")
         return estimator
@@ -141,7 +150,7 @@ def _fitted(estimator: Any, X: Any) -> Any:
 
 
 def _for_workers(estimator: Any) -> Any:
-    """Return what predicts, without teachers where a student does."""
+    """Return a light copy for predictions; if a student predicts, it has no teachers."""
     light = copy.copy(estimator)
     if isinstance(estimator, UnifiedEnsemble):
         light.merger_ = merger_for_workers(estimator.merger_)

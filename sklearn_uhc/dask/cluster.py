@@ -1,4 +1,4 @@
-"""What a cluster needs to be told: objects that travel once, and whose block it was that failed."""
+"""Work with a cluster: send objects once, and explain errors of its workers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import dask
 from sklearn_uhc.dask.parcel import arrived, packed
 from sklearn_uhc.utils.notes import add_note
 
-#: What was sent to a cluster and is still in use there, by client and content.
+#: Objects that were sent to a cluster and are still in use there, by client and content.
 _SENT: WeakValueDictionary[tuple[str, str], Any] = WeakValueDictionary()
 
 
 def client_in_use() -> Any:
-    """Return the distributed client that computes collections, None if Dask's local schedulers do.
+    """Return the distributed client that computes collections, or None if a local scheduler of Dask does.
 
-    Its workers have imported this package then.
+    The workers of the client have imported this package by then.
     """
     distributed = sys.modules.get("distributed")
     if distributed is None or dask.config.get("scheduler", None) not in (None, "distributed", "dask.distributed"):
@@ -34,10 +34,10 @@ def client_in_use() -> Any:
 
 
 def send(obj: Any) -> Any:
-    """Return a stand-in of an object for use in task graphs, of which tasks get the `Parcel`.
+    """Return a reference to an object for task graphs; tasks receive the object's `Parcel`.
 
-    The bytes go to the scheduler one time, as a task, so that what a worker held when it died can be made again. From
-    there they go to one worker, from worker to worker where they are needed, and are unpickled once in each.
+    The bytes are sent to the scheduler once, as a task, so that they can be recreated if a worker dies. From there they
+    go to one worker, then from worker to worker where they are needed, and each worker unpickles them once.
     """
     key, content = packed(obj)
     client = client_in_use()
@@ -52,7 +52,7 @@ def send(obj: Any) -> Any:
 
 
 def compute(tasks: Sequence[Any]) -> list[Any]:
-    """Compute delayed values all together; an error that the cluster reports tells what to do."""
+    """Compute all delayed values together; errors reported by the cluster get a note with a remedy."""
     try:
         return list(dask.compute(*tasks))
     except Exception as error:
@@ -61,7 +61,7 @@ def compute(tasks: Sequence[Any]) -> list[Any]:
 
 
 def result_of(future: Any) -> Any:
-    """Return the value of one future, with the same help."""
+    """Return the value of a future; errors get the same note as in `compute`."""
     try:
         return future.result()
     except Exception as error:
@@ -70,7 +70,7 @@ def result_of(future: Any) -> Any:
 
 
 def _explain(error: Exception) -> None:
-    """Say of a worker that died what usually helps; the key in the message has the number of the block."""
+    """Add a note with the usual remedy if a worker died; the key in the message has the number of the block."""
     if type(error).__name__ == "KilledWorker":
         add_note(
             error,

@@ -1,11 +1,10 @@
-"""Soft labels of all blocks, made once: in the store, in the memory of the cluster, or in a folder for the time being.
+"""Soft labels of all blocks, made once and kept in the store, in the cluster's memory, or in a temporary folder.
 
-This is the one pass in which teachers are asked about all rows. Everything that is global follows from sums over the
-blocks:
+This is the only pass in which teachers are called on all rows. All global values follow from sums over the blocks:
 
     n,   W = sum_i r_i,   S_l = sum_i r_i q_il
 
-with r the weights of the rows; class weights are W / S_l.
+where r are the row weights. Class weights are W / S_l.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ from sklearn_uhc.dask.cluster import client_in_use, compute, send
 from sklearn_uhc.dask.outputs import merger_for_workers, open_label_store
 from sklearn_uhc.dask.parcel import Parcel
 from sklearn_uhc.dask.store import BlockStore, key_of_block
-from sklearn_uhc.not_mine import known_weights, leave_none_unbalanced
+from sklearn_uhc.not_mine import known_weights
 from sklearn_uhc.utils.rows import in_range
 
 
 class LabelMaker:
-    """What a worker needs to make the soft labels of a block: the merge, and where they are kept."""
+    """Makes the soft labels of a block on a worker; holds the merge and the store of its results."""
 
     def __init__(self, merger: Any, store: BlockStore | None) -> None:
         self.merger, self.store = merger, store
 
     def labels(self, block: Any, given: NDArray[Any] | None) -> NDArray[np.float64]:
-        """Return soft labels and, in the last column, row weights, (n, L + 1); from the store if they are there."""
+        """Return soft labels with row weights in the last column, (n, L + 1); read from the store if they are there."""
         key = None if self.store is None else key_of_block(block)
         found: Any = None if self.store is None or key is None else self.store.load(key, len(block))
         if found is None:
@@ -63,7 +62,7 @@ class LabelMaker:
 
 
 def labels_of_block(block: Any, number: int, given: Any, sent: Parcel, config: dict[str, Any]) -> NDArray[np.float64]:
-    """Return the soft labels of a block that may have no rows, with weights that are given for its rows."""
+    """Return the soft labels of a block, which may be empty; `given` are the user's row weights."""
     maker: LabelMaker = sent.value
     if len(block) == 0:
         return np.empty((0, len(maker.merger.classes_) + 1))
@@ -82,24 +81,24 @@ def _checked_weights(given: Any, n_rows: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Sums:
-    """What all blocks together come to."""
+    """Sums over all blocks."""
 
-    rows: NDArray[np.int_]  #: of every block
-    total: float  #: of the weights
-    by_class: NDArray[np.float64]  #: (L,), soft labels times weights
+    rows: NDArray[np.int_]  #: (blocks,), number of rows of each block
+    total: float  #: sum of the row weights
+    by_class: NDArray[np.float64]  #: (L,), sum of soft labels times row weights
 
     @property
     def mean(self) -> NDArray[np.float64]:
         """Mean soft label."""
         return self.by_class / self.total
 
-    def class_weights(self, classes: NDArray[Any], none_label: Any, power: float = 1.0) -> NDArray[np.float64]:
-        """Return the weights that balance the classes, raised to a power."""
-        return leave_none_unbalanced(class_weights(self.mean[None, :]) ** power, classes, none_label)
+    def class_weights(self) -> NDArray[np.float64]:
+        """Return the weights that balance the classes."""
+        return class_weights(self.mean[None, :])
 
 
 def sums_of(labels: list[Any]) -> Sums:
-    """Add up all blocks, in one pass; as it computes them, they are in the store afterwards."""
+    """Add up all blocks in one pass, which also writes their soft labels to the store if there is one."""
     parts = compute(per_block(sums_of_block, "sums", labels))
     rows, totals, by_class = (np.asarray(each) for each in zip(*parts, strict=True))
     if not totals.sum() > 0:
@@ -114,10 +113,10 @@ def sums_of_block(labels: NDArray[np.float64]) -> tuple[int, float, NDArray[np.f
 
 @contextmanager
 def soft_labels(merger: Any, X: Any, sample_weight: Any) -> Iterator[list[Any]]:
-    """Make the soft labels of all blocks available, delayed, as often as they are asked for.
+    """Provide the delayed soft labels of all blocks such that they can be used more than once.
 
-    With `store` they are on disk. Without it a cluster keeps them in its workers' memory, which spills to their disks;
-    Dask's local schedulers get a folder that is gone afterwards.
+    With `store` they are kept on disk. Without it, a cluster keeps them in its workers' memory, which spills to disk,
+    and Dask's local schedulers keep them in a temporary folder.
     """
     X, client = check_collection(X), client_in_use()
     if merger.store is not None:
@@ -130,7 +129,7 @@ def soft_labels(merger: Any, X: Any, sample_weight: Any) -> Iterator[list[Any]]:
 
 
 def labels_in_passing(merger: Any, X: Any, sample_weight: Any) -> list[Any]:
-    """Return the soft labels of all blocks, delayed, for one use: without `store` nothing keeps them."""
+    """Return the delayed soft labels of all blocks for a single use: without `store` they are not kept."""
     return _delayed_labels(merger, X, sample_weight, merger.store)
 
 
@@ -145,7 +144,7 @@ def _delayed_labels(merger: Any, X: Any, sample_weight: Any, folder: Any) -> lis
 
 
 def weights_of_blocks(sample_weight: Any, X: Any) -> list[Any]:
-    """Return row weights block by block; they must have the blocks of X."""
+    """Return row weights block by block; raise an error if their blocks are not those of X."""
     n = len(delayed_blocks(X))
     if sample_weight is None:
         return [None] * n
@@ -153,7 +152,7 @@ def weights_of_blocks(sample_weight: Any, X: Any) -> list[Any]:
 
 
 def aligned(other: Any, X: Any, name: str) -> list[Any]:
-    """Return the blocks of a collection that goes with X; raise unless there are as many."""
+    """Return the blocks of a collection that belongs to X; raise an error if its blocks are not those of X."""
     if not hasattr(type(other), "to_delayed"):
         raise TypeError(
             f"X is a Dask collection: {name} must be one too, with the same blocks, got {type(other).__name__}."
@@ -169,7 +168,7 @@ def aligned(other: Any, X: Any, name: str) -> list[Any]:
 
 
 class Balance:
-    """Soft labels to training targets, block by block: w q, normalised, and weights of mean 1 over all rows."""
+    """Turns soft labels into training targets, block by block: w q, normalised; the sum of all row weights is kept."""
 
     def __init__(self, sums: Sums, class_weight: NDArray[np.float64] | None) -> None:
         self.weight = None if class_weight is None else in_range(class_weight)
@@ -178,7 +177,7 @@ class Balance:
         self.prior = share / share.sum()
 
     def __call__(self, labels: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return targets and weights of a block. See `balance.balanced_targets`."""
+        """Return the targets and row weights of a block. See `balance.balanced_targets`."""
         Q, rows = labels[:, :-1], labels[:, -1]
         if self.weight is None:
             return Q, rows

@@ -1,4 +1,4 @@
-"""Networks from blocks: one epoch is one pass over all blocks, in another order each time, batches shuffled within."""
+"""Networks from blocks: an epoch is a pass over all blocks in random order, with batches shuffled within blocks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sklearn_uhc.students.net_validation import set_scores
 
 
 class BlockStream(IterableDataset):
-    """Batches of inputs and weighted targets, block after block."""
+    """Batches of inputs and weighted targets, one block after the other."""
 
     def __init__(self, data: SoftBlocks, held: Any, batch_size: int, set_aside: bool, seed: int) -> None:
         self.data, self.held, self.batch_size, self.set_aside = data, held, batch_size, set_aside
         self.rng = np.random.default_rng(seed)
-        self.mean = data.total / data.n_rows  # of the weights
+        self.mean = data.total / data.n_rows  # mean row weight
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         for number, part in self.data.stream(self.rng.permutation(len(self.data.parts))):
@@ -34,7 +34,7 @@ class BlockStream(IterableDataset):
     def _batches(self, part: Part) -> Iterator[tuple[Any, Any]]:
         if not len(part.Q):
             return
-        X = part.X.copy() if isinstance(part.X, np.ndarray) else part.X  # what came over the network is read-only
+        X = part.X.copy() if isinstance(part.X, np.ndarray) else part.X  # arrays from the network are read-only
         inputs = torch.as_tensor(nets.as_input(X))
         targets = torch.as_tensor((part.Q * (part.weight / self.mean)[:, None]).astype(np.float32))
         order = torch.as_tensor(self.rng.permutation(len(targets)))
@@ -43,7 +43,7 @@ class BlockStream(IterableDataset):
 
 
 def fit_net(net: Any, data: SoftBlocks, held: Any) -> Any:
-    """Train a net on w q; rows that are set aside take the place of its own split."""
+    """Train a net on w q; if it has a validation split, the rows held in memory replace it."""
     probabilities = nets._prepare(net, held.part.X, held.classes)
     set_scores(net, soft=True)
     net.set_params(criterion=nets.StudentLoss, criterion__temperature=held.data.temperature)
@@ -64,12 +64,12 @@ def fit_net(net: Any, data: SoftBlocks, held: Any) -> Any:
 
 
 def _set_for_blocks(net: Any, held: Any) -> dict[str, Any]:
-    """Have the net take ready batches, and return what it had before."""
+    """Make the net accept ready batches, and return its previous settings."""
     own = {"train_split": net.train_split}
     if net.train_split:
         own_targets: NDArray[np.float32] = held.part.Q.astype(np.float32)
         net.set_params(train_split=predefined_split(nets._as_dataset(net, held.part.X, own_targets)))
-    if isinstance(net, NeuralNetClassifier):  # it predicts numbers of classes, and so scorers are told of numbers
+    if isinstance(net, NeuralNetClassifier):  # it predicts class indices, so its scorers get indices
         own["classes"] = net.classes
         net.set_params(classes=np.arange(len(net.classes)))
     net.iterator_train = ready_batches
@@ -77,5 +77,5 @@ def _set_for_blocks(net: Any, held: Any) -> dict[str, Any]:
 
 
 def ready_batches(stream: BlockStream, **settings: Any) -> BlockStream:
-    """Return the stream, which has batches already, in the place of an iterator that makes some."""
+    """Return the stream unchanged, since it yields batches; used as the net's `iterator_train`."""
     return stream

@@ -1,4 +1,4 @@
-"""Fitted estimators as they go to the workers: without what only `fit` needs, and with the store of blocks."""
+"""Fitted estimators for the workers: without what only `fit` needs, and with the store of blocks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sklearn_uhc.utils.response import check_not_nan
 
 
 class StoredOutputs(TeacherOutputs):
-    """Teachers that are asked about a block once, and whose answers about it are kept, teacher by teacher."""
+    """Teacher outputs that call each teacher once per block and store its answers, separately per teacher."""
 
     stores: list[BlockStore]
 
     def _read(self, roster: Roster, X: Any) -> list[NDArray[np.floating[Any]]]:
-        """Find answers about a block, or ask for them; those of other teachers are kept if one fails."""
+        """Return stored answers for a block, or call the teachers; if one fails, earlier answers are kept."""
         key = key_of_block(X)
         found: list[NDArray[np.floating[Any]]] = []
         for i, store in enumerate(self.stores):
@@ -30,14 +30,14 @@ class StoredOutputs(TeacherOutputs):
             if answer is None:
                 n_classes = len(roster.space.class_lists[i])
                 answer = store.save(key, self._read_one(roster.teachers[i], X, n_classes, roster.called(i), None))
-            elif not self.abstain:  # it may have been read when silence was allowed
+            elif not self.abstain:  # it may have been stored with abstain=True
                 check_not_nan(answer, roster.called(i), "What is stored", False)
             found.append(answer)
         return found
 
 
 def outputs_for_workers(outputs: TeacherOutputs, store: Any) -> TeacherOutputs:
-    """Return the fitted teacher step for use on blocks, with a store if there is one."""
+    """Return fitted teacher outputs for use on blocks, with a store if one is given."""
     light: Any = StoredOutputs.__new__(StoredOutputs) if store is not None else TeacherOutputs.__new__(TeacherOutputs)
     light.__dict__.update(vars(outputs), teachers=None, memory=None, store=None, n_jobs=None, verbose=0)
     if store is not None:
@@ -46,7 +46,7 @@ def outputs_for_workers(outputs: TeacherOutputs, store: Any) -> TeacherOutputs:
 
 
 def open_answer_stores(outputs: TeacherOutputs, folder: str | os.PathLike[str]) -> list[BlockStore]:
-    """Return one store per teacher; its key is the teacher's own."""
+    """Return one store per teacher; its key is the teacher's fingerprint."""
     roster = outputs.roster_
     stores = []
     for i, teacher in enumerate(roster.teachers):
@@ -57,7 +57,7 @@ def open_answer_stores(outputs: TeacherOutputs, folder: str | os.PathLike[str]) 
 
 
 def merger_for_workers(merger: Any, store: Any = None) -> Any:
-    """Return a fitted merge for use on blocks; without a store of its own it takes the merge's."""
+    """Return a fitted merge for use on blocks; `store` defaults to the store of the merge."""
     light = copy.copy(merger)
     folder = merger.store if store is None else store
     light.teachers, light.memory, light.store = None, None, None
@@ -67,7 +67,7 @@ def merger_for_workers(merger: Any, store: Any = None) -> Any:
 
 
 def open_label_store(merger: Any, folder: str | os.PathLike[str]) -> BlockStore:
-    """Return the store of a merge's soft labels; its key is of teachers, steps, method and memberships."""
+    """Return the store of a merge's soft labels; its key is a hash of teachers, steps, method and memberships."""
     roster, method, memberships = merger.roster_, merger.method_, merger.memberships_
     learnt = [{k: v for k, v in vars(step).items() if isinstance(v, np.ndarray)} for step in merger.steps_]
     scorers = None if memberships is None else (memberships.scorers, memberships.whose, memberships.weight)
@@ -89,6 +89,6 @@ def open_label_store(merger: Any, folder: str | os.PathLike[str]) -> BlockStore:
 
 
 def _settings(method: Any) -> dict[str, Any]:
-    """Return the parameters of a method that decide soft labels."""
+    """Return the parameters of a method that affect soft labels."""
     left_out = ("verbose", "class_lists", "n_jobs")
     return {name: value for name, value in sorted(method.get_params(deep=False).items()) if name not in left_out}

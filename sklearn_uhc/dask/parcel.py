@@ -1,7 +1,7 @@
-"""Objects on their way to workers: as bytes until somebody needs them, and unpickled once in each process.
+"""Objects sent to workers: bytes until they are needed, then unpickled once per process.
 
-Unpickling imports what teachers are made of. Two threads of a new worker that import parts of scikit-learn at the same
-time can find modules half initialised, so a lock lets one thread unpickle at a time.
+Unpickling imports the modules that teachers need. If two threads of a new worker import parts of scikit-learn at the
+same time, they can find half-initialised modules, so a lock lets only one thread unpickle at a time.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from weakref import WeakValueDictionary
 
 import cloudpickle
 
-#: Parcels of this process that are in use.
+#: Parcels of this process that are still in use.
 _HERE: WeakValueDictionary[str, Parcel] = WeakValueDictionary()
 _LOCK = RLock()
 
 
 class Parcel:
-    """An object that may still be packed; `value` is the object itself."""
+    """An object that may still be pickled; `value` is the object itself."""
 
     def __init__(self, key: str, content: bytes) -> None:
         self.key, self.size = key, len(content)
@@ -28,14 +28,14 @@ class Parcel:
 
     @classmethod
     def of(cls, key: str, value: Any, size: int) -> Parcel:
-        """Return a parcel that is open already."""
+        """Return a parcel that is already unpickled."""
         parcel = cls(key, b"")
         parcel.size, parcel._content, parcel._value = size, None, value
         return parcel
 
     @property
     def value(self) -> Any:
-        """The object, unpacked by whoever asks first; the bytes are given up then."""
+        """The object. The first access unpickles it and drops the bytes."""
         if self._content is not None:
             with _LOCK:
                 if self._content is not None:
@@ -55,13 +55,13 @@ class Parcel:
 
 
 def packed(obj: Any) -> tuple[str, bytes]:
-    """Return a key that depends on what an object pickles, and the pickle."""
+    """Return a key, which is a hash of the object's pickle, and the pickle."""
     content = cloudpickle.dumps(obj)
     return f"uhc-{type(obj).__name__}-{blake2b(content, digest_size=16).hexdigest()}", content
 
 
 def arrived(key: str, content: bytes) -> Parcel:
-    """Return the parcel that this process has under a key, or a new one."""
+    """Return this process's parcel with this key, or a new one."""
     with _LOCK:
         parcel = _HERE.get(key)
         if parcel is None:

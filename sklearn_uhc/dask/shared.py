@@ -1,4 +1,4 @@
-"""Teachers that searches on a cluster do not copy for every candidate."""
+"""Teachers that are not copied for every candidate of a search on a cluster."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SharedTeachers(Sequence):
         return iter(self._list())
 
     def _list(self) -> list[Any]:
-        """Return the teachers as this process has them."""
+        """Return this process's copy of the teachers."""
         from sklearn_uhc.dask.workers import KEPT
 
         if self._key not in KEPT:

@@ -1,4 +1,4 @@
-"""What a student is trained on, block by block: rows, targets and weights, of which only a few are in memory."""
+"""The training data of a student in blocks: rows, targets and weights, of which only a few blocks are in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn_uhc.dask.cluster import client_in_use, compute, result_of, send
 from sklearn_uhc.dask.parcel import Parcel
 from sklearn_uhc.utils.rows import some_rows, take_rows
 
-#: Blocks on their way to a student that learns from one after the other.
+#: Number of blocks that are computed ahead for a student that learns from one block after the other.
 AHEAD = 2
 
 
@@ -33,11 +33,11 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class SoftBlocks:
-    """Rows with soft labels in blocks."""
+    """Rows with soft labels, in blocks."""
 
-    X: Any  #: the collection
-    parts: list[Any]  #: a delayed `Part` for every block
-    lengths: NDArray[np.int_]  #: of the blocks
+    X: Any  #: the Dask collection
+    parts: list[Any]  #: a delayed `Part` per block
+    lengths: NDArray[np.int_]  #: (blocks,), number of rows of each block
     prior: NDArray[np.float64]  #: (L,), mean target
     total: float  #: sum of the weights
 
@@ -47,7 +47,7 @@ class SoftBlocks:
         return int(self.lengths.sum())
 
     def some(self, most: int) -> tuple[Part, list[NDArray[np.int_]]]:
-        """Return `most` rows, evenly spaced, in memory, and their places in every block."""
+        """Return `most` evenly spaced rows in memory, and their positions in every block."""
         rows = np.arange(self.n_rows)[some_rows(self.n_rows, most)]
         ends = np.cumsum(self.lengths)
         cuts = np.searchsorted(rows, np.concatenate([[0], ends]))
@@ -59,10 +59,10 @@ class SoftBlocks:
         return joined(compute(picks)), places
 
     def drawn(self, most: int, seed: int) -> Part:
-        """Return rows drawn by their weight, `most` in all but for rounding, each with what is left of its weight.
+        """Return at most `most` rows, drawn with probability proportional to weight; weights are divided by it.
 
-        Rows of rare classes, which weigh more after balancing, are drawn more often: every row that is drawn then has
-        about the same weight, and the expected loss is that of all rows.
+        Rows of rare classes have larger weights after balancing and are drawn more often. So all drawn rows have about
+        the same weight, and their expected loss is that of all rows.
         """
         rate = most / self.total
         numbers: list[Any] = list(range(len(self.parts)))
@@ -73,11 +73,11 @@ class SoftBlocks:
         return part.rows(np.sort(np.random.default_rng(seed).permutation(len(part.Q))[surplus:]))
 
     def in_memory(self) -> Part:
-        """Return all rows."""
+        """Return all rows in memory."""
         return joined(compute(self.parts))
 
     def stream(self, order: NDArray[np.int_]) -> Iterator[tuple[int, Part]]:
-        """Yield numbers and contents of all blocks in this order; the cluster works on the next ones meanwhile."""
+        """Yield the number and content of each block, in this order; the cluster computes the next ones meanwhile."""
         client = client_in_use()
         if client is None:
             for i in order:
@@ -90,7 +90,7 @@ class SoftBlocks:
             yield int(i), result_of(coming.pop(0))
 
     def mapped(self, function: Callable[[Any], Any], width: int) -> SoftBlocks:
-        """Return the same blocks with other features, `width` numbers a row."""
+        """Return the same blocks with other features, `width` columns of them."""
         from dask import array
 
         parts = per_block(transformed, "features", self.parts, sent=send(function))
@@ -102,22 +102,22 @@ class SoftBlocks:
 
 
 def parts_of(X: Any, labels: list[Any], targets: Callable[[Any], Any]) -> list[Any]:
-    """Return delayed parts, of the blocks of X and labels; `targets` makes targets and weights of the latter."""
+    """Return delayed parts for the blocks of X; `targets` turns labels into targets and weights."""
     return per_block(make_part, "training-rows", delayed_blocks(X), labels, targets=targets)
 
 
 def make_part(block: Any, labels: Any, targets: Callable[[Any], Any]) -> Part:
-    """Put rows, targets and weights together."""
+    """Combine rows, targets and weights."""
     return Part(block, *targets(labels))
 
 
 def transformed(part: Part, sent: Parcel) -> Part:
-    """Return a part with other features; a block without rows stays as it is."""
+    """Return a part with transformed features; a block without rows is returned as it is."""
     return part._replace(X=sent.value(part.X)) if len(part.Q) else part
 
 
 def draw(part: Part, number: int, rate: float, seed: int) -> Part:
-    """Draw rows with the chance weight times rate, at most 1, by systematic sampling."""
+    """Draw rows with probability min(weight * rate, 1), by systematic sampling."""
     chance = np.minimum(part.weight * rate, 1.0)
     steps = np.cumsum(chance) + np.random.default_rng([seed, number]).random()
     chosen = np.flatnonzero(np.floor(steps) > np.floor(steps - chance))
@@ -126,7 +126,7 @@ def draw(part: Part, number: int, rate: float, seed: int) -> Part:
 
 
 def joined(parts: list[Part]) -> Part:
-    """Put parts below each other."""
+    """Concatenate parts along the rows."""
     parts = [part for part in parts if len(part.Q)]
     X, Q, weight = zip(*parts, strict=True)
     return Part(stacked(list(X)), np.concatenate(Q), np.concatenate(weight))

@@ -1,9 +1,9 @@
-"""Blocks on disk: what was said and merged of each block of rows, in Parquet files that are whole or not there.
+"""A store of blocks: answers and soft labels of each block of rows, in Parquet files that are always complete.
 
-A folder holds what one teacher says, `answers-<key>`, or one merge, `soft_labels-<key>`. The key is a hash of all that
-decides the numbers, `manifest.json` says in words what that is, and a file is named after a hash of its rows of X. So
-a second run, or one that was interrupted, finds what is there, in whatever order blocks come, and never takes answers
-of other rows, teachers or settings. Files are written under a name of their own and then renamed.
+A folder holds the answers of one teacher, `answers-<key>`, or the labels of one merge, `soft_labels-<key>`. The key is
+a hash of everything that affects the numbers, and `manifest.json` describes it in words. A file is named after a hash
+of its rows of X. So a second run, or one that was interrupted, finds finished blocks in any order, and never uses
+answers for other rows, teachers or settings. Files are written under a temporary name and then renamed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from sklearn_uhc.teachers.fingerprint import Hasher
 from sklearn_uhc.utils.notes import warn_user
 
-#: Version of the layout.
+#: Version of the file layout.
 FORMAT = 1
-#: Where a file keeps the checksum of its numbers.
+#: Key of the checksum in a file's metadata.
 CHECKSUM = b"sklearn_uhc.checksum"
 
 
 def key_of_block(block: Any) -> str:
-    """Hash the rows of a block: their values and the names of the columns, not the index."""
+    """Hash the rows of a block: values and column names, but not the index."""
     if hasattr(block, "columns"):
         parts = [(str(name), block.iloc[:, i].to_numpy()) for i, name in enumerate(block.columns)]
         return Hasher().of(parts).hex()
@@ -54,7 +54,7 @@ class BlockStore:
         self.path, self.columns = Path(folder).absolute() / f"{kind}-{key}", columns
 
     def open(self, **about: Any) -> BlockStore:
-        """Make the folder, with a manifest; raise if there is one that says something else."""
+        """Create the folder and its manifest; raise an error if an existing manifest differs."""
         manifest = {"format": FORMAT, "columns": self.columns, **about}
         self.path.mkdir(parents=True, exist_ok=True)
         file = self.path / "manifest.json"
@@ -69,7 +69,7 @@ class BlockStore:
         return self
 
     def load(self, key: str, n_rows: int) -> NDArray[np.float64] | None:
-        """Return the numbers of a block; None if they are not there, or not as they were written."""
+        """Return the numbers of a block, or None if the file is missing or was changed."""
         from pyarrow import ArrowException, parquet
 
         file = self.path / f"{key}.parquet"
@@ -91,7 +91,7 @@ class BlockStore:
         return None
 
     def save(self, key: str, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Write the numbers of a block, and return them as they are read again."""
+        """Write the numbers of a block, and return them as `load` would."""
         import pyarrow
         from pyarrow import parquet
 
@@ -105,7 +105,7 @@ class BlockStore:
         return values
 
     def _publish(self, file: Path, content: Any) -> None:
-        """Write a file such that it is whole or not there, whoever else writes it."""
+        """Write a file atomically: it is complete or missing, even if others write it at the same time."""
         own = file.with_name(f"{file.name}.{secrets.token_hex(8)}.part")
         try:
             own.write_bytes(content)

@@ -22,7 +22,7 @@ NAIVE_BAYES = frozenset(("sklearn", name) for name in ("GaussianNB", "Multinomia
 
 
 def fit_epochs(estimator: Any, data: SoftBlocks, held: Any) -> Any:
-    """Train by passes over all blocks, in another order each time, on labels drawn anew. See `students.epochs`."""
+    """Train in passes over all blocks, in random order, with labels drawn anew in each. See `students.epochs`."""
     stops = setting(estimator, "early_stopping") is True
     seed, rng = held.seed(estimator), np.random.default_rng(held.seed(estimator))
 
@@ -35,7 +35,7 @@ def fit_epochs(estimator: Any, data: SoftBlocks, held: Any) -> Any:
 
 
 def _learn(estimator: Any, part: Part, classes: NDArray[Any], epoch: int, seed: list[int]) -> None:
-    """Learn from one block, each row with the class of this pass; weights as far as the estimator takes them."""
+    """Learn from one block, with labels drawn for this pass; rows are resampled if `partial_fit` takes no weights."""
     if not part.weight.any():
         return
     rng = np.random.default_rng(seed)
@@ -51,7 +51,7 @@ def _learn(estimator: Any, part: Part, classes: NDArray[Any], epoch: int, seed: 
 
 
 def without(part: Part, places: NDArray[np.int_]) -> Part:
-    """Leave out rows that are set aside."""
+    """Return a part without the rows that are held out."""
     return part.rows(np.setdiff1d(np.arange(len(part.Q)), places))
 
 
@@ -78,12 +78,12 @@ def fit_naive_bayes(estimator: Any, data: SoftBlocks, held: Any) -> Any:
         estimator.fit(theta, held.classes, sample_weight=N)
         if threshold is not None:
             estimator.set_params(binarize=threshold)
-    validate_data(estimator, held.part.X, skip_check_array=True)  # the names of the features
+    validate_data(estimator, held.part.X, skip_check_array=True)  # sets the feature names
     return estimator
 
 
 def sums_of_part(part: Part, centre: NDArray[np.float64], threshold: float | None) -> tuple[Any, ...]:
-    """Return weights, first and second moments of every class, and those of all rows."""
+    """Return weights, first and second moments per class, and the same for all rows together."""
     d, L = len(centre), part.Q.shape[1]
     X = _numbers(part.X, threshold) - centre if len(part.Q) else np.empty((0, d))
     W = part.Q * part.weight[:, None]

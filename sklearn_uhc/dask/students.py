@@ -1,11 +1,11 @@
-"""Students on Dask collections: on all blocks where they can learn so, in memory where all rows fit, else on a sample.
+"""Students on Dask collections: in memory if all rows fit, else on all blocks if they can, else on a sample.
 
 | student | how |
 |---|---|
 | XGBClassifier, LGBMClassifier | `xgboost.dask`, `lightgbm.dask`: the rows stay on the workers |
 | naive Bayes | sums over all blocks, in one pass |
 | classifiers with `partial_fit` and `max_iter`, skorch nets, torch modules | block after block, in several passes |
-| every other | rows drawn by their weight, as many as `max_rows` or the memory budget allow |
+| all others | rows drawn by weight, as many as `max_rows` or the memory budget allow |
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from sklearn_uhc.students.temperature import power_of
 from sklearn_uhc.utils.notes import add_note, warn_user
 from sklearn_uhc.utils.parameters import check_positive
 
-#: Memory for rows and soft labels of a student that learns from all of them at once, in bytes.
+#: Memory for rows and soft labels of a student that learns from all rows at once, in bytes.
 BUDGET = 2**30
-#: Rows by which the end of a training is found, temperatures are learnt, and the first steps of a Pipeline.
+#: Maximum number of rows in memory for early stopping, temperatures, and the transformers of a Pipeline.
 HELD_ROWS = 5_000
 
 Way = Callable[[Any, SoftBlocks, "Held"], Any]
 
 
 class Held:
-    """Some rows in memory, and what is asked of all ways to train."""
+    """Some rows in memory, with settings that all training functions need."""
 
     def __init__(self, data: SoftBlocks, student: SoftLabelClassifier) -> None:
         self.part, self.places = data.some(min(HELD_ROWS, max(1, data.n_rows // 10)))
@@ -52,14 +52,14 @@ class Held:
         )
 
     def seed(self, estimator: Any) -> int:
-        """Return a seed for what is drawn."""
+        """Return a seed for random draws."""
         return int(self.data.rng(estimator).randint(2**31 - 1))
 
 
 def fit(
     student: SoftLabelClassifier, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None, **params: Any
 ) -> SoftLabelClassifier:
-    """Train on soft labels that are a Dask collection too, with the blocks of X."""
+    """Train on soft labels that are a Dask collection with the same blocks as X."""
     refuse_given(eval_set=eval_set, **params)
     X = check_collection(X)
     if not hasattr(y, "to_delayed") or getattr(y, "ndim", 1) != 2:
@@ -93,7 +93,7 @@ def _columns_of(student: SoftLabelClassifier, y: Any) -> NDArray[Any]:
 
 
 def checked_labels(block: Any, y: Any, weight: Any, columns: NDArray[Any]) -> NDArray[np.float64]:
-    """Return soft labels of a block, in the order of the classes, and the weights of its rows."""
+    """Return the soft labels of a block, in the order of the classes, with row weights in the last column."""
     if len(block) == 0:
         return np.empty((0, len(columns) + 1))
     weights = np.ones(len(block)) if weight is None else np.asarray(weight, dtype=float).ravel()
@@ -101,7 +101,7 @@ def checked_labels(block: Any, y: Any, weight: Any, columns: NDArray[Any]) -> ND
 
 
 def train(student: SoftLabelClassifier, data: SoftBlocks) -> None:
-    """Train a student, whose classes and temperature are set, in the best way there is for it."""
+    """Train a student, whose classes and temperature are set, in the best way for its kind."""
     most = most_rows(student, data)
     if data.n_rows <= most:
         _fit_in_memory(student, data.in_memory())
@@ -129,7 +129,7 @@ def train(student: SoftLabelClassifier, data: SoftBlocks) -> None:
 
 
 def most_rows(student: SoftLabelClassifier, data: SoftBlocks) -> int:
-    """Return how many rows may be in memory: what the user says, or what the budget holds."""
+    """Return the number of rows that may be in memory: `max_rows`, or what fits into the budget."""
     if student.max_rows is not None:
         check_positive("max_rows", student.max_rows, integer=True)
         return int(student.max_rows)
@@ -137,19 +137,19 @@ def most_rows(student: SoftLabelClassifier, data: SoftBlocks) -> int:
 
 
 def seed_of(student: SoftLabelClassifier) -> int:
-    """Return the seed of the rows that are drawn: always the same one, unless the student has another."""
+    """Return the seed for drawing rows: an integer `random_state` of the student, otherwise 0."""
     state = student.random_state
     return int(state) if isinstance(state, (int, np.integer)) else 0
 
 
 def _fit_in_memory(student: SoftLabelClassifier, part: Part) -> None:
-    """Train as in memory; weights that are all alike are none."""
+    """Train in memory; weights that are all equal are left out."""
     alike = bool((part.weight == part.weight[0]).all())
     SoftLabelClassifier.fit(student, part.X, part.Q, None if alike else part.weight)
 
 
 def way_to_train(student: SoftLabelClassifier) -> Callable[[SoftBlocks], None] | None:
-    """Return how the student learns from blocks; None if it does not."""
+    """Return the function that trains the student on blocks, or None if it cannot."""
     estimator = as_estimator(student.estimator)
     if isinstance(estimator, Pipeline):
         inner = student._take_apart()[1].set_params(classes=student.classes, max_rows=student.max_rows)
@@ -161,7 +161,7 @@ def way_to_train(student: SoftLabelClassifier) -> Callable[[SoftBlocks], None] |
 
 
 def _block_way(estimator: Any) -> tuple[Way | None, str]:
-    """Return the function that trains this estimator on blocks, and the name of its strategy."""
+    """Return the function that trains this estimator on blocks, or None, and the name of its strategy."""
     kind = type(estimator).__module__.partition(".")[0], type(estimator).__name__
     if is_net(estimator):
         from sklearn_uhc.dask.networks import fit_net
@@ -198,7 +198,7 @@ def _train_alone(student: SoftLabelClassifier, way: Way, name: str, data: SoftBl
 
 
 def _train_pipeline(student: SoftLabelClassifier, data: SoftBlocks) -> None:
-    """Fit the transformers on some rows, and the last step on all blocks that they transform."""
+    """Fit the transformers on some rows, and the last step on all transformed blocks."""
     head, inner = student._take_apart()
     inner.set_params(classes=student.classes, max_rows=student.max_rows)
     if len(head.steps):

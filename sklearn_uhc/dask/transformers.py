@@ -1,4 +1,4 @@
-"""Transformers on Dask collections: learnt from a sample, applied block by block when somebody computes."""
+"""Transformers on Dask collections: fitted on a sample, applied lazily block by block."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from sklearn_uhc.teachers.input import check_input
 
 
 def fit(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> Any:
-    """Fit on some rows."""
+    """Fit on a sample of rows."""
     fit_on_sample(estimator, X, y, **kwargs)
     return estimator
 
 
 def fit_on_sample(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> NDArray[np.int_]:
-    """Fit on evenly spaced rows, as in memory, and return the lengths of the blocks."""
+    """Fit on evenly spaced rows in memory, and return the number of rows of each block."""
     refuse_given(y=y, **kwargs)
     if getattr(estimator, "memory", None) is not None:
         raise ValueError("memory does not work with Dask collections: pass store, a folder that all workers see.")
@@ -36,7 +36,7 @@ def fit_on_sample(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> NDArr
 
 
 def fit_transform(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> Any:
-    """Fit on some rows, and return all of them transformed, lazily."""
+    """Fit on a sample of rows, and return all rows transformed, lazily."""
     fit(estimator, X, y, **kwargs)
     return transform(estimator, X)
 
@@ -60,13 +60,13 @@ def transform(estimator: Any, X: Any) -> Any:
 
 
 def reconciliation_error(estimator: Any, X: Any) -> Any:
-    """Return the error of every row, lazily."""
+    """Return the reconciliation error of every row, lazily."""
     check_is_fitted(estimator, "label_space_")
     return map_rows(estimator, "reconciliation_error", X, np.empty(0, _float_of(X)), "reconciliation_error")
 
 
 def refuse_given(**given: Any) -> None:
-    """Raise for arguments that have no lazy form."""
+    """Raise an error for arguments that are not supported with Dask collections."""
     for name, value in given.items():
         if value is not None:
             raise ValueError(
@@ -80,19 +80,19 @@ def _mapped(estimator: Any, method: str, X: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _float_of(X: Any) -> np.dtype[Any]:
-    """Return the precision of a method's output: that of its input."""
+    """Return the float type of a method's output, which is that of its input."""
     single = (X.dtypes == np.float32).all() if is_frame(X) else X.dtype == np.float32
     return np.dtype(np.float32 if single else np.float64)
 
 
 def _remember(collection: Any, space: Any) -> Any:
-    """Have a collection know what its columns mean, for the next step of a Pipeline."""
+    """Store the meaning of a collection's columns with it, for the next step of a Pipeline."""
     collection.label_space = space
     return collection
 
 
 def _refuse_containers(estimator: Any) -> None:
-    """Raise if a table in memory is asked for, which `set_output` would make of what is lazy."""
+    """Raise an error if `set_output` asks for a table, which would have to be in memory."""
     config = getattr(estimator, "_sklearn_output_config", {})
     wanted = config.get("transform", get_config()["transform_output"])
     if wanted != "default":

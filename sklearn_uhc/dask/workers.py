@@ -1,6 +1,6 @@
-"""What workers have before they run a task: this package, imported, and teachers that searches share.
+"""Prepare workers before they run tasks: import this package, and keep teachers that searches share.
 
-A plugin runs on every worker of a cluster, on those that join or are restarted later too, before any task does.
+A plugin runs on every worker of a cluster before any task, also on workers that join or restart later.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from sklearn_uhc.dask.parcel import Parcel, arrived
 
 #: Clients whose workers have the package imported.
 _PREPARED: WeakSet[Any] = WeakSet()
-#: Teachers that searches share in this process.
+#: Teachers in this process that are shared by searches.
 KEPT: dict[str, Parcel] = {}
 
 
 class Imported(WorkerPlugin):
-    """Import this package: unpickling the plugin does it, in one thread, before tasks do so in several."""
+    """Import this package: unpickling the plugin does so in one thread, before tasks would do so in several."""
 
     name, idempotent = "sklearn_uhc", True
 
@@ -33,18 +33,18 @@ class Kept(WorkerPlugin):
         self.name, self.content = key, content
 
     def setup(self, worker: Any) -> None:
-        """Take it in."""
+        """Store the object."""
         KEPT.setdefault(self.name, arrived(self.name, self.content))
         self.content = b""
 
     def teardown(self, worker: Any) -> None:
-        """Let it go."""
+        """Drop the object."""
         KEPT.pop(self.name, None)
 
 
 def prepare(client: Any) -> Any:
-    """Have all workers of a client import this package, once, and return the client."""
+    """Make all workers of a client import this package, once, and return the client."""
     if client not in _PREPARED and not client.asynchronous:
-        _PREPARED.add(client)  # before, for the call may lead here again
+        _PREPARED.add(client)  # first, since the call below may get here again
         client.register_plugin(Imported())
     return client

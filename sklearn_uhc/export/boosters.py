@@ -1,7 +1,7 @@
-"""Booster students in their own library's format, with the temperature inside.
+"""Booster students in the format of their own library, including the temperature.
 
-A booster's probabilities are softmax(F) of scores F that are sums of leaves. Raised to the power T and normalised they
-are softmax(T F): leaves and starting scores are multiplied by T, and the file needs nothing of ours.
+A booster's probabilities are softmax(F), where the scores F are sums of leaves. Raised to the power T and normalised
+they are softmax(T F). So leaves and starting scores are multiplied by T, and the file does not need this library.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _scaled_xgboost(estimator: Any, T: float) -> tuple[Any, Callable[[Any], Any]
     booster = learner["gradient_booster"]
     for tree in booster.get("gbtree", booster)["model"]["trees"]:
         leaves = np.array(tree["left_children"]) == -1
-        for name in ("base_weights", "split_conditions"):  # a leaf keeps its value in both
+        for name in ("base_weights", "split_conditions"):  # a leaf's value is stored in both
             values = np.array(tree[name], dtype=float)
             tree[name] = np.where(leaves, T * values, values).tolist()
     new = xgboost.XGBClassifier()

@@ -1,8 +1,7 @@
-"""Fitted models as parts of an ONNX graph: which converter a model takes, and what its answers mean.
+"""Fitted models as parts of an ONNX graph: the converter of each model, and the meaning of its output.
 
-A converter adds a model to a graph and returns its `Answer`. What is computed before and after the model's own part is
-in double precision, and so is the model, unless its library computes in single precision or its converter can do no
-better.
+A converter adds a model to a graph and returns its `Answer`. Everything is computed in double precision, except for
+models whose library computes in single precision or whose converter supports nothing else.
 """
 
 from __future__ import annotations
@@ -46,21 +45,21 @@ from sklearn_uhc.export.inputs import MATRIX, Inputs
 from sklearn_uhc.export.trees import forest_trees, histogram_trees, lightgbm_trees
 from sklearn_uhc.membership import bounded_rows
 
-#: What a converter's answer is.
+#: Kinds of answers of a converter.
 PROBABILITIES, SCORES, VALUES = "probabilities", "scores", "values"
 
 FORESTS = (ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor)
 
 
 class CannotExport(TypeError):
-    """No converter takes this model to ONNX, or none whose answers are those of the model."""
+    """No converter supports this model, or the converted model gives other answers."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Name of a tensor (n, k) in double precision, and what it is: probabilities, scores or values of a regressor.
+    """Name of a tensor (n, k) in double precision, and its kind: probabilities, scores or values of a regressor.
 
-    `single`: it has one column, which speaks for the second of two classes, or for the only one.
+    `single`: it has one column, which is that of the second of two classes, or of the only class.
     """
 
     tensor: str
@@ -70,9 +69,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Features:
-    """Tensors that a model reads: the inputs of the graph, or the one matrix that a transformer made of them.
+    """Tensors that a model reads: the inputs of the graph, or the single matrix that a transformer made of them.
 
-    `example` holds a few rows of the same.
+    `example` has a few rows of the same data.
     """
 
     tensors: tuple[str, ...]
@@ -80,7 +79,7 @@ class Features:
     example: Any
 
     def matrix(self, graph: Graph) -> str:
-        """Return all features in one tensor of numbers, in double precision."""
+        """Return all features as one numeric tensor in double precision."""
         if any(part.dtype == "str" for part in self.inputs.parts):
             texts = [part.name for part in self.inputs.parts if part.dtype == "str"]
             raise CannotExport(f"it would read strings as numbers: {texts}.")
@@ -106,7 +105,7 @@ def add_estimator(graph: Graph, model: Any, features: Features, double: bool) ->
 
 
 def add_head(graph: Graph, head: Pipeline, features: Features, double: bool) -> Features:
-    """Add the transformers of a Pipeline; what they make is one matrix."""
+    """Add the transformers of a Pipeline to the graph, and return their output, one matrix, as features."""
     waiting: list[Any] = []
     for step in head.steps:
         if isinstance(step[1], Nystroem) or _has_kernel(step[1]):
@@ -127,7 +126,7 @@ def _add_steps(graph: Graph, steps: list[Any], features: Features, double: bool)
 
 
 def _add_nystroem(graph: Graph, step: Any, features: Features) -> Features:
-    """Add kernel features, exp(-gamma ||x - c||^2) times a matrix, which skl2onnx does not know."""
+    """Add kernel features, exp(-gamma ||x - c||^2) times a matrix; skl2onnx has no converter for them."""
     if step.kernel != "rbf" or step.kernel_params:
         raise CannotExport(f"Nystroem is written with kernel='rbf' only, got {step.kernel!r}.")
     C, X = np.asarray(step.components_, dtype=float), features.matrix(graph)
@@ -147,7 +146,7 @@ def _has_kernel(step: Any) -> bool:
 
 
 def _add_union(graph: Graph, step: Any, features: Features) -> Features:
-    """Add kernel features side by side with the features, as they are or bounded, each times its weight."""
+    """Add kernel features and the original features, unchanged or bounded, side by side, each times its weight."""
     parts = []
     for name, part in step.transformer_list:
         if isinstance(part, Nystroem):
@@ -165,7 +164,7 @@ def _add_union(graph: Graph, step: Any, features: Features) -> Features:
 
 
 def _add_bounded_rows(graph: Graph, features: Features) -> str:
-    """Add what `bounded_rows` does."""
+    """Add the computation of `bounded_rows`."""
     X = features.matrix(graph)
     squares = graph.add("ReduceSum", graph.add("Mul", X, X), graph.constant([1], np.int64), keepdims=1)
     longer = graph.add("Add", squares, graph.constant(features.example.shape[1], float))
@@ -173,7 +172,7 @@ def _add_bounded_rows(graph: Graph, features: Features) -> str:
 
 
 def add_sklearn(graph: Graph, model: Any, features: Features, double: bool) -> Answer:
-    """Add an estimator of scikit-learn, or one that has a converter registered with skl2onnx."""
+    """Add an estimator of scikit-learn, or one whose converter is registered with skl2onnx."""
     if isinstance(model, (HistGradientBoostingClassifier, HistGradientBoostingRegressor)):
         return add_histogram_boosting(graph, model, features, double)
     if _is_linear(model):
@@ -184,7 +183,7 @@ def add_sklearn(graph: Graph, model: Any, features: Features, double: bool) -> A
         return _constant(graph, model, features)
     if isinstance(model, (GradientBoostingClassifier, GradientBoostingRegressor)):
         features = _rounded(graph, features)
-    if isinstance(model, VotingClassifier):  # its converter wants to know the shape of what nobody asks for here
+    if isinstance(model, VotingClassifier):  # else its converter needs an output shape that is not used here
         model = copy.copy(model)
         model.flatten_transform = False
     made = _skl2onnx(graph, model, features, double)
@@ -195,18 +194,18 @@ def add_sklearn(graph: Graph, model: Any, features: Features, double: bool) -> A
     if hasattr(model, "predict_proba"):
         return Answer(graph.double(made[1]), PROBABILITIES)
     scores, two = graph.double(made[1]), len(model.classes_) == 2
-    if two:  # the converter of SVC gives the one score s as (s, -s)
+    if two:  # the converter of SVC returns the score s as (s, -s)
         scores = graph.add("Gather", scores, graph.constant([0], np.int64), axis=1)
     return Answer(scores, SCORES, two)
 
 
 def add_forest(graph: Graph, model: Any, features: Features) -> Answer:
-    """Add a tree or a forest of scikit-learn; exact zeros stay exact zeros."""
+    """Add a tree or forest of scikit-learn; exact zeros stay exact."""
     classifier = is_classifier(model)
     if model.n_outputs_ > 1 and classifier:
         raise CannotExport("it predicts several outputs at once.")
     trees, n_scores = forest_trees(getattr(model, "estimators_", [model]), classifier)
-    # These trees round X to single precision before they compare.
+    # scikit-learn's trees round X to single precision before they compare it with thresholds.
     values = trees.add_to(graph, graph.single(features.matrix(graph)), n_scores)
     return Answer(values, PROBABILITIES if classifier else VALUES, n_scores == 1)
 
@@ -221,7 +220,7 @@ def _matrix_like(example: Any) -> Inputs:
 
 
 def _constant(graph: Graph, model: Any, features: Features) -> Answer:
-    """Answer the same for every row: what is left of a student that had one class to learn."""
+    """Add constant answers, for a student that learned a single class."""
     rows = graph.add("Shape", features.tensors[0], start=0, end=1)
     shape = graph.add("Concat", rows, graph.constant([1], np.int64), axis=0)
     prior = graph.constant(model.predict_proba(np.zeros((1, 1))), float)
@@ -248,9 +247,9 @@ def _skl2onnx(graph: Graph, model: Any, features: Features, double: bool) -> lis
         warnings.simplefilter("ignore")
         try:
             made = skl2onnx.convert_sklearn(model, options=options, **wanted)
-        except NameError:  # this one has no such option
+        except NameError:  # this converter has no such option
             made = skl2onnx.convert_sklearn(model, **wanted)
-    # It writes underscores for spaces and the like, and leaves inputs out that nobody reads.
+    # skl2onnx replaces spaces and the like by underscores, and drops inputs that are not used.
     given = {re.sub(r"\W", "_", part.name): tensor for part, tensor in zip(features.inputs.parts, feeds, strict=True)}
     return graph.embed(
         _at_our_opset(made), {read.name: given[re.sub(r"\W", "_", read.name)] for read in made.graph.input}
@@ -258,7 +257,7 @@ def _skl2onnx(graph: Graph, model: Any, features: Features, double: bool) -> lis
 
 
 def _is_linear(model: Any) -> bool:
-    """Whether a matrix product is better than skl2onnx: single precision for scores, two classes of LDA not right."""
+    """Return whether to use a matrix product: skl2onnx has single-precision scores, and is wrong for binary LDA."""
     if isinstance(model, (LinearDiscriminantAnalysis, LinearSVC)):
         return True
     linear = type(model).__module__.startswith("sklearn.linear_model.") and is_classifier(model)
@@ -266,7 +265,7 @@ def _is_linear(model: Any) -> bool:
 
 
 def _linear_scores(graph: Graph, model: Any, features: Features) -> Answer:
-    """Scores of LinearSVC, RidgeClassifier and the like; the softmax of those of LDA are its probabilities."""
+    """Add scores of linear classifiers; for LDA, their softmax is its probabilities."""
     weights = graph.constant(np.atleast_2d(model.coef_).T, float)
     product = graph.add("MatMul", features.matrix(graph), weights)
     scores = graph.add("Add", product, graph.constant(np.atleast_1d(model.intercept_), float))
@@ -274,7 +273,7 @@ def _linear_scores(graph: Graph, model: Any, features: Features) -> Answer:
 
 
 def add_histogram_boosting(graph: Graph, model: Any, features: Features, double: bool) -> Answer:
-    """Add scikit-learn's HistGradientBoosting."""
+    """Add a HistGradientBoosting model of scikit-learn."""
     if getattr(model, "_preprocessor", None) is not None:
         raise CannotExport("HistGradientBoosting with categorical features has no converter: encode them before it.")
     trees, n_scores = histogram_trees(model)
@@ -284,7 +283,7 @@ def add_histogram_boosting(graph: Graph, model: Any, features: Features, double:
 
 
 def add_lightgbm(graph: Graph, model: Any, features: Features, double: bool) -> Answer:
-    """Add an LGBMClassifier; one with categories by its converter, in single precision."""
+    """Add an LGBMClassifier; with categorical features by its converter, in single precision."""
     if not double:
         return _by_onnxmltools("convert_lightgbm", graph, model, features, zipmap=False)
     trees, n_scores = lightgbm_trees(model.booster_)
@@ -292,7 +291,7 @@ def add_lightgbm(graph: Graph, model: Any, features: Features, double: bool) -> 
 
 
 def add_xgboost(graph: Graph, model: Any, features: Features, double: bool) -> Answer:
-    """Add an XGBClassifier, which computes in single precision itself."""
+    """Add an XGBClassifier, which itself computes in single precision."""
     return _by_onnxmltools("convert_xgboost", graph, model, features)
 
 
@@ -309,14 +308,14 @@ def _by_onnxmltools(converter: str, graph: Graph, model: Any, features: Features
 
 
 def _at_our_opset(made: Any) -> Any:
-    """Declare our version of the operators: converters declare the oldest that has all that they used."""
+    """Declare our operator set version; converters declare the oldest that has all operators they use."""
     for domain in made.opset_import:
         domain.version = domain.version if domain.domain else OPSET
     return made
 
 
 def _with_plain_names(model: Any) -> Any:
-    """Return XGBoost's model with features called f0, f1, ..., as its converter wants them."""
+    """Return an XGBoost model with features named f0, f1, ..., as its converter requires."""
     if type(model).__module__.split(".")[0] != "xgboost" or model.get_booster().feature_names is None:
         return model
     kind, booster = type(model), model.get_booster().copy()
@@ -327,7 +326,7 @@ def _with_plain_names(model: Any) -> Any:
 
 
 def add_catboost(graph: Graph, model: Any, features: Features, double: bool) -> Answer:
-    """Add a CatBoostClassifier by its own writer; it takes no categories."""
+    """Add a CatBoostClassifier by CatBoost's own export, which does not support categorical features."""
     load("catboost")
     onnx = load("onnx")
     if model.get_cat_feature_indices() or model.get_text_feature_indices() or model.get_embedding_feature_indices():
@@ -344,7 +343,7 @@ def add_catboost(graph: Graph, model: Any, features: Features, double: bool) -> 
     return Answer(graph.double(graph.embed(made, {made.graph.input[0].name: X})[1]), PROBABILITIES)
 
 
-#: By the package that a model comes from; all others are left to skl2onnx.
+#: Converters by package of the model; all others are converted by skl2onnx.
 CONVERTERS: dict[str, Callable[[Graph, Any, Features, bool], Answer]] = {
     "lightgbm": add_lightgbm,
     "xgboost": add_xgboost,
@@ -353,7 +352,7 @@ CONVERTERS: dict[str, Callable[[Graph, Any, Features, bool], Answer]] = {
 
 
 def load(package: str) -> Any:
-    """Import an optional package, or say how to install it."""
+    """Import an optional package; the error says how to install it."""
     try:
         return import_module(package)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""An ONNX graph under construction: nodes are added by name, and graphs of converters are taken in."""
+"""An ONNX graph under construction: nodes are added by name, and graphs of converters are embedded."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, compose, helper, inliner, numpy_helper
 
-#: Operators that every onnxruntime since 1.15 knows.
+#: Operator versions that every onnxruntime since 1.15 supports.
 OPSET, ML_OPSET, IR_VERSION = 18, 3, 8
-#: Types of inputs by the kind of numpy array that they take.
+#: ONNX types of inputs by numpy type.
 TYPES = {
     "float32": TensorProto.FLOAT,
     "float64": TensorProto.DOUBLE,
@@ -23,7 +23,7 @@ TYPES = {
 
 
 class Graph:
-    """Nodes, constants, inputs and outputs; tensors are known by their names."""
+    """Nodes, constants, inputs and outputs; tensors are referred to by name."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -34,12 +34,12 @@ class Graph:
         self._count = 0
 
     def fresh(self, hint: str) -> str:
-        """Return a name that no tensor has."""
+        """Return an unused tensor name."""
         self._count += 1
         return f"uhc_{self._count}_{hint}"
 
     def input(self, name: str, dtype: str, shape: Sequence[int | None]) -> str:
-        """Declare an input; a length that is None may be anything."""
+        """Declare an input; a dimension of None may have any length."""
         self.inputs.append(helper.make_tensor_value_info(name, TYPES[dtype], list(shape)))
         return name
 
@@ -49,7 +49,7 @@ class Graph:
         self.outputs.append(helper.make_tensor_value_info(name, kind, list(shape)))
 
     def constant(self, value: Any, dtype: Any = None) -> str:
-        """Add a constant and return its name; texts are kept as texts."""
+        """Add a constant, of numbers or strings, and return its name."""
         array = np.asarray(value, dtype=dtype)
         name = self.fresh("constant")
         if array.dtype.kind in "UO":
@@ -60,7 +60,7 @@ class Graph:
         return name
 
     def add(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """Add a node with one output and return the name of that."""
+        """Add a node with one output, and return the name of the output."""
         name = self.fresh(operator)
         self.nodes.append(helper.make_node(operator, list(inputs), [name], domain=domain, **attributes))
         return name
@@ -74,7 +74,7 @@ class Graph:
         return self.add("Cast", tensor, to=TensorProto.FLOAT)
 
     def embed(self, model: Any, inputs: dict[str, str]) -> list[str]:
-        """Take in the graph of a model, its inputs fed by tensors of this graph; return its outputs' names."""
+        """Embed the graph of a model, with tensors of this graph as its inputs, and return the names of its outputs."""
         if len(model.functions):
             model = inliner.inline_local_functions(model)
         for domain in model.opset_import:
@@ -88,14 +88,14 @@ class Graph:
         return [output.name for output in graph.output]
 
     def _join_domain(self, domain: str, version: int) -> None:
-        """Check that a part's operators mean the same here; those for trees have not changed from 1 to 3."""
+        """Check that the operators of a part have the same version; those for trees did not change from 1 to 3."""
         if domain == "ai.onnx.ml" and version <= ML_OPSET:
             return
         if self.domains.setdefault(domain, version) != version:
             raise ValueError(f"A converter used version {version} of the operators {domain or 'ai.onnx'!r}.")
 
     def model(self, metadata: dict[str, str]) -> Any:
-        """Return the finished, checked model."""
+        """Return the finished model, after ONNX's own checks."""
         used = _names_read(self.nodes)
         constants = [tensor for tensor in self.constants if tensor.name in used]
         graph = helper.make_graph(self.nodes, "sklearn_uhc", self.inputs, self.outputs, initializer=constants)
@@ -108,7 +108,7 @@ class Graph:
 
 
 def _without_comments(graph: Any) -> Any:
-    """Copy a graph without what converters write beside it: torch notes paths and lines of its owner's source."""
+    """Copy a graph without comments of converters: torch adds paths and lines of the user's source code."""
     clean = onnx.GraphProto()
     clean.CopyFrom(graph)
     for part in [clean, *clean.node, *clean.initializer, *clean.input, *clean.output]:
@@ -120,7 +120,7 @@ def _without_comments(graph: Any) -> Any:
 
 
 def _names_read(nodes: Iterable[Any]) -> set[str]:
-    """Return the names of all tensors that some node reads, those in the bodies of loops as well."""
+    """Return the names of all tensors that nodes read, including those in the bodies of loops."""
     names: set[str] = set()
     for node in nodes:
         names.update(node.input)
@@ -131,7 +131,7 @@ def _names_read(nodes: Iterable[Any]) -> set[str]:
 
 
 def class_constant(graph: Graph, classes: NDArray[Any]) -> tuple[str, int]:
-    """Add the class names as a constant and return its name and type; a kind that ONNX has not got is an error."""
+    """Add the class names as a constant; return its name and type. Raise an error for types that ONNX does not have."""
     names = np.asarray(classes)
     if names.dtype.kind == "O" and all(isinstance(name, str) for name in names):
         names = names.astype(str)

@@ -1,4 +1,4 @@
-"""SimpleImputer in double precision, for which onnxruntime has no operator of its own."""
+"""Converter of SimpleImputer in double precision, for which onnxruntime has no operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skl2onnx.operator_converters.imputer_op import convert_sklearn_imputer
 
 
 def convert_imputer(scope: Any, operator: Any, container: Any) -> None:
-    """Fill where a number is missing; texts, and other marks than NaN, are left to skl2onnx."""
+    """Replace NaN in numbers; strings and other missing-value markers are left to skl2onnx."""
     imputer = operator.raw_operator
     marked = isinstance(imputer.missing_values, float) and np.isnan(imputer.missing_values)
     if not marked or not isinstance(operator.inputs[0].type, DoubleTensorType):

@@ -1,4 +1,4 @@
-"""What a model takes in: one matrix, images, texts, or the columns of a frame, each with a name and a type."""
+"""Inputs of a model: one matrix, images, texts, or the columns of a frame, each with a name and a type."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from scipy.sparse import issparse
 
 from sklearn_uhc.utils.rows import column_names, count_rows, is_dataset
 
-if TYPE_CHECKING:  # inputs are described where the onnx package is not installed, too
+if TYPE_CHECKING:  # inputs can be described without the onnx package
     from sklearn_uhc.export.graph import Graph
 
-#: Name of the input where X is no frame.
+#: Name of the input if X is not a frame.
 MATRIX = "X"
 
 
@@ -29,14 +29,14 @@ class Input:
 
 @dataclass(frozen=True)
 class Inputs:
-    """All inputs of a model, in order; `columns` tells whether each is a column of a frame."""
+    """All inputs of a model, in order; `columns` is True if each is a column of a frame."""
 
     parts: tuple[Input, ...]
     columns: bool
 
     @classmethod
     def of(cls, X: Any, dtype: str | None = None) -> Inputs:
-        """Read them off an example; `dtype` is that of numbers, None: double stays double, all else single."""
+        """Infer the inputs from an example; `dtype` is the type of numbers, None: float32 if X is, else float64."""
         if is_dataset(X) or issparse(X):
             raise TypeError(
                 f"X_example is a {type(X).__name__}: pass a few rows as a dense array or a frame, as the model expects "
@@ -54,14 +54,14 @@ class Inputs:
         return [graph.input(part.name, part.dtype, (None, *part.shape)) for part in self.parts]
 
     def feed(self, X: Any) -> dict[str, NDArray[Any]]:
-        """Return what onnxruntime takes for these rows."""
+        """Return these rows as input of onnxruntime."""
         if not self.columns:
             return {MATRIX: _to(_as_array(X), self.parts[0].dtype)}
         found = dict(_columns(X))
         return {part.name: _to(found[part.name][:, None], part.dtype) for part in self.parts}
 
     def cast(self, X: Any, keep_types: bool = False) -> Any:
-        """Return X with its numbers as the model sees them; with `keep_types`, in the types that they had."""
+        """Return X rounded to the types of the model's inputs; with `keep_types`, converted back to its own types."""
         if not self.columns:
             array = _as_array(X)
             seen = array if self.parts[0].dtype == "str" else _to(array, self.parts[0].dtype)

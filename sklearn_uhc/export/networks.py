@@ -20,7 +20,7 @@ from sklearn_uhc.teachers.replica import replicate
 
 
 def add_student_net(graph: Graph, net: Any, features: Features) -> tuple[Answer, float]:
-    """Add a net that was trained on soft labels; return also the factor of its logits."""
+    """Add a net trained on soft labels; also return the factor of its logits."""
     shown = net.predict_nonlinearity
     kind = PROBABILITIES if shown is None else SCORES
     factor = float(shown.keywords.get("factor", 1.0)) if isinstance(shown, partial) else 1.0
@@ -28,7 +28,7 @@ def add_student_net(graph: Graph, net: Any, features: Features) -> tuple[Answer,
 
 
 def add_net(graph: Graph, net: Any, features: Features) -> Answer:
-    """Add a skorch net as it was trained elsewhere; its own answers tell whether its module gives logits."""
+    """Add a skorch net; its predictions show whether its module returns logits or probabilities."""
     rows = torch.as_tensor(np.asarray(features.example, dtype=np.float32))
     with torch.inference_mode():
         output = _ready(net.module_)(rows).numpy()
@@ -40,7 +40,7 @@ def add_net(graph: Graph, net: Any, features: Features) -> Answer:
 
 
 def add_torch_teacher(graph: Graph, teacher: Any, features: Features) -> Answer:
-    """Add a TorchTeacher with what it does to a batch first."""
+    """Add a TorchTeacher, including its preprocessing."""
     if teacher.preprocess is None:
         return Answer(add_module(graph, teacher.module, features), SCORES)
     return Answer(add_module(graph, _Preprocessed(teacher.preprocess, teacher.module), features), SCORES)
@@ -56,7 +56,7 @@ class _Preprocessed(torch.nn.Module):
 
 
 def add_module(graph: Graph, module: Any, features: Features) -> str:
-    """Add a module that takes a batch of floats; return the name of its output, in double precision."""
+    """Add a module that takes a batch of floats; return the name of its output in double precision."""
     load("onnxscript")
     columns = len(features.tensors) > 1 or features.inputs.columns
     X = features.matrix(graph) if columns else features.tensors[0]
@@ -64,7 +64,7 @@ def add_module(graph: Graph, module: Any, features: Features) -> str:
     with _quiet():
         made = torch.onnx.export(
             _ready(module),
-            (example.repeat(2, *[1] * (example.ndim - 1)),),  # a batch of one would be taken for a constant
+            (example.repeat(2, *[1] * (example.ndim - 1)),),  # a batch of one row would become a constant
             dynamo=True,
             opset_version=OPSET,
             external_data=False,
@@ -84,7 +84,7 @@ def _ready(module: Any) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what torch says about itself while exporting from the user."""
+    """Hide torch's messages during the export."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""A merged classifier as one ONNX file, which needs nothing of ours where it runs."""
+"""A merged classifier as one ONNX file that runs without this library."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def export_onnx(clf: Any, path: str | os.PathLike[str], X_example: Any) -> Expor
 
 
 def _count_changed(student: Any, X: Any, inputs: Any, tolerance: float) -> int:
-    """Count rows whose answer changes if X is cast; steps before a tree may compute in single precision then."""
+    """Count rows whose answer changes if X is cast, with and without casting back: steps may compute in X's type."""
     name = type(student).__name__
     P = np.exp(log_proba(student, X, name))
     changed = np.zeros(len(P), dtype=bool)
@@ -127,7 +127,7 @@ def _count_changed(student: Any, X: Any, inputs: Any, tolerance: float) -> int:
 
 
 def _check_folder(path: str | os.PathLike[str]) -> None:
-    """Say before the work that there is no place for the file."""
+    """Raise an error if the folder does not exist, before the model is converted."""
     folder = Path(path).resolve().parent
     if not folder.is_dir():
         raise FileNotFoundError(f"There is no folder {str(folder)!r} to write {Path(path).name!r} to.")

@@ -1,4 +1,4 @@
-"""Classifiers as graphs from inputs to probabilities: a student's temperature and its twin's normalisation inside."""
+"""Classifiers as graphs from inputs to probabilities, including a student's temperature and normalisation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sklearn_uhc.teachers import TorchTeacher
 
 
 def add_classifier(graph: Graph, model: Any, features: Features, double: bool) -> str:
-    """Add any fitted classifier; return the name of its probabilities (n, k), in double precision."""
+    """Add a fitted classifier; return the name of its probabilities (n, k), in double precision."""
     model = unwrap(model)
     model = getattr(model, "student_", model)
     if isinstance(model, SoftLabelClassifier):
@@ -75,10 +75,10 @@ def probabilities(graph: Graph, answer: Answer, power: float = 1.0) -> str:
     exponent = graph.constant(power, float)
     if answer.kind == SCORES:
         scores = answer.tensor
-        if answer.single:  # it speaks for the second class; the first has the score 0
+        if answer.single:  # it is the second class; the first has score 0
             scores = graph.add("Pad", scores, graph.constant([0, 1, 0, 0], np.int64), graph.constant(0.0, float))
         return graph.add("Softmax", graph.add("Mul", scores, exponent), axis=1)
-    # What a converter computes as 1 - p may be below 0. Divided by the largest, nothing underflows that matters.
+    # Converters that compute 1 - p may return negative values. Division by the largest one avoids underflow.
     positive = graph.add("Max", answer.tensor, graph.constant(0.0, float))
     top = graph.add("ReduceMax", positive, graph.constant([1], np.int64), keepdims=1)
     raised = graph.add("Pow", graph.add("Div", positive, top), exponent)
@@ -86,7 +86,7 @@ def probabilities(graph: Graph, answer: Answer, power: float = 1.0) -> str:
 
 
 def _simplex(graph: Graph, answer: Answer, prior: NDArray[Any]) -> Answer:
-    """Make a regressor's values probabilities, as the twin strategy does; the prior where nothing is positive."""
+    """Turn a regressor's values into probabilities, as the twin strategy does; the prior if no value is positive."""
     values = answer.tensor
     if answer.single and len(prior) == 2:
         values = graph.add("Concat", graph.add("Sub", graph.constant(1.0, float), values), values, axis=1)
@@ -96,8 +96,8 @@ def _simplex(graph: Graph, answer: Answer, prior: NDArray[Any]) -> Answer:
 
 
 def _spread(graph: Graph, made: str, places: NDArray[np.int_], n_classes: int) -> str:
-    """Put columns in their places among all classes; those that the student has not seen have probability 0."""
-    columns = np.full(n_classes, len(places))  # a column of zeros, after the others
+    """Put columns at their positions among all classes; classes unknown to the student get probability 0."""
+    columns = np.full(n_classes, len(places))  # index of an extra column of zeros
     columns[places] = np.arange(len(places))
     padded = graph.add("Pad", made, graph.constant([0, 0, 0, 1], np.int64), graph.constant(0.0, float))
     return graph.add("Gather", padded, graph.constant(columns, np.int64), axis=1)

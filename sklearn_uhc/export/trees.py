@@ -1,7 +1,7 @@
-"""Trees with thresholds in double precision, as the libraries keep them; their converters round to single.
+"""Trees with thresholds in double precision, as in their libraries; other converters round them to single precision.
 
-A node sends a row to the left if its feature is at most the threshold. ONNX adds up the leaves in double precision and
-hands the sum over in single precision.
+A node sends a row to the left if its feature is at most the threshold. ONNX sums the leaves in double precision and
+returns the sum in single precision.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn_uhc.export.graph import Graph
 
 @dataclass
 class Trees:
-    """Nodes of all trees: each list has one entry per node, the last three one per leaf."""
+    """Nodes of all trees: each list has one entry per node, the last four one per leaf value."""
 
     tree: list[int] = field(default_factory=list)
     node: list[int] = field(default_factory=list)
@@ -34,12 +34,12 @@ class Trees:
     leaf_node: list[int] = field(default_factory=list)
 
     def split(self, tree: int, node: int, feature: int, threshold: float, left: int, right: int, missing: bool) -> None:
-        """Add an inner node; `missing` sends NaN to the left."""
+        """Add an inner node; with `missing`, NaN goes to the left."""
         self._node(tree, node, feature, threshold, left, right, missing)
         self.is_leaf.append(False)
 
     def leaf(self, tree: int, node: int, target: int, value: float) -> None:
-        """Add a leaf that adds its value to one of the scores."""
+        """Add a leaf, whose value is added to one of the scores."""
         self._node(tree, node, 0, 0.0, 0, 0, False)
         self.is_leaf.append(True)
         self.leaf_tree.append(tree)
@@ -81,7 +81,7 @@ class Trees:
 
 
 def forest_trees(estimators: Sequence[Any], classifier: bool) -> tuple[Trees, int]:
-    """Return the mean of scikit-learn's trees and the number of its outputs: classes, or targets of a regressor."""
+    """Return the mean of scikit-learn's trees, and its number of outputs: classes, or targets of a regressor."""
     trees, n_scores = Trees(), 0
     for i, estimator in enumerate(estimators):
         tree = estimator.tree_
@@ -91,7 +91,7 @@ def forest_trees(estimators: Sequence[Any], classifier: bool) -> tuple[Trees, in
             values = values / values.sum(axis=1, keepdims=True)
         n_scores = values.shape[1]
         own = values != 0
-        own[:, 0] = True  # a leaf needs some value
+        own[:, 0] = True  # a leaf needs at least one value
         at, target = np.nonzero(own)
         trees.tree += [i] * tree.node_count
         trees.node += range(tree.node_count)
@@ -109,7 +109,7 @@ def forest_trees(estimators: Sequence[Any], classifier: bool) -> tuple[Trees, in
 
 
 def lightgbm_trees(booster: Any) -> tuple[Trees, int]:
-    """Return the trees of a LightGBM booster and the number of its scores; splits by category are not covered."""
+    """Return the trees of a LightGBM booster and its number of scores; categorical splits are not supported."""
     model, trees = booster.dump_model(num_iteration=booster.best_iteration or -1), Trees()
     n_scores = int(model["num_tree_per_iteration"])
     for i, info in enumerate(model["tree_info"]):
@@ -118,7 +118,7 @@ def lightgbm_trees(booster: Any) -> tuple[Trees, int]:
 
 
 def _walk(root: dict[str, Any], trees: Trees, tree: int, target: int) -> None:
-    """Add one tree, its nodes numbered as they come."""
+    """Add one tree, with nodes numbered in the order of the traversal."""
     waiting, count = [(root, 0)], 1
     while waiting:
         node, number = waiting.pop()
@@ -128,7 +128,7 @@ def _walk(root: dict[str, Any], trees: Trees, tree: int, target: int) -> None:
         _check_split(node)
         left, right, count = count, count + 1, count + 2
         threshold = float(node["threshold"])
-        # Without a rule of its own for NaN, LightGBM reads it as 0.
+        # LightGBM treats NaN as 0 if a node has no rule for it.
         missing = bool(node["default_left"]) if node["missing_type"] == "NaN" else threshold >= 0.0
         trees.split(tree, number, int(node["split_feature"]), threshold, left, right, missing)
         waiting += [(node["left_child"], left), (node["right_child"], right)]
@@ -142,7 +142,7 @@ def _check_split(node: dict[str, Any]) -> None:
 
 
 def histogram_trees(model: Any) -> tuple[Trees, int]:
-    """Return the trees of a HistGradientBoosting model of scikit-learn and the number of its scores."""
+    """Return the trees of a HistGradientBoosting model and its number of scores."""
     trees, count = Trees(), 0
     for iteration in model._predictors:
         for target, predictor in enumerate(iteration):

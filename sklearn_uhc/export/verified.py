@@ -1,4 +1,4 @@
-"""A model as ONNX that was compared with the original on example rows, or an error."""
+"""Convert a model to ONNX and compare it with the original on example rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn_uhc.export.student import add_classifier
 from sklearn_uhc.utils.response import log_proba
 from sklearn_uhc.utils.rows import count_rows, take_rows
 
-#: Probabilities of the written model and of the original differ by no more.
+#: Maximum difference between the probabilities of the ONNX model and of the original.
 TOLERANCE = 1e-5
 #: Names of the outputs.
 LABEL, PROBABILITIES = "label", "probabilities"
@@ -24,7 +24,7 @@ LABEL, PROBABILITIES = "label", "probabilities"
 
 @dataclass(frozen=True)
 class Verified:
-    """A model in ONNX's format, its inputs, its answers on the example, and how far these are from the original's."""
+    """An ONNX model, its inputs, its answers on the example, and their largest difference from the original's."""
 
     content: bytes
     inputs: Inputs
@@ -35,7 +35,7 @@ class Verified:
 def convert_and_verify(
     model: Any, X: Any, classes: NDArray[Any], inputs: Inputs, metadata: dict[str, str], single_output: bool
 ) -> Verified:
-    """Convert a fitted classifier and compare its answers on X; in double precision if its converter can."""
+    """Convert a fitted classifier and compare its answers on X; in double precision if its converter supports it."""
     seen = inputs.cast(X, keep_types=True)
     wanted = np.exp(log_proba(model, seen, type(model).__name__))
     reasons = []
@@ -46,7 +46,7 @@ def convert_and_verify(
             max_error = compare(answers, labels, wanted, classes)
         except ImportError:
             raise
-        except Exception as error:  # converters raise errors of all kinds
+        except Exception as error:  # converters raise all kinds of errors
             reasons.append(_first_line(error))
         else:
             return Verified(content, inputs, answers, max_error)
@@ -75,7 +75,7 @@ def _convert(
 
 
 def run(content: bytes, feed: dict[str, NDArray[Any]]) -> tuple[NDArray[Any], NDArray[np.floating[Any]]]:
-    """Return labels and probabilities of a model for some rows."""
+    """Return the labels and probabilities of a model for some rows."""
     ort = load("onnxruntime")
     options = ort.SessionOptions()
     options.log_severity_level = 4
@@ -85,7 +85,7 @@ def run(content: bytes, feed: dict[str, NDArray[Any]]) -> tuple[NDArray[Any], ND
 
 
 def compare(answers: NDArray[Any], labels: NDArray[Any], wanted: NDArray[Any], classes: NDArray[Any]) -> float:
-    """Return the largest difference; one beyond the tolerance, or a label that differs for no tie, is an error."""
+    """Return the largest difference; raise an error if it exceeds the tolerance, or if labels differ without a tie."""
     if answers.shape != wanted.shape:
         raise ValueError(f"it returns {answers.shape[1:]} probabilities per row, the original {wanted.shape[1:]}.")
     off = np.abs(answers - wanted).max(axis=1)
@@ -104,7 +104,7 @@ def compare(answers: NDArray[Any], labels: NDArray[Any], wanted: NDArray[Any], c
 
 
 def _name(model: Any) -> str:
-    """Name a model and what is inside it: a Pipeline's last step, a student's estimator."""
+    """Return the name of a model and of its inner models: a Pipeline's last step, a student's estimator."""
     names = [type(model).__name__]
     while True:
         inner = getattr(model, "student_", None) or getattr(model, "estimator_", None)

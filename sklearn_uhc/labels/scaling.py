@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array, issparse
+from scipy.sparse import csr_array, issparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,7 @@ class Scaling:
     def __call__(self, X: Any) -> Any:
         """Return scaled features; missing and infinite ones are at the mean."""
         if issparse(X):
-            return csr_array(X @ diags_array(1 / self.scale))
+            return csr_array(csr_array(X).multiply(1 / self.scale[None, :]))
         Z = (as_matrix(X) - self.mean) / self.scale
         return np.where(np.isfinite(Z), Z, 0.0)
 

@@ -1,8 +1,8 @@
-"""The file of a package: a zip with few members, of known names, read into memory within limits.
+"""The file of a package: a zip with a few members of known names, read into memory within limits.
 
-Nothing is ever unpacked to disk, so names that lead elsewhere could do no harm; they are refused all the same, as are
-links, encryption and members that nobody asked for. The directory of the zip is judged by its size before Python's
-zipfile reads it.
+Nothing is ever unpacked to disk, so names that point elsewhere would be harmless. They are rejected all the same, as
+are links, encryption and unexpected members. The size of the zip's directory is checked before Python's zipfile reads
+it.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ CARD, MODEL, MEMBERSHIP, EXAMPLE, CHECKSUMS = (
 )
 REQUIRED = frozenset({CARD, MODEL, EXAMPLE, CHECKSUMS})
 ALLOWED = REQUIRED | {MEMBERSHIP}
-#: Bytes that a member may have unpacked; models may fill what the whole package may have.
+#: Maximum unpacked size of a member in bytes; for models it is that of the whole package.
 LIMITS = {CARD: 2**20, CHECKSUMS: 2**16, EXAMPLE: 2**26}
-#: The end of a zip without a comment, and what stands before it in one of more than 65,535 members or 4 GB.
+#: End record of a zip without a comment, and the locator before it in a zip of over 65,535 members or 4 GB.
 END, END_SIZE, LOCATOR, LOCATOR_SIZE = b"PK\x05\x06", 22, b"PK\x06\x07", 20
 MOST_DIRECTORY = 2**12
 
 
 class PackageError(ValueError):
-    """The file is no teacher package, or one that must not be used."""
+    """The file is not a teacher package, or must not be used."""
 
 
 def write_archive(path: str | os.PathLike[str], members: dict[str, bytes]) -> None:
-    """Write members with their checksums; the same members give the same file."""
+    """Write members with their checksums; equal members give equal files."""
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(members.items())}
     members = members | {CHECKSUMS: json.dumps(sums, indent=1).encode()}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(members):
-            info = zipfile.ZipInfo(name)  # of 1980: no time of ours
+            info = zipfile.ZipInfo(name)  # dated 1980, so that files do not depend on the time
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, members[name])
     Path(path).write_bytes(buffer.getvalue())
 
 
 def read_archive(path: str | os.PathLike[str], max_size: int) -> dict[str, bytes]:
-    """Return the members of a package, checked by their checksums; no more than `max_size` bytes are unpacked."""
+    """Return the members of a package after comparing checksums; at most `max_size` bytes are unpacked."""
     content = _read_file(path, max_size)
     _check_directory_size(content)
     try:
@@ -84,7 +84,7 @@ def _read_file(path: str | os.PathLike[str], max_size: int) -> bytes:
 
 
 def _check_directory_size(content: bytes) -> None:
-    """Refuse what is no zip, or has a directory longer than ours; zipfile would read one of any length."""
+    """Raise an error for a file that is not a zip, or whose directory is too long; zipfile would read any length."""
     end = content[-END_SIZE:]
     if len(end) < END_SIZE or end[:4] != END:
         raise PackageError("it is not a zip file, or was cut short")
@@ -126,7 +126,7 @@ def _check_member(info: zipfile.ZipInfo, max_size: int) -> None:
 
 
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    with archive.open(info) as member:  # zipfile stops at the size that was announced, and compares a CRC
+    with archive.open(info) as member:  # zipfile stops at the declared size and compares a CRC
         content = member.read(info.file_size + 1)
     if len(content) != info.file_size:
         raise PackageError(f"{info.filename!r} does not have its announced size")
@@ -141,7 +141,7 @@ def _check_sums(members: dict[str, bytes]) -> None:
 
 
 def parse_json(content: bytes, name: str) -> Any:
-    """Parse a member in JSON."""
+    """Parse a JSON member."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:

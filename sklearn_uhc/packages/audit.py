@@ -1,8 +1,7 @@
-"""What an ONNX model in a package may ask for, judged before onnxruntime sees it.
+"""Checks of an ONNX model in a package, before onnxruntime loads it.
 
-Refused are weights in other files, which onnxruntime would read from wherever the model says, operators that are not
-part of ONNX itself, and loops, which need not end. Graphs may be nested in the attributes of nodes: all of them are
-looked at.
+Rejected are weights in other files, which onnxruntime would read from any path in the model, operators that are not
+part of ONNX itself, and loops, which may never end. Graphs nested in the attributes of nodes are checked too.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from sklearn_uhc.packages.archive import PackageError
 from sklearn_uhc.teachers.onnx_file import NotOnnxError, wire_fields
 
-#: By kind of message, the fields that hold messages of other kinds, as onnx.proto numbers them.
+#: By kind of message: the fields that hold nested messages, with their numbers in onnx.proto.
 NESTED: dict[str, dict[int, str]] = {
     "model": {7: "graph", 25: "function"},
     "graph": {1: "node", 5: "tensor", 15: "sparse tensor"},
@@ -26,7 +25,7 @@ ENDLESS = "Loop"
 
 
 def audit_onnx(content: bytes, name: str) -> None:
-    """Raise if a model wants to read files, to use operators of others or to loop."""
+    """Raise an error if a model reads files, uses custom operators or has loops."""
     waiting = [("model", memoryview(content))]
     try:
         while waiting:

@@ -1,4 +1,4 @@
-"""The card of a package: what the model is, what it takes and what its columns mean, in JSON."""
+"""The card of a package, in JSON: the model, its inputs, and the meaning of its columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn_uhc.membership import LOG_MIN
 from sklearn_uhc.packages.archive import CARD, EXAMPLE, PackageError, parse_json
 
 FORMAT, FORMAT_VERSION = "sklearn_uhc teacher", 1
-#: Packages whose versions stand on the card, where they are installed.
+#: Packages whose versions are on the card if they are installed.
 VERSIONS = (
     "sklearn-uhc",
     "scikit-learn",
@@ -32,7 +32,7 @@ DTYPES = ("float32", "float64", "str")
 
 @dataclass(frozen=True)
 class Card:
-    """What stands on the card."""
+    """The content of a card."""
 
     model: str
     classes: list[Any]
@@ -45,11 +45,11 @@ class Card:
     versions: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        """Write the card."""
+        """Return the card as JSON."""
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False).encode()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what stands on the card, by name."""
+        """Return the content of the card as a dict."""
         parts = [{"name": p.name, "dtype": p.dtype, "shape": list(p.shape)} for p in self.inputs.parts]
         return {
             "format": FORMAT,
@@ -69,7 +69,7 @@ class Card:
 
     @classmethod
     def from_json(cls, content: bytes) -> Card:
-        """Read a card; whatever is not as it was written is an error."""
+        """Read a card; raise an error for anything unexpected."""
         card = parse_json(content, CARD)
         _check(isinstance(card, dict) and card.get("format") == FORMAT, "it is not the card of a teacher")
         _check(
@@ -92,7 +92,7 @@ class Card:
 
 
 def installed_versions() -> dict[str, str]:
-    """Return the versions of what a model may have come from."""
+    """Return the versions of installed packages that the model may come from."""
     found = {}
     for package in VERSIONS:
         try:
@@ -103,7 +103,7 @@ def installed_versions() -> dict[str, str]:
 
 
 def plain_classes(classes: NDArray[Any]) -> list[Any]:
-    """Return class names as JSON holds them."""
+    """Return class names as plain values for JSON."""
     names = classes.tolist()
     if len({type(name) for name in names}) > 1 or type(names[0]) not in (str, int, float, bool):
         raise TypeError(f"Classes must be all strings or all numbers to be put into a package, got {names[:3]!r}.")
@@ -111,7 +111,7 @@ def plain_classes(classes: NDArray[Any]) -> list[Any]:
 
 
 def membership_of(log_p: NDArray[Any], log_scale: float | None) -> NDArray[np.float64]:
-    """Return membership from log-probabilities (n, 2): the second, or, with a scale, as `MembershipScorer` has it."""
+    """Return membership from log-probabilities (n, 2): the second column, or with a scale, as in `MembershipScorer`."""
     log_p = np.asarray(log_p, dtype=float)
     if log_scale is None:
         return np.asarray(np.exp(log_p[:, 1]))
@@ -120,14 +120,14 @@ def membership_of(log_p: NDArray[Any], log_scale: float | None) -> NDArray[np.fl
 
 
 def example_to_json(feed: dict[str, NDArray[Any]], answers: NDArray[Any], membership: NDArray[Any] | None) -> bytes:
-    """Write example rows and their answers; a missing number is null."""
+    """Return example rows and their answers as JSON; missing numbers are null."""
     rows = {name: _with_nulls(values) for name, values in feed.items()}
     known = None if membership is None else membership.tolist()
     return json.dumps({"inputs": rows, "answers": answers.tolist(), "membership": known}).encode()
 
 
 def example_from_json(content: bytes, card: Card) -> tuple[dict[str, NDArray[Any]], NDArray[Any], NDArray[Any] | None]:
-    """Read example rows and answers, as arrays of the shapes and types that the card tells."""
+    """Read example rows and answers, as arrays with the shapes and types on the card."""
     example = parse_json(content, EXAMPLE)
     _check(isinstance(example, dict) and isinstance(example.get("inputs"), dict), "it holds no example rows", EXAMPLE)
     rows, answers, membership = example["inputs"], example.get("answers"), example.get("membership")

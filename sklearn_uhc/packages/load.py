@@ -1,4 +1,4 @@
-"""Load a teacher package: read within limits, judge, and only then hand the model to onnxruntime."""
+"""Load a teacher package: read it within limits, check it, and only then pass the model to onnxruntime."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sklearn_uhc.teachers.onnx_inputs import DTYPES
 
 __all__ = ["load_teacher"]
 
-#: Example answers may differ by this much from those that the owner got.
+#: Maximum difference between the answers on the example rows and those in the package.
 TOLERANCE = 1e-5
 OUTPUT = "probabilities"
 
 
 class Membership:
-    """How probable it is that a row belongs to one of a teacher's classes at all."""
+    """The probability that a row belongs to any of a teacher's classes."""
 
     def __init__(self, classifier: OnnxTeacher, log_scale: float | None = None) -> None:
         self.classifier, self.log_scale = classifier, log_scale
@@ -34,7 +34,7 @@ class Membership:
 
 
 class PackagedTeacher(OnnxTeacher):
-    """A teacher from a package: an OnnxTeacher with a card and, if the owner gave one, a membership scorer."""
+    """A teacher from a package: an OnnxTeacher with a card and optionally a membership scorer."""
 
     card_: dict[str, Any]
     membership_: Membership | None
@@ -112,7 +112,7 @@ def load_teacher(
 def _build(
     content: bytes, name: str, card: Card, classes: list[Any], n_threads: int | None, providers: Sequence[Any] | None
 ) -> PackagedTeacher:
-    """Judge a model, load it, and compare its inputs with the card."""
+    """Audit a model, load it, and compare its inputs with the card."""
     audit_onnx(content, name)
     own: dict[str, Any] = {"n_threads": n_threads, "providers": providers}
     teacher = PackagedTeacher(content, classes, output=OUTPUT, output_kind="proba", **own)
@@ -121,7 +121,7 @@ def _build(
         teacher.classes_  # noqa: B018  it compares their number with the output's columns
     except ImportError:
         raise
-    except Exception as error:  # onnxruntime has many kinds
+    except Exception as error:  # onnxruntime raises many kinds
         raise PackageError(f"{name!r} cannot be loaded ({_short(error)})") from error
     given = [(p.name, np.dtype(object if p.dtype == "str" else p.dtype), [*p.shape]) for p in card.inputs.parts]
     kinds = [(i.name, np.dtype(object if i.dtype is DTYPES["tensor(string)"] else i.dtype), i.shape[1:]) for i in found]
@@ -131,7 +131,7 @@ def _build(
 
 
 def _check_example(teacher: PackagedTeacher, membership: Membership | None, content: bytes, card: Card) -> None:
-    """Compare answers with those that the owner got."""
+    """Compare the answers on the example rows with those in the package."""
     feed, answers, known = example_from_json(content, card)
     if not len(answers):
         return

@@ -154,7 +154,7 @@ def _with_classes(model: Any, classes: Sequence[Any] | None) -> tuple[Any, NDArr
 
 
 def _binary_classifier(membership: Any, X: Any) -> Any:
-    """Return the classifier whose second class is membership; if there is a `predict_membership`, it must agree."""
+    """Return the classifier whose second class is membership; it must agree with any `predict_membership`."""
     inside = [getattr(membership, name, None) for name in ("classifier_", "estimator_")]
     models = [m for m in (membership, *inside) if isinstance(m, BaseEstimator) and is_classifier(m)]
     found = [m for m in models if len(getattr(m, "classes_", ())) == 2]
@@ -175,5 +175,5 @@ def _binary_classifier(membership: Any, X: Any) -> Any:
 
 
 def _log_scale(membership: Any) -> float | None:
-    """Return the scale of a MembershipScorer."""
+    """Return the scale of a MembershipScorer, or None."""
     return float(membership.log_scale_) if isinstance(membership, MembershipScorer) else None

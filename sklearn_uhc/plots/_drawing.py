@@ -1,4 +1,4 @@
-"""What all plots share: axes to draw on, names of teachers, tick labels that stay readable."""
+"""Shared by all plots: axes, names of teachers, readable tick labels."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.teachers.teacher_outputs import TeacherOutputs
 
-#: What a plot can ask for teachers.
+#: Estimators from which plots can get teachers.
 HOLDERS = MergedClassifier, TeacherMerger, TeacherOutputs
 
-#: Longer names are cut: as tick labels, and elsewhere.
+#: Longer names are cut: in tick labels, and elsewhere.
 LONGEST_NAME, LONGEST_LINE = 22, 60
-#: Names are no formulas: "$" in them is a dollar, a backslash a backslash.
+#: Names are plain text: "$" and backslashes in them have no special meaning.
 AS_IT_IS = {"parse_math": False, "usetex": False}
 
 
@@ -36,7 +36,7 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
 
 
 def unwrap(estimator: Any, X: Any = None, *, merged: bool = False) -> tuple[Any, Any]:
-    """Return what asks the teachers, inside a Pipeline too, and X as it gets there; `merged`: it merges them."""
+    """Return the estimator that calls the teachers, also in a Pipeline, and X for it; `merged`: it must be a merge."""
     while isinstance(estimator, Pipeline):
         X = X if X is None or len(estimator) == 1 else estimator[:-1].transform(X)
         estimator = estimator[-1]
@@ -52,7 +52,7 @@ def unwrap(estimator: Any, X: Any = None, *, merged: bool = False) -> tuple[Any,
 
 
 def teacher_answers(holder: Any, X: Any, remedy: str) -> Answers:
-    """Return what the teachers of a fitted merge or teacher step say; `remedy` is for answers that were given."""
+    """Return the answers of the teachers of a fitted merge or `TeacherOutputs`; `remedy` is for fits on `log_p`."""
     if getattr(holder, "teacher_outputs_", holder) is None:
         raise ValueError(f"fit was given log_p, so no teacher can be called: use {remedy}.")
     answers: Answers = holder.answers(X)
@@ -60,17 +60,17 @@ def teacher_answers(holder: Any, X: Any, remedy: str) -> Answers:
 
 
 def labels_of(holder: Any) -> list[str]:
-    """Return what plots call the teachers of a fitted merge or teacher step."""
+    """Return the labels of the teachers of a fitted merge or `TeacherOutputs`."""
     return labels_in(holder.label_space_) if holder.roster_ is None else holder.roster_.labels()
 
 
 def labels_in(space: LabelSpace) -> list[str]:
-    """Return what plots call teachers of which only the class lists are known: their names, or their numbers."""
+    """Return labels of teachers whose class lists alone are known: their names, or numbers."""
     return list(space.teacher_names) if space.is_named else [f"teacher {i}" for i in range(space.n_teachers)]
 
 
 def names_of_teachers(n: int, names: Sequence[str] | None) -> list[str]:
-    """Return one name per teacher: as given, else its number."""
+    """Return one name per teacher: as passed, or its number."""
     if names is None:
         return [f"teacher {i}" for i in range(n)]
     if len(names) != n:
@@ -79,37 +79,37 @@ def names_of_teachers(n: int, names: Sequence[str] | None) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """Replace what neither plots nor pages can hold: control characters and halves of characters."""
+    """Replace characters that plots and pages cannot show: control characters and lone surrogates."""
     return "".join(
         c if category(c) not in ("Cc", "Cs") else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
     )
 
 
 def one_line(label: Any, most: int = LONGEST_NAME) -> str:
-    """Return a label in one line, as short as a tick can take it."""
+    """Return a label on one line, cut to fit a tick."""
     text = printable(str(label))
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def name_axes(ax: Any, x: Any, y: Any) -> None:
-    """Write names of a user's choice along both axes."""
+    """Label both axes with names from the user."""
     ax.set_xlabel(one_line(x, LONGEST_LINE), **AS_IT_IS)
     ax.set_ylabel(one_line(y, LONGEST_LINE), **AS_IT_IS)
 
 
 def add_legend(ax: Any, artists: Sequence[Any], names: Sequence[Any], **look: Any) -> None:
-    """Name what was drawn, as far as it has names."""
+    """Add a legend for those artists that have names."""
     named = [(artist, name) for artist, name in zip(artists, names, strict=True) if str(name)]
     if not named:
         return
-    # Matplotlib leaves out labels that begin with "_" and reads "$": the names come in afterwards.
+    # Matplotlib skips labels that begin with "_" and interprets "$", so the names are set afterwards.
     legend = ax.legend([artist for artist, _ in named], [str(k) for k in range(len(named))], **look)
     for text, (_, name) in zip(legend.get_texts(), named, strict=True):
         text.set(text=one_line(name, LONGEST_LINE), **AS_IT_IS)
 
 
 def label_ticks(axis: Any, labels: Iterable[Any], *, upright: bool | None = None) -> None:
-    """Name the ticks 0, 1, ... of a matplotlib axis; many or long names get small letters and stand on end."""
+    """Label the ticks 0, 1, ... of an axis; many names get a small font, many or long ones are rotated."""
     texts = [one_line(label) for label in labels]
     many = len(texts) > 15
     if upright is None:
@@ -118,5 +118,5 @@ def label_ticks(axis: Any, labels: Iterable[Any], *, upright: bool | None = None
 
 
 def text_width(labels: Iterable[Any], size: float = 0.08) -> float:
-    """Return about how many inches the longest label takes."""
+    """Return the approximate width of the longest label in inches."""
     return size * max(len(one_line(label)) for label in labels)

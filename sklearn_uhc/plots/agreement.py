@@ -1,4 +1,4 @@
-"""Which teachers contradict each other, as a picture."""
+"""Plot of how often teachers agree."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sklearn_uhc.plots.style import AGREEMENT_MAP
 
 __all__ = ["TeacherAgreementDisplay"]
 
-#: Where the darkest colour stands if all teachers agree more than that.
+#: The colour scale reaches down at least to this agreement.
 MILD = 0.6
 
 
@@ -155,7 +155,7 @@ class TeacherAgreementDisplay:
         return self
 
     def _write_numbers(self, values: Any) -> list[Any]:
-        """Write the agreement into its cell, in the ink that can be read there."""
+        """Write the agreement into each cell, in black or white, whichever is readable."""
         lightness = self.image_.to_rgba(np.ma.filled(values, 1.0))[..., :3] @ [0.299, 0.587, 0.114]
         return [
             self.ax_.text(
@@ -172,6 +172,6 @@ class TeacherAgreementDisplay:
 
 
 def _lowest(agreement: Any) -> float:
-    """Return where the colours end: the lowest agreement, but at most `MILD`, so that small differences stay pale."""
+    """Return the end of the colour scale: the lowest agreement, but at most `MILD`: small differences stay pale."""
     lowest = 1.0 if agreement.mask.all() else float(agreement.min())
     return min(MILD, np.floor(20 * lowest) / 20)

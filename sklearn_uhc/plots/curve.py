@@ -1,4 +1,4 @@
-"""Score against temperature, or against any other parameter of a search, as a picture."""
+"""Plot of the score against temperature or another parameter of a search."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class DistillationCurveDisplay:
         kinds, lines = _distinct([""] * len(points) if by is None else found[f"param_{by}"])
         names, scores = _names(kinds), np.asarray(found[f"mean_test_{score}"], dtype=float)
         means, stds = np.full((2, len(names), len(values)), np.nan)
-        # The best comes last and stays; a fit that failed has no score and comes first.
+        # Sorted so that the best score is written last; failed fits, which have no score, come first.
         for k in np.argsort(np.where(np.isnan(scores), -np.inf, scores), kind="stable"):
             means[lines[k], points[k]], stds[lines[k], points[k]] = scores[k], found[f"std_test_{score}"][k]
         score_name = _score_name(search, scores) if score == "score" else score
@@ -164,7 +164,7 @@ class DistillationCurveDisplay:
         grid = {param_name: list(param_range)}
         search = GridSearchCV(estimator, grid, cv=cv, scoring=scoring, n_jobs=n_jobs, refit=False)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "A search without labels", UserWarning)  # drawn, not chosen by
+            warnings.filterwarnings("ignore", "A search without labels", UserWarning)  # only plotted
             search.fit(X, y)
         return cls.from_search(search, param_name=param_name, ax=ax)
 
@@ -196,14 +196,14 @@ class DistillationCurveDisplay:
         return self
 
     def _draw(self, x: Any, y: Any, std: Any, k: int) -> Any:
-        """Draw one line with its bars, which can be told from the others by colour and without it."""
+        """Draw a line with error bars; lines differ in colour, style and marker."""
         style, marker = LINES[k % len(LINES)]
         look = {"markersize": 6, "linewidth": 1.8, "capsize": 3, "elinewidth": 1, "color": PALETTE[k % len(PALETTE)]}
         bars = None if self.stds is None else std
         return self.ax_.errorbar(x, y, bars, linestyle=style, marker=marker, label=self.names[k] or None, **look)
 
     def _name_axes(self, x: Any, numbers: bool) -> None:
-        """Put the values themselves on the horizontal axis, whatever its scale."""
+        """Label the axes, with the values as ticks of the horizontal one, whatever its scale."""
         if numbers:
             self.ax_.set_xticks(x, [f"{value:g}" for value in self.values])
             self.ax_.set_xticks([], minor=True)
@@ -214,7 +214,7 @@ class DistillationCurveDisplay:
 
 
 def _score_name(search: Any, scores: NDArray[Any]) -> str:
-    """Say what a search has scored with; the merges' own score is at most 0 without labels, at least 0 with them."""
+    """Return the name of a search's score; a merge's own score is <= 0 without labels and >= 0 with them."""
     scoring = getattr(search, "scoring", None)
     if isinstance(scoring, str):
         return scoring
@@ -224,7 +224,7 @@ def _score_name(search: Any, scores: NDArray[Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return all of a value in one line, alike for values that are alike."""
+    """Return the complete text of a value on one line, equal for equal values."""
     if isinstance(value, Real):
         return str(value if isinstance(value, bool) else float(value))
     if hasattr(value, "get_params"):
@@ -233,13 +233,13 @@ def _text(value: Any) -> str:
 
 
 def _names(values: Sequence[Any]) -> list[str]:
-    """Name values: estimators by their type, with parameters where that is not enough; others as they are."""
+    """Return names of values: estimators by type, with parameters if types are equal; others as text."""
     short = [type(value).__name__ if hasattr(value, "get_params") else str(value) for value in values]
     return [_text(value) if short.count(name) > 1 else name for value, name in zip(values, short, strict=True)]
 
 
 def _distinct(values: Sequence[Any]) -> tuple[list[Any], list[int]]:
-    """Return the distinct values in the order of their first appearance, and which of them each value is."""
+    """Return the distinct values in order of first appearance, and the index of each value among them."""
     texts = [_text(value) for value in values]
     first = list(dict.fromkeys(texts))
     return [values[texts.index(text)] for text in first], [first.index(text) for text in texts]

@@ -1,4 +1,4 @@
-"""Who knows which class, as a picture."""
+"""Plot of which teacher knows which class."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from sklearn_uhc.plots.style import CONTRAST, GUIDE, IN_SET, KNOWN, UNKNOWN
 
 __all__ = ["ClassOverlapDisplay", "overlap_of_space"]
 
-#: In `sets`: the class is one of those that OTHER stands for.
+#: In `sets`: the class is part of OTHER.
 IN_OTHER = -1
-#: What is drawn for a class that stands in a set; one with a column of its own has 1.
+#: Shade of a class that is part of a set; a class with its own column has 1.
 SET_SHADE = 0.45
-#: In plots of more classes, letters of sets cannot be read, and names of classes.
+#: Maximum number of classes for drawing letters of sets, and for class names.
 MOST_LETTERED, MOST_NAMED = 60, 80
-#: Inches; wider plots do not fit a screen.
+#: Maximum width in inches; wider plots do not fit a screen.
 WIDEST = 16.0
 
 
@@ -173,7 +173,7 @@ class ClassOverlapDisplay:
         return self
 
     def _draw_cells(self) -> Any:
-        """Draw a cell per teacher and class, with white lines between cells that are wide enough."""
+        """Draw a cell per teacher and class, with white lines between cells if they are wide enough."""
         from matplotlib.colors import LinearSegmentedColormap
 
         N, L = self.mask.shape
@@ -185,7 +185,7 @@ class ClassOverlapDisplay:
         return self.ax_.imshow(self._shades()[:, self.order], cmap=colors, vmin=0, vmax=1, aspect="auto")
 
     def _name_ticks(self, cell: float) -> None:
-        """Name teachers, and classes if there is room for them; a cell is `cell` inches wide."""
+        """Label teachers, and classes if there is room; a cell is `cell` inches wide."""
         classes = self.classes[self.order]
         self.ax_.tick_params(which="both", length=0)
         label_ticks(self.ax_.yaxis, self.teacher_names, upright=False)
@@ -196,13 +196,13 @@ class ClassOverlapDisplay:
             self.ax_.set_xlabel(f"{len(classes)} classes, those of the same teachers side by side")
 
     def _shades(self) -> Any:
-        """Return what is drawn; cells of OTHER are masked, and the hatched background shows."""
+        """Return the values to draw; cells of OTHER are masked, so that the hatched background shows."""
         if not self.sets.any():
             return self.mask
         return np.ma.array(np.where(self.sets > 0, SET_SHADE, self.mask), mask=self.sets == IN_OTHER)
 
     def _mark_sets(self) -> None:
-        """Write the letters of the sets, and hatch what OTHER means."""
+        """Draw the letters of the sets, and the hatching of OTHER."""
         self.texts_ = []
         if not self.sets.any():
             return
@@ -216,7 +216,7 @@ class ClassOverlapDisplay:
             ]
 
     def _explain(self) -> None:
-        """Say what the colours mean, above the plot."""
+        """Add a legend of the colours above the plot."""
         from matplotlib.patches import Patch
 
         alone = "a column of its own" if self.sets.any() else "knows the class"
@@ -236,7 +236,7 @@ class ClassOverlapDisplay:
         self.legend_ = self.ax_.get_legend()
 
     def _mark_groups(self) -> None:
-        """Part and number the groups that no teacher links."""
+        """Separate and number the groups that no teacher links."""
         groups = self.components[self.order]
         ends = np.flatnonzero(np.diff(groups)) + 0.5
         self.boundaries_ = [self.ax_.axvline(end, color=CONTRAST, linewidth=2, linestyle="--") for end in ends]
@@ -251,7 +251,7 @@ class ClassOverlapDisplay:
 
 
 def overlap_of_space(space: LabelSpace, teacher_names: Sequence[str]) -> ClassOverlapDisplay:
-    """Return the display of a label space, not drawn yet."""
+    """Return the display of a label space, without drawing it."""
     sets = np.zeros(space.mask.shape, dtype=int)
     for i, (labels, block) in enumerate(zip(space.class_lists, space.blocks, strict=True)):
         number = 0
@@ -266,7 +266,7 @@ def overlap_of_space(space: LabelSpace, teacher_names: Sequence[str]) -> ClassOv
 
 
 def _letter(number: int) -> str:
-    """Return a, b, c, ... for 1, 2, 3, ...; beyond the alphabet, the number."""
+    """Return a, b, c, ... for 1, 2, 3, ...; above 26, the number."""
     return chr(ord("a") + number - 1) if number <= 26 else str(number)
 
 

@@ -1,4 +1,4 @@
-"""What the student is taught, as a picture."""
+"""Plot of the soft labels that the student is trained on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["SoftLabelDisplay"]
 
-#: With more classes, there is no room for numbers on the bars.
+#: With more classes, bars have no numbers.
 MOST_NUMBERED = 20
 
 
@@ -153,7 +153,7 @@ class SoftLabelDisplay:
         return self
 
     def _draw_means(self) -> list[Any]:
-        """Draw a bar per class, those below the average in another colour, with its weight on top."""
+        """Draw a bar per class with its weight on top; rare classes (below the average) have another colour."""
         even = 1 / len(self.classes)
         colors = np.where(self.mean < even, CONTRAST, MAIN)
         bars = self.ax_.bar(np.arange(len(self.classes)), self.mean, 0.7, color=colors)
@@ -166,7 +166,7 @@ class SoftLabelDisplay:
         return [bars]
 
     def _draw_choices(self) -> list[Any]:
-        """Draw two bars per class."""
+        """Draw two bars per class, before and after balancing."""
         x = np.arange(len(self.classes))
         bars = [
             self.ax_.bar(x - 0.2, self.top, 0.4, color=MAIN, label="as merged"),
@@ -176,7 +176,7 @@ class SoftLabelDisplay:
         return bars
 
     def _name_classes(self, ylabel: str) -> None:
-        """Name classes and axes, and show where all classes would be alike."""
+        """Label classes and axes, and draw the line of equal classes."""
         L = len(self.classes)
         self.ax_.axhline(1 / L, color=INK, linewidth=1, linestyle=":", label="all classes alike")
         self.ax_.set_xlim(-0.7, L - 0.3)
@@ -194,7 +194,7 @@ class SoftLabelDisplay:
 
 
 def _summary(Q: NDArray[Any], rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Mean soft label, share of rows by most probable class, entropy of every row relative to the most there is."""
+    """Return mean soft label, share of rows by most probable class, and entropy of each row relative to its maximum."""
     L = Q.shape[1]
     top = np.bincount(Q.argmax(axis=1), weights=rows, minlength=L) / rows.sum()
     logs = np.log(Q, where=Q > 0, out=np.zeros_like(Q))

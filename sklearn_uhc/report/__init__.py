@@ -1,4 +1,4 @@
-"""What is known about teachers without labels: numbers, words, a page to send to a colleague."""
+"""Diagnostics of teachers without labels: numbers, text, and an HTML page to share."""
 
 from sklearn_uhc.report.measure import TeacherReport, teacher_report
 

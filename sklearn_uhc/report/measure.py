@@ -1,4 +1,4 @@
-"""What is known about teachers without labels: who is confident, who agrees with whom, where they cannot be merged."""
+"""Diagnostics of teachers without labels: confidence, agreement, and rows on which they cannot be reconciled."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = ["TeacherReport", "teacher_report"]
 
 Floats = NDArray[np.floating[Any]]
 
-#: Divergences below this are rounding, not contradiction.
+#: Smaller divergences are rounding errors.
 ROUNDING = 1e-9
-#: How many teachers that contradict the merge are named per row.
+#: Maximum number of teachers named per row that contradict the merge.
 MOST_AGAINST = 2
-#: With more classes, or columns, the condition is not computed, or answers not compared column by column.
+#: With more classes the condition is not computed; with more columns answers are not compared column by column.
 MOST_CLASSES = 1000
 
-#: Columns of the frames: those that may have no row keep them. None: as they come.
+#: Columns of the frames, needed if a frame has no rows; None: those of the entries.
 COLUMNS = {
     "teachers": None,
     "pairs": ["first", "second", "shared", "agreement"],
@@ -232,7 +232,7 @@ def teacher_report(
 
 
 def _read(teachers: Any, X: Any, log_p: Any, class_lists: Any) -> tuple[list[str], Answers]:
-    """Return the teachers' names and their answers, read or as they were given, in double precision."""
+    """Return the teachers' names and their answers, computed or passed by the user, in double precision."""
     if (teachers is None) == (log_p is None) or (X is None) == (log_p is None):
         raise ValueError("Pass either fitted teachers and X, or log_p and class_lists.")
     if log_p is None:
@@ -249,18 +249,18 @@ def _read(teachers: Any, X: Any, log_p: Any, class_lists: Any) -> tuple[list[str
 
 
 def _find(answers: Answers, merged: Answers, calibrator: TeacherCalibrator, Q: Floats) -> list[Finding]:
-    """Return what `fit` would warn of; uneven classes only if teachers do not contradict each other."""
+    """Return what `fit` would warn about; uneven classes only if teachers do not contradict each other."""
     return find(answers, calibrator) or find_uneven(Q, merged)
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
-    """Return a finding as plain values."""
+    """Return a finding as a dict of plain values."""
     teachers, names = list(finding.teachers), ("kind", "evidence", "says", "remedy")
     return {"teachers": teachers, **{name: getattr(finding, name) for name in names}}
 
 
 def _merge(answers: Answers) -> Floats:
-    """Merge; that class lists do not connect, names look alike or a teacher is mute is said in the report."""
+    """Merge without warnings about unconnected lists, look-alike names and silent teachers, which the report has."""
     if len(answers) == 0:
         return np.empty((0, answers.space.n_classes))
     with warnings.catch_warnings():
@@ -272,7 +272,7 @@ def _merge(answers: Answers) -> Floats:
 
 
 def _divergences(answers: Floats, Q: Floats, blocks: Blocks) -> Floats:
-    """Return the divergence of the merge from every teacher, (n, N); NaN where it is silent."""
+    """Return the divergence of the merge from every teacher, (n, N); NaN where a teacher is silent."""
     out = np.empty((len(answers), len(blocks.slices)))
     for rows in chunks(len(answers), 64 * answers.shape[1]) if len(answers) else ():
         out[rows] = blocks.divergences(answers[rows], Q[rows])
@@ -280,7 +280,7 @@ def _divergences(answers: Floats, Q: Floats, blocks: Blocks) -> Floats:
 
 
 def _suggest(answers: Answers) -> Suggestions:
-    """Compare names, and answers unless there are too many columns; what was found is never applied."""
+    """Compare names, and answers unless there are too many columns; suggestions are never applied."""
     if answers.space.n_outputs <= MOST_CLASSES:
         return suggest_harmonization(answers.space.class_lists, log_p=answers)
     note = f"Answers were not compared: there are more than {MOST_CLASSES:,} columns."
@@ -288,7 +288,7 @@ def _suggest(answers: Answers) -> Suggestions:
 
 
 def _describe(space: LabelSpace, heard: NDArray[np.int_]) -> dict[str, Any]:
-    """Say what the class lists determine; `heard` are the teachers that answered anything."""
+    """Describe what the class lists determine; `heard` are the teachers with at least one answer."""
     lonely = np.flatnonzero(space.named.sum(axis=0) == 1)
     owners, labels = space.named[:, lonely].argmax(axis=0), space.classes[lonely]
     return {
@@ -336,7 +336,7 @@ def _teachers(
 
 
 def _comparable(space: LabelSpace) -> NDArray[np.int_]:
-    """Count the classes that two teachers share, each in a column of its own, (N, N)."""
+    """Return the number of single classes that two teachers share, (N, N)."""
     single = np.zeros_like(space.mask, dtype=int)
     for i in range(space.n_teachers):
         single[i, space.singles(i).classes] = 1
@@ -344,7 +344,7 @@ def _comparable(space: LabelSpace) -> NDArray[np.int_]:
 
 
 def _largest_probabilities(Z: Floats, blocks: Blocks) -> Floats:
-    """Return the probability of every teacher's first choice, (n, N); of no meaning where it is silent."""
+    """Return the probability of every teacher's first choice, (n, N); meaningless where it is silent."""
     out = np.empty((len(Z), len(blocks.slices)))
     for rows in chunks(len(Z), 64 * Z.shape[1]):
         P = np.exp(blocks.log_softmax(np.where(np.isnan(Z[rows]), 0.0, Z[rows])))
@@ -353,7 +353,7 @@ def _largest_probabilities(Z: Floats, blocks: Blocks) -> Floats:
 
 
 def _pairs(agree: Floats, shared: NDArray[np.int_], most: int) -> list[dict[str, Any]]:
-    """List the pairs of teachers that disagree most, those first."""
+    """List the pairs of teachers that disagree most, worst first."""
     first, second = np.triu_indices(len(agree), k=1)
     known = ~np.isnan(agree[first, second])
     first, second = first[known], second[known]
@@ -365,14 +365,14 @@ def _pairs(agree: Floats, shared: NDArray[np.int_], most: int) -> list[dict[str,
 
 
 def _without_noise(apart: Floats, weights: Floats) -> Floats:
-    """Leave out teachers that are noise: they contradict everywhere, and would hide the rows that others differ on."""
+    """Exclude teachers that are noise: they contradict everywhere, and would hide rows on which others differ."""
     return np.where(weights < 1, np.nan, apart)
 
 
 def _hardest_rows(
     heard: NDArray[np.int_], answers: Floats, Q: Floats, apart: Floats, space: LabelSpace, most: int
 ) -> list[dict[str, Any]]:
-    """List the rows that the merge is furthest from the teachers on, those first."""
+    """List the rows on which the merge is furthest from the teachers, worst first."""
     speaking = (~np.isnan(apart)).sum(axis=1)
     error = np.nansum(apart, axis=1) / np.maximum(speaking, 1)
     hardest = np.argsort(-error, kind="stable")[:most]
@@ -389,12 +389,12 @@ def _hardest_rows(
 
 
 def _against(answer: Floats, q: Floats, apart: Floats, space: LabelSpace) -> list[dict[str, Any]]:
-    """Say what teachers choose that differ from the merge, the furthest first, and the merge among their classes."""
+    """List teachers whose first choice differs from the merge's, furthest first, with the merge's choice for them."""
     worst = np.argsort(-np.nan_to_num(apart), kind="stable")
     in_columns, out = np.add.reduceat(q[space.members], space.offsets[:-1]), []
     for i in worst[np.nan_to_num(apart[worst]) > ROUNDING]:
         p, merged = np.exp(answer[space.blocks[i]]), in_columns[space.blocks[i]]
-        # Where all of a teacher's classes are next to impossible, the merge may say 0 to each of them.
+        # If all of a teacher's classes are nearly impossible, the merge may give each of them probability 0.
         merged = merged / merged.sum() if merged.sum() > 0 else np.full(len(p), 1 / len(p))
         if p.argmax() == merged.argmax():
             continue

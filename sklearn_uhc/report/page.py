@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: no network, no scripts, no other files."""
+"""The report as one self-contained HTML page: no network, no scripts, no other files."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from sklearn_uhc.report.words import (
 from sklearn_uhc.utils.versioned import current_version
 
 TITLE = "Teacher report"
-#: Plots of more teachers or classes cannot be read.
+#: Maximum number of teachers or classes in a plot.
 MOST_DRAWN = 200
-#: Cells with more letters are wrapped, lists of classes folded.
+#: Longer cells, in characters, are wrapped, and longer lists of classes are folded.
 LONGEST_LINE = 32
-#: Pixels per inch of the files, and on the page.
+#: Resolution of the image files, and of the images on the page.
 FILE_DPI, PAGE_DPI = 160, 88
 
 COLUMNS = {
@@ -43,7 +43,7 @@ COLUMNS = {
 }
 
 
-#: How the page looks: in a browser, on a phone, by day and by night, in a notebook of any colour, on paper.
+#: The style of the page: for browsers, phones, light and dark mode, notebooks and print.
 CSS = """
 .uhc-report { --ink: #1a1a1a; --paper: #fff; --line: #ddd; --odd: #f6f8fa; --warn: #b35900; --warn-paper: #fff6e9;
   --fine: #3a7d44; --fine-paper: #eef7ef; box-sizing: border-box; max-width: 76rem; margin: 0 auto; padding: 1.5rem;
@@ -96,12 +96,12 @@ CSS = """
 """
 
 
-#: What lies around the report, on a page of its own.
+#: The style of the page around the report.
 BODY_CSS = "body { margin: 0; background: #fff; } @media (prefers-color-scheme: dark) { body { background: #16191d; } }"
 
 
 def page(report: dict[str, Any], displays: dict[str, Any]) -> str:
-    """Return a whole page."""
+    """Return the complete page."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -111,7 +111,7 @@ def page(report: dict[str, Any], displays: dict[str, Any]) -> str:
 
 
 def fragment(report: dict[str, Any], displays: dict[str, Any]) -> str:
-    """Return the report for a notebook: all of its style holds within its own box."""
+    """Return the report for a notebook; its style applies only inside its own box."""
     plots = {name: _plot(display) for name, display in displays.items()}
     parts = [
         f"<h1>{TITLE}</h1>",
@@ -187,7 +187,7 @@ def _rows(report: dict[str, Any]) -> list[str]:
 
 
 def _table(table: Table) -> str:
-    """Write a table in a box of its own, in which it scrolls if it is too wide."""
+    """Return a table in a box that scrolls if the table is too wide."""
     kind = [f'<{{0}} class="{_kind(table, k)}">' for k in range(len(table.head))]
     head = "".join(f"{tag.format('th')}{name}</th>" for tag, name in zip(kind, table.head, strict=True))
     body = "".join(
@@ -200,7 +200,7 @@ def _table(table: Table) -> str:
 
 
 def _kind(table: Table, k: int) -> str:
-    """Tell numbers from text that stays on one line and text that does not."""
+    """Return the style of a column: numbers, text that fits on one line, or longer text."""
     if k >= table.n_text:
         return "number"
     return "short" if all(len(_plain(row[k])) <= LONGEST_LINE for row in table.rows) else "long"
@@ -211,7 +211,7 @@ def _plain(cell: Any) -> str:
 
 
 def _cell(cell: Any) -> str:
-    """Escape a cell; a long list opens on a click."""
+    """Escape a cell; a long list is folded."""
     text = _plain(cell)
     if not isinstance(cell, list) or len(text) <= LONGEST_LINE:
         return _text(text)
@@ -220,12 +220,12 @@ def _cell(cell: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Escape what came from outside."""
+    """Escape text from outside."""
     return escape(printable(text))
 
 
 def _plot(display: Any) -> str:
-    """Draw a display into the page, or say why not."""
+    """Return a plot as an image, or a paragraph that says why there is none."""
     if max(len(getattr(display, "classes", ())), len(getattr(display, "teacher_names", ()))) > MOST_DRAWN:
         return f"<p>Not drawn: plots of more than {MOST_DRAWN} classes or teachers cannot be read.</p>"
     try:

@@ -1,4 +1,4 @@
-"""The report in words and tables, which the text and the page share."""
+"""The sentences and tables of the report, shared by the text and the page."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from typing import Any
 from sklearn_uhc.label_space import spelled
 from sklearn_uhc.names import about_look_alikes
 
-#: Longer lists are cut.
+#: Longer lists of names are cut.
 MOST_NAMED = 8
-#: Longer names are cut, in the text only.
+#: Longer names are cut, in the text report only.
 LONGEST_CELL = 36
-#: Letters in a line of the text.
+#: Line width of the text report.
 TEXT_WIDTH = 100
-#: Title of what names and answers suggest.
+#: Title of the suggestions from names and answers.
 SUGGESTIONS = "Suggestions about the class lists (not applied)"
-#: Above this condition, errors of the teachers may grow to wrong answers.
+#: Above this condition number, errors of the teachers may grow to wrong answers.
 MOST_CONDITION = 50
-#: Larger temperatures are not written out.
+#: Larger temperatures are not shown as numbers.
 MOST_TEMPERATURE = 100
-#: A teacher that agrees with the others on less than this contradicts them.
+#: A teacher whose agreement with the others is lower contradicts them.
 LEAST_AGREEMENT = 0.5
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of strings; a cell that is a list may be shortened by whoever shows it."""
+    """A table of strings; cells that are lists may be shortened when shown."""
 
     head: tuple[str, ...]
     rows: list[list[Any]]
-    n_text: int  #: columns from the left that hold text, not numbers
-    marked: set[int] = field(default_factory=set)  #: rows of teachers with whom something is wrong
+    n_text: int  #: number of text columns on the left; the others are numbers
+    marked: set[int] = field(default_factory=set)  #: rows of teachers with a problem
 
 
 def label_of(teacher: dict[str, Any]) -> str:
-    """Name a teacher in tables and plots: number and name."""
+    """Return the label of a teacher in tables and plots: number and name."""
     i, name = teacher["teacher"], teacher["name"]
     return name if name == f"teacher {i}" else f"{i} {name}"
 
 
 def summary(report: dict[str, Any]) -> list[str]:
-    """Say in a few sentences what the merge rests on."""
+    """Return a few sentences on what the merge is based on."""
     space, agreements = report["space"], [teacher["agreement"] for teacher in report["teachers"]]
     known = [value for value in agreements if value is not None]
-    # Warnings name the groups, and what sets leave open.
+    # Groups, and what sets leave undetermined, are named by warnings.
     out = [
         f"{re.split('[:;]', space['summary'])[0]}.",
         f"The teachers answered for {_count(report['n_samples'], 'unlabelled row')}.",
@@ -60,7 +60,7 @@ def summary(report: dict[str, Any]) -> list[str]:
 
 
 def _lonely(report: dict[str, Any]) -> str:
-    """Name the classes that one teacher alone knows."""
+    """Return a sentence about classes that only one teacher knows."""
     space, lonely = report["space"], report["space"]["known_by_one"]
     if not lonely or space["n_teachers"] == 1:
         return ""
@@ -73,7 +73,7 @@ def _lonely(report: dict[str, Any]) -> str:
 
 
 def complaints(report: dict[str, Any]) -> list[str]:
-    """Say in plain words what is wrong; nothing if nothing is."""
+    """Return the warnings, in plain words; empty if nothing is wrong."""
     alike = about_look_alikes(report["space"]["look_alikes"])
     lists = [_unlinked(report), *_left_open(report), _loosely_tied(report), alike, _suspected(report)]
     found = [*lists, *_findings(report), *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
@@ -99,7 +99,7 @@ def _unlinked(report: dict[str, Any]) -> str:
 
 
 def _left_open(report: dict[str, Any]) -> list[str]:
-    """Say what sets of classes do not determine."""
+    """Return warnings about classes that sets do not determine."""
     space, out = report["space"], []
     within = {label for group in space["never_apart"] for label in group}
     rest = [label for label in space["undetermined"] if label not in within]
@@ -122,7 +122,7 @@ def _left_open(report: dict[str, Any]) -> list[str]:
 
 
 def _loosely_tied(report: dict[str, Any]) -> str:
-    """Say that errors can grow on the way from teacher to teacher."""
+    """Return a warning if errors can grow along chains of teachers or through large sets."""
     condition = report["space"]["condition"]
     if condition is None or condition <= MOST_CONDITION:
         return ""
@@ -135,7 +135,7 @@ def _loosely_tied(report: dict[str, Any]) -> str:
 
 
 def _suspected(report: dict[str, Any]) -> str:
-    """Say which classes answers show to be the same, or parts of others."""
+    """Return a warning about classes that are the same, or parts of others, according to answers."""
     found = [one for one in report["suggestions"] if one["kind"] != "spelling"]
     if not found:
         return ""
@@ -148,7 +148,7 @@ def _suspected(report: dict[str, Any]) -> str:
 
 
 def claim(suggestion: dict[str, Any]) -> str:
-    """Say what a suggestion suggests, without its evidence."""
+    """Return the text of a suggestion, without its evidence."""
     becomes = [repr(name) for name in suggestion["becomes"]]
     if suggestion["kind"] == "parts":
         return f"{suggestion['name']!r} may be one of {_listed(becomes, ' and ')}"
@@ -156,7 +156,7 @@ def claim(suggestion: dict[str, Any]) -> str:
 
 
 def _findings(report: dict[str, Any]) -> list[str]:
-    """Say what `fit` warns of."""
+    """Return the warnings of `fit`."""
     return [f"{one['says']} {one['remedy']}" for one in report["findings"]]
 
 
@@ -190,7 +190,7 @@ def _mute(report: dict[str, Any]) -> str:
 
 
 def _alone(report: dict[str, Any]) -> list[str]:
-    """Say who could not be compared with the others, reason by reason."""
+    """Return warnings about teachers that could not be compared with others, grouped by reason."""
     if report["space"]["n_teachers"] == 1:
         return ["There is only one teacher: its answers cannot be compared with anything."]
     reasons: dict[str, list[str]] = {}
@@ -205,17 +205,17 @@ def _alone(report: dict[str, Any]) -> list[str]:
 
 
 def is_noise(teacher: dict[str, Any]) -> bool:
-    """Whether the calibration found a teacher to be noise."""
+    """Return whether calibration found that a teacher is noise."""
     return bool(teacher["weight"] < 1)
 
 
 def blamed(report: dict[str, Any]) -> set[int]:
-    """Return the teachers that findings are about."""
+    """Return the numbers of the teachers that findings are about."""
     return {i for one in report["findings"] for i in one["teachers"]}
 
 
 def contradicting(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return teachers that contradict the others more often than not, unless it is known who or what is to blame."""
+    """Return teachers that contradict the others more often than not, unless other warnings explain this."""
     if any(is_noise(teacher) for teacher in report["teachers"]) or any(
         one["kind"] != "uneven" for one in report["findings"]
     ):
@@ -224,7 +224,7 @@ def contradicting(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def teacher_table(report: dict[str, Any]) -> Table:
-    """Show every teacher; the last column says why it has no temperature."""
+    """Return the table of teachers."""
     head = ("teacher", "classes", "n", "shared", "coverage", "confidence", "temperature", "weight", "agreement")
     rows, marked, guilty = [], set(), contradicting(report)
     for k, teacher in enumerate(report["teachers"]):
@@ -240,7 +240,7 @@ def teacher_table(report: dict[str, Any]) -> Table:
 
 
 def pair_table(report: dict[str, Any]) -> Table:
-    """Show the pairs of teachers that disagree most."""
+    """Return the table of pairs of teachers that disagree most."""
     labels = [label_of(teacher) for teacher in report["teachers"]]
     rows = [
         [labels[pair["first"]], labels[pair["second"]], str(pair["shared"]), _number(pair["agreement"])]
@@ -250,7 +250,7 @@ def pair_table(report: dict[str, Any]) -> Table:
 
 
 def row_table(report: dict[str, Any]) -> Table:
-    """Show the rows hardest to reconcile, a line for every teacher that chooses otherwise than the merge."""
+    """Return the table of rows hardest to reconcile, with a line per teacher whose choice differs from the merge."""
     labels = [label_of(teacher) for teacher in report["teachers"]]
     rows = []
     for row in report["rows"]:
@@ -267,13 +267,13 @@ def row_table(report: dict[str, Any]) -> Table:
 
 
 def suggestion_table(report: dict[str, Any]) -> Table:
-    """Show suggestions with their evidence."""
+    """Return the table of suggestions with their evidence."""
     rows = [[claim(one), one["evidence"], _number(one["score"])] for one in report["suggestions"]]
     return Table(("suggestion", "evidence", "score"), rows, 2)
 
 
 def as_text(report: dict[str, Any]) -> str:
-    """Return the report for a terminal."""
+    """Return the report as text for a terminal."""
     parts = ["\n".join(["Teacher report", fill(" ".join(summary(report)), TEXT_WIDTH)])]
     if report["warnings"]:
         lines = [fill(line, TEXT_WIDTH, initial_indent="! ", subsequent_indent="  ") for line in report["warnings"]]
@@ -286,14 +286,14 @@ def as_text(report: dict[str, Any]) -> str:
 
 
 def _suggestion_lines(report: dict[str, Any]) -> list[str]:
-    """Return suggestions in whole sentences; their evidence is too long for a table."""
+    """Return suggestions as sentences, since their evidence is too long for a table."""
     lines = [f"{claim(one)}: {one['evidence']}." for one in report["suggestions"]] or ["none"]
     lines += [report["suggestions_note"]] if report["suggestions_note"] else []
     return [fill(_on_one_line(line), TEXT_WIDTH, subsequent_indent="  ") for line in lines]
 
 
 def _draw(table: Table) -> str:
-    """Draw a table with spaces; lists are left out, the page has them."""
+    """Return a table as text; columns of lists are left out, they are on the page."""
     keep = [k for k, cell in enumerate(table.rows[0]) if not isinstance(cell, list)]
     lines = [[_cut(line[k]) for k in keep] for line in ([*table.head], *table.rows)]
     widths = [max(len(line[k]) for line in lines) for k in range(len(keep))]
@@ -307,7 +307,7 @@ def _draw(table: Table) -> str:
 
 
 def _cut(cell: str) -> str:
-    """Put a cell on one line of bounded length."""
+    """Return a cell on one line of limited length."""
     cell = _on_one_line(cell)
     return cell if len(cell) <= LONGEST_CELL else cell[: LONGEST_CELL - 1] + "…"
 
@@ -317,7 +317,7 @@ def _on_one_line(text: str) -> str:
 
 
 def _who(teacher: dict[str, Any]) -> str:
-    """Name a teacher in a sentence."""
+    """Return the name of a teacher in a sentence."""
     i, name = teacher["teacher"], teacher["name"]
     return f"teacher {i}" if name == f"teacher {i}" else f"teacher {i} ({name})"
 
@@ -341,12 +341,12 @@ def _number(value: float | None) -> str:
 
 
 def _temperature(value: float | None) -> str:
-    """Write a temperature; beyond `MOST_TEMPERATURE` its size says no more than that hardly anything is left."""
+    """Format a temperature; above `MOST_TEMPERATURE`, answers are nearly uniform and its value does not matter."""
     return f"over {MOST_TEMPERATURE}" if value is not None and value > MOST_TEMPERATURE else _number(value)
 
 
 def _percent(value: float) -> str:
-    """Round to whole percent, but say 100 % or 0 % only if it is."""
+    """Round to whole percent; 100 % and 0 % are shown only if exact."""
     whole = round(100 * value)
     if whole in (0, 100) and value not in (0, 1):
         return "under 1 %" if whole == 0 else "over 99 %"

@@ -33,12 +33,12 @@ METHODS: dict[str, Any] = {
 }
 
 
-#: What the merge needs of a method; SoftLabelMethod has it.
+#: Attributes that a merge needs of a method; SoftLabelMethod has them.
 PROTOCOL = ("fit_transform_answers", "transform_answers", "temperature", "get_params")
 
 
 def resolve_method(method: Any) -> Any:
-    """Turn a name into a new method, and an instance into its clone."""
+    """Return a new method by name, or a clone of an instance."""
     if isinstance(method, str) and method in METHODS:
         return METHODS[method]()
     if not isinstance(method, (str, type)) and all(hasattr(method, name) for name in PROTOCOL):

@@ -1,4 +1,4 @@
-"""What all soft-label methods share: checks, chunks, diagnostics."""
+"""Shared by all soft-label methods: checks, chunks, diagnostics."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from sklearn_uhc.utils.rows import chunks, some_rows
 from sklearn_uhc.utils.threads import in_threads
 from sklearn_uhc.utils.versioned import Versioned
 
-#: Rows taken together at most: enough that the last few to be solved of them do not count, few enough for the memory.
+#: Maximum rows per chunk: enough that the last rows to converge cost little, and few enough for the memory.
 CHUNK_ROWS = 4000
-#: And numbers: arrays beyond that are out of the processor's cache, and new memory for each of them.
+#: Maximum entries per chunk: larger arrays do not fit into the cache, and are allocated anew every time.
 CHUNK_NUMBERS = 2**20
-#: Rows that `fit` solves for, to report how the solver fares.
+#: Maximum number of rows that `fit` solves for the diagnostics.
 FIT_ROWS = 1000
 
 
 class Merged(NamedTuple):
-    """Soft labels of a chunk of rows, and how the solver got there."""
+    """Soft labels of a chunk of rows, with diagnostics of the solver."""
 
     Q: Array  #: (n, L)
     n_iter: int = 1
@@ -48,13 +48,13 @@ class Merged(NamedTuple):
 
     @classmethod
     def of(cls, Q: Array, solved: Solution) -> Merged:
-        """Take the diagnostics of a solver's answer."""
+        """Take the diagnostics from a solver's result."""
         n_iter, residual = int(solved.n_iter.max()), float(solved.residual.max())
         poor = int((solved.converged & ~solved.well_conditioned).sum())
         return cls(Q, max(n_iter, 1), residual, int((~solved.converged).sum()), poor)
 
     def then(self, other: Merged) -> Merged:
-        """Keep these soft labels; the diagnostics are those of both chunks together."""
+        """Return these soft labels with the diagnostics of both chunks together."""
         worst = max(self.n_iter, other.n_iter), max(self.max_residual, other.max_residual)
         sums = self.n_not_converged + other.n_not_converged, self.n_ill_conditioned + other.n_ill_conditioned
         return Merged(self.Q, *worst, *sums)
@@ -95,7 +95,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     verbose: int = 0
     #: Parameters that must be positive numbers.
     _positive: tuple[str, ...] = ("temperature",)
-    #: Groups of classes that no teacher links get the same mean logit, which is warned of.
+    #: Groups of classes that no teacher links get the same mean logit, with a warning.
     _levels_groups = True
 
     @abstractmethod
@@ -269,7 +269,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         blocks, xp = answers.space.matrices.like(X[:1]), array_namespace(X)
         out = xp.empty_like(X[:, 0])
         for rows in chunks(len(X), X.dtype.itemsize * self.floats_per_row(blocks), CHUNK_ROWS):
-            Z = xp.where(xp.isnan(X[rows]), X[rows], blocks.shift(X[rows])) / self.temperature  # silence stays
+            Z = xp.where(xp.isnan(X[rows]), X[rows], blocks.shift(X[rows])) / self.temperature  # NaN stays
             apart = blocks.divergences(Z, Q[rows], self.temperature)
             silent = xp.isnan(apart)
             speaking = xp.sum(xp.astype(~silent, X.dtype), axis=1)
@@ -345,7 +345,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return max(64, min(CHUNK_ROWS, CHUNK_NUMBERS // len(blocks.class_of)))
 
     def _fit(self, answers: Answers, keep: bool) -> Any:
-        """Say what is odd about the answers, solve, all rows if they are to be kept, and keep the diagnostics."""
+        """Warn about problems, solve (all rows only if `keep`), and store the diagnostics."""
         self.warn_about(answers)
         seen = answers if keep else answers.take(some_rows(len(answers), FIT_ROWS))
         merged, space = self._solve_all(seen, keep), answers.space
@@ -357,7 +357,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return merged.Q
 
     def _solve_all(self, answers: Answers, keep: bool) -> Merged:
-        """Solve for all rows at once, or, where teachers are silent, for all rows with the same silent teachers."""
+        """Solve all rows at once, or, if teachers are silent, all rows with the same silent teachers together."""
         if answers.silent is None:
             return self._solve(answers, keep, self.verbose)
         Q, L, K = _new_labels(answers) if keep else None, answers.space.n_classes, answers.space.n_outputs
@@ -370,7 +370,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return report
 
     def _solve_pattern(self, answers: Answers, pattern: Pattern, rows: NDArray[np.int_], out: Any) -> Merged:
-        """Solve for rows about which the same teachers are silent."""
+        """Solve rows with the same silent teachers."""
         part = answers.part(pattern, rows)
         merged = self._solve(part, out is not None)
         if out is not None:
@@ -380,10 +380,10 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return merged
 
     def _spread(self, Q: Array, blocks: Blocks, classes: Array, n_classes: int) -> Array:
-        """Take soft labels of some classes to all of them.
+        """Extend soft labels of some classes to all classes.
 
-        A class that nobody answers for is not determined, like a group of classes that no teacher links, and gets what
-        such a group gets: mean logit 0. Silence is not a no.
+        A class without any answer is not determined, like a group of classes that no teacher links, and is treated like
+        such a group: mean logit 0. Silence does not mean no.
         """
         if Q.shape[1] == n_classes:
             return Q
@@ -396,8 +396,8 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
     def _solve(self, answers: Answers, keep: bool, verbose: int = 0) -> Merged:
         """Merge chunk by chunk; memory beyond answers and soft labels stays within scikit-learn's `working_memory`.
 
-        In double precision, whatever that of the answers: where a shared class is nearly impossible the objectives are
-        so flat that single precision stops anywhere and calls it solved.
+        Computed in double precision, whatever the type of the answers: if a shared class is nearly impossible, the
+        objectives are so flat that single precision stops anywhere and reports convergence.
         """
         X = answers.log_p
         xp, one = array_namespace(X), to_double(X[:1])
@@ -425,10 +425,10 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return report
 
     def _solver_of(self, answers: Answers, blocks: Blocks, one: Array) -> Callable[[Array], Merged]:
-        """Return the solver; where some answers are not to be tempered, that at temperature 1, for tempered others.
+        """Return the solver; if some answers are untempered, that at temperature 1, with all others tempered first.
 
-        Those that are not tempered count 1 / T: beside answers that say less they would decide everything. `one` is a
-        row of the answers, for its kind of array.
+        Untempered answers get weight 1 / T, since next to flatter answers they would decide everything. `one` is a row
+        of the answers, which defines the type of arrays.
         """
         T, as_is = float(self.temperature), answers.untempered
         if as_is is None or T == 1:
@@ -446,11 +446,11 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return merge
 
     def _tolerance(self, tol: float, X: Array) -> float:
-        """Return the tolerance, or what the precision of X allows on a device without double precision."""
+        """Return the tolerance, or the smallest possible one on a device without double precision."""
         return max(float(tol), 64 * float(array_namespace(X).finfo(X.dtype).eps))
 
     def _tempered(self, Z: Array, blocks: Blocks) -> Array:
-        """Probabilities p_i of every teacher at this temperature."""
+        """Return the probabilities p_i of every teacher at this temperature."""
         E = exponentials(Z / self.temperature)
         return blocks.scaled(E, 1 / blocks.sum_teachers(E), in_place=True)
 

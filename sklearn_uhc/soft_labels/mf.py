@@ -7,7 +7,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, losses
+from sklearn_uhc.soft_labels.base import CHUNK_NUMBERS, CHUNK_ROWS, Merged, SoftLabelMethod, losses
 from sklearn_uhc.soft_labels.scales import root_of
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
 from sklearn_uhc.solvers.mf_lf import LogitAverage
@@ -233,7 +233,7 @@ class LogitFactorization(SoftLabelMethod):
         equations = LogitAverage.of(blocks, weight)
 
         def merge(X: Array) -> Merged:
-            U, residual = equations.solve(blocks.shift(X))  # it is linear: the temperature can wait
+            U, residual = equations.solve(blocks.unshifted(X))  # linear, so the temperature can be applied afterwards
             return Merged(softmax(U / self.temperature), max_residual=float(residual.max()) / self.temperature)
 
         return merge
@@ -253,7 +253,7 @@ class LogitFactorization(SoftLabelMethod):
         return Merged.of(softmax(solved.u * scale), solved)
 
     def _merge_splits(self, Z: Array, split: Split) -> Merged:
-        """Merge rows by MF-LF where columns mean sets: it needs iterations then."""
+        """Merge rows by MF-LF if columns stand for sets, which needs iterations."""
         solved = split.solve(Z, tol=self._tolerance(self.tol, Z), max_iter=int(self.max_iter))
         return Merged.of(softmax(solved.u / self.temperature), solved)
 
@@ -262,9 +262,10 @@ class LogitFactorization(SoftLabelMethod):
         return super().floats_per_row(blocks) + (5 * _cube(blocks) if self.scale == "free" else 0)
 
     def chunk_rows(self, blocks: Blocks) -> int:
-        """Take fewer rows for MF-LF, which has no batch to fill. See `SoftLabelMethod.chunk_rows`."""
-        most = super().chunk_rows(blocks)
-        return max(16, most // 4) if self.scale == "fixed" and not isinstance(blocks, SetBlocks) else most
+        """Take fewer numbers for MF-LF, which has no batch to fill. See `SoftLabelMethod.chunk_rows`."""
+        if self.scale == "free" or isinstance(blocks, SetBlocks):
+            return super().chunk_rows(blocks)
+        return max(16, min(CHUNK_ROWS, CHUNK_NUMBERS // (4 * len(blocks.class_of))))
 
     def make_loss(self, class_lists: Any) -> Any:
         """Return MF-LF-BP or MF-LU-BP. See `SoftLabelMethod.make_loss`."""
@@ -274,6 +275,6 @@ class LogitFactorization(SoftLabelMethod):
 
 
 def _cube(blocks: Blocks) -> int:
-    """Return how many numbers a dense array of teachers by classes takes, 0 if none is made."""
+    """Return the size of a dense array of teachers by classes, or 0 if none is made."""
     dense = blocks.is_small if isinstance(blocks, SetBlocks) else blocks.pairs.is_dense
     return blocks.n_teachers * blocks.n_classes if dense else 0

@@ -1,4 +1,4 @@
-"""What is odd about class lists and about who answers, said once in `fit`."""
+"""Warnings of `fit` about class lists and silent teachers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn_uhc.utils.notes import warn_user
 
 
 def warn_if_disconnected(space: LabelSpace) -> None:
-    """Warn of groups of classes that no teacher links."""
+    """Warn about groups of classes that no teacher links."""
     if not space.is_connected:
         warn_user(
             f"The class lists do not connect: {space.describe()}. The relative probability of these groups is not "
@@ -19,7 +19,7 @@ def warn_if_disconnected(space: LabelSpace) -> None:
 
 
 def warn_of_unheard(answers: Answers) -> None:
-    """Warn of rows that no teacher answers for."""
+    """Warn about rows without any answer."""
     nobody = int((~answers.heard).sum())
     warn_user(
         f"No teacher answers for {nobody} of {len(answers)} rows, so nothing is known about them. Their soft labels "
@@ -28,7 +28,7 @@ def warn_of_unheard(answers: Answers) -> None:
 
 
 def warn_if_mute(answers: Answers) -> None:
-    """Warn of teachers that answer no row, and of classes that nobody answers for therefore."""
+    """Warn about teachers that answer no row, and about classes that therefore have no answer."""
     if answers.silent is None or not (mute := answers.silent.all(axis=0)).any():
         return
     space = answers.space

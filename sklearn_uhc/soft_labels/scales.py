@@ -1,4 +1,4 @@
-"""Scales of a chunk of rows: temperature, weights of teachers, precision."""
+"""Scaling of a chunk of rows: temperature, teacher weights, precision."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, softmax
 
 
 def temper_rest(Q: Array, known: Array, T: float) -> Array:
-    """Take soft labels whose classes that are not `known` have their probability at temperature 1 to T as a whole.
+    """Return soft labels at temperature T, if only the `known` classes are tempered in Q.
 
-    "None of these" is as likely as its scorers say. The other classes are tempered already.
+    The probability of the others ("none of these") is at temperature 1, as their scorers define it. So the known
+    classes are taken back to temperature 1, and then all classes are tempered.
     """
     xp = array_namespace(Q)
     log_q = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
@@ -26,10 +27,10 @@ def temper_rest(Q: Array, known: Array, T: float) -> Array:
 
 
 def of_mean_one(trust: NDArray[np.float64] | None, like: Array) -> Array | None:
-    """Return the trust in every teacher, of mean 1; None: all alike."""
+    """Return the teacher weights scaled to mean 1, or None for equal weights."""
     if trust is None:
         return None
-    w = trust / trust.max()  # a sum of very large ones would overflow
+    w = trust / trust.max()  # a sum of very large weights would overflow
     return array_namespace(like).asarray(w / w.mean(), dtype=like.dtype, device=device(like))
 
 
@@ -40,7 +41,7 @@ def root_of(weight: Array | None, blocks: Blocks) -> Array:
 
 
 def to_double(X: Array) -> Array:
-    """Return X in double precision; as it is on devices that have none, such as Apple's MPS."""
+    """Return X in double precision, or unchanged on devices without it, such as Apple's MPS."""
     xp = array_namespace(X)
     if X.dtype == xp.float64:
         return X

@@ -63,7 +63,7 @@ class StandardDistillation(SoftLabelMethod):
     array([[0.4 , 0.35, 0.25]])
     """
 
-    _levels_groups = False  # its zeros fix the mass between groups, right or wrong
+    _levels_groups = False  # its zeros determine the probabilities of groups, right or wrong
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class StandardDistillation(SoftLabelMethod):
         return Merged(blocks.sum_classes(P) / blocks.n_teachers)
 
     def _spread(self, Q: Array, blocks: Blocks, classes: Array, n_classes: int) -> Array:
-        """Leave classes that nobody answers for at 0, as SD does with all that a teacher does not know."""
+        """Leave classes without any answer at 0, as SD does for all classes that a teacher does not know."""
         xp = array_namespace(Q)
         out = xp.zeros((Q.shape[0], n_classes), dtype=Q.dtype, device=device(Q))
         out[:, classes] = Q

@@ -23,15 +23,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.solvers.incidence import Array, Incidence, array_namespace, at_least, like_array, samples_last, to_cpu
+from sklearn_uhc.solvers.incidence import (
+    Array,
+    Incidence,
+    array_namespace,
+    at_least,
+    exponentials,
+    like_array,
+    samples_last,
+    to_cpu,
+)
 from sklearn_uhc.solvers.pairs import Pairs
 
 __all__ = ["MIN_LOG_P", "Array", "Blocks", "Solution", "softmax"]
 
 #: Log-probabilities are clipped here: the smallest normal float32, so that both precisions clip alike.
 MIN_LOG_P = float(np.log(np.finfo(np.float32).tiny))
-#: Numbers that a call must work on to be worth making, for one teacher after the other.
-LOOP = 1000
+#: Logits beyond that lose digits unless they are shifted.
+FAR = 1000.0
 
 
 class Solution(NamedTuple):
@@ -202,21 +211,15 @@ class Blocks:
 
     def scaled(self, F: Array, V: Array, *, in_place: bool = False) -> Array:
         """(n, K) times (n, N): every teacher's columns times its number; `in_place` in the memory of F."""
-        if F.shape[0] * F.shape[1] < LOOP * self.n_teachers:
-            return F * self.by_teacher(V)
-        out = F if in_place else array_namespace(F).empty_like(F)
-        for i, block in enumerate(self.slices):  # one pass over the columns, where the product above takes three
-            out[:, block] = F[:, block] * V[:, i, None]
+        factor = self.by_teacher(V)
+        out, other = (F, factor) if in_place else (factor, F)
+        out *= other
         return out
 
-    def square_sum(self, F: Array) -> Array:
-        """(n, K) to (n,): sum of squares."""
-        xp = array_namespace(F)
-        if F.shape[0] * F.shape[1] < LOOP * self.n_teachers:
-            return xp.sum(F**2, axis=1)
-        out = xp.zeros_like(F[:, 0])
-        for block in self.slices:  # squares of one teacher at a time stay in the cache
-            out += xp.sum(F[:, block] ** 2, axis=1)
+    def times_class(self, F: Array, U: Array) -> Array:
+        """(n, K) times (n, L): every column times the value of its class."""
+        out = self.by_class(U)
+        out *= F
         return out
 
     def group_means(self, U: Array) -> Array:
@@ -230,7 +233,9 @@ class Blocks:
 
     def center(self, Z: Array) -> Array:
         """Remove each teacher's mean logit, per sample."""
-        return Z - self.by_teacher(self.sum_teachers(Z) / self.sizes)
+        out = self.by_teacher(self.sum_teachers(Z) / -self.sizes)
+        out += Z
+        return out
 
     def largest(self, Z: Array) -> Array:
         """(n, K) to (n, N): the largest value of every teacher."""
@@ -238,6 +243,16 @@ class Blocks:
             return np.maximum.reduceat(np.ascontiguousarray(Z), [block.start for block in self.slices], axis=1)
         xp = array_namespace(Z)
         return xp.stack([xp.max(Z[:, block], axis=1) for block in self.slices], axis=1)
+
+    def unshifted(self, Z: Array) -> Array:
+        """Return the logits as they are if they are so close to each other and to 0 that `shift` only shifts them.
+
+        For what does not depend on a shift per teacher. Two numbers for all rows are much quicker to find than the
+        largest of every teacher.
+        """
+        xp = array_namespace(Z)
+        low, high = float(xp.min(Z)), float(xp.max(Z))
+        return samples_last(Z) if high - low <= -MIN_LOG_P and abs(high) <= FAR else self.shift(Z)
 
     def shift(self, Z: Array) -> Array:
         """Shift each teacher's logits so that the largest is 0; nothing falls below `MIN_LOG_P`, not even -inf."""
@@ -247,11 +262,7 @@ class Blocks:
         # Differences of the largest numbers there are would overflow; halves of them do not.
         half = 0.5 if float(xp.max(top)) > float(xp.finfo(Z.dtype).max) * 1e-18 else 1.0
         out = samples_last(Z * half if half < 1 else Z, copy=half == 1)
-        if out.shape[0] * out.shape[1] < LOOP * self.n_teachers:
-            out -= self.by_teacher(half * top)
-        else:
-            for i, block in enumerate(self.slices):
-                out[:, block] -= half * top[:, i, None]
+        out -= self.by_teacher(half * top)
         out = at_least(out, half * MIN_LOG_P, in_place=True)
         if not bool(xp.all(said)):
             out = xp.where(self.by_teacher(said), out, xp.zeros_like(out))
@@ -295,5 +306,6 @@ def _group_mean(groups: Array) -> Array:
 def softmax(U: Array) -> Array:
     """Exponentiate and normalise the rows."""
     xp = array_namespace(U)
-    E = xp.exp(U - xp.max(U, axis=1, keepdims=True))
-    return E / xp.sum(E, axis=1, keepdims=True)
+    E = exponentials(U - xp.max(U, axis=1, keepdims=True))
+    E /= xp.sum(E, axis=1, keepdims=True)
+    return E

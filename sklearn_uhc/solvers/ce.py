@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
 from sklearn_uhc.solvers.ce_chords import MAX_STEP, Uniform, first_theta, solve_by_chords
 from sklearn_uhc.solvers.ce_links import minimize_links
@@ -98,6 +99,11 @@ def solve_ce(
     P: Array, blocks: Blocks, *, tol: float = 1e-9, max_iter: int = 200, weight: Array | None = None
 ) -> Solution:
     """Minimise J for every row of P; `u` of the answer is q itself, `v` is theta."""
+    with one_blas_thread():
+        return _solve_ce(P, blocks, tol, max_iter, weight)
+
+
+def _solve_ce(P: Array, blocks: Blocks, tol: float, max_iter: int, weight: Array | None) -> Solution:
     xp = array_namespace(P)
     P = P if weight is None else P * blocks.by_teacher(weight[None, :])
     a = blocks.sum_classes(samples_last(P))

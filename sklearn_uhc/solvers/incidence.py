@@ -98,6 +98,16 @@ def at_least(X: Array, low: float, *, in_place: bool = False) -> Array:
     return np.maximum(X, low, out=X if in_place else None)
 
 
+def at_most(X: Array, high: float) -> Array:
+    """Return min(X, high), NaN where X is."""
+    return X.clamp_max(high) if is_torch_array(X) else np.minimum(X, high)
+
+
+def square_sum(F: Array) -> Array:
+    """(n, m) to (n,): sum of squares; without an array of squares in numpy."""
+    return (F * F).sum(1) if is_torch_array(F) else np.einsum("nm,nm->n", F, F)
+
+
 def exponentials(X: Array) -> Array:
     """Return exp(X) in the memory of X."""
     return X.exp_() if is_torch_array(X) else np.exp(X, out=X)

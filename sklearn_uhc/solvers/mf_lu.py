@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
-from sklearn_uhc.solvers.incidence import array_namespace, at_least, samples_last, take_samples
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most, samples_last, square_sum, take_samples
 from sklearn_uhc.solvers.newton import Point, add_diagonal, break_ties, minimize
 
 #: Sweeps before the first Newton step: the paper's own, then those without shift and scale.
@@ -52,7 +52,7 @@ def paper_sweep(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> tup
     """One round of the paper's Algorithm 2 on centred logits: u, then v, then c."""
     U = _best_u(Z, V, C, lam, blocks)
     sums = blocks.sum_lists(U)
-    V = (blocks.sum_teachers(Z * blocks.by_class(U)) - C * sums) / (lam + blocks.sum_lists(U**2))
+    V = (blocks.sum_teachers(blocks.times_class(Z, U)) - C * sums) / (lam + blocks.sum_lists(U**2))
     V = at_least(V, 0.0)
     return U, V, -V * sums / blocks.sizes
 
@@ -66,7 +66,7 @@ def _best_u(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> Array:
 def best_v(Z: Array, U: Array, lam: float, blocks: Blocks) -> Array:
     """Least squares for v and c given u, v not negative, on centred Z."""
     variance = blocks.sum_lists(U**2) - blocks.sum_lists(U) ** 2 / blocks.sizes
-    above = blocks.sum_teachers(Z * blocks.by_class(U))
+    above = blocks.sum_teachers(blocks.times_class(Z, U))
     return at_least(above / (lam + at_least(variance, 0.0)), 0.0)
 
 
@@ -134,11 +134,14 @@ class LogitFit:
         xp = array_namespace(V)
         U = self.best_u(V)
         u = self.blocks.by_class(U)
-        error = self.blocks.center(self.Z - self.blocks.scaled(u, V))
-        slope = self.lam * V - self.blocks.sum_teachers(error * u)
-        projected = xp.where(V > 0, slope, xp.clip(slope, None, 0.0))
+        error = self.blocks.scaled(u, -V)
+        error += self.Z
+        error = self.blocks.center(error)
+        u *= error
+        slope = self.lam * V - self.blocks.sum_teachers(u)
+        projected = xp.where(V > 0, slope, at_most(slope, 0.0))
         ridge = xp.sum(U**2, axis=1) + xp.sum(V**2, axis=1)
-        value = 0.5 * (self.blocks.square_sum(error) + self.lam * ridge)
+        value = 0.5 * (square_sum(error) + self.lam * ridge)
         return Point(V, U, value, slope, xp.max(xp.abs(projected), axis=1) / self.size)
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
@@ -148,7 +151,8 @@ class LogitFit:
         U, D = point.u, self.lam + blocks.sum_owners(V**2)
         centered = blocks.center(blocks.by_class(U))
         scale = self._scale(centered)
-        Hc = blocks.scaled(centered, 2 * V) - self.Z
+        Hc = blocks.scaled(centered, 2 * V)
+        Hc -= self.Z
         root = blocks.by_class(1 / xp.sqrt(D))
         w = V / xp.sqrt(blocks.sizes)
         T = xp.permute_dims(blocks.pairs.spread(Hc * root**2), (0, 2, 1)) * w[:, :, None]
@@ -184,6 +188,6 @@ def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-
     """Minimise from v = 1 and c = mean logit, as in the paper; `u` has mean zero in every component."""
     Z = blocks.center(samples_last(Z))
     sweeps = min(PAPER_SWEEPS + BALANCED_SWEEPS, max_iter)
-    problem = LogitFit(Z, blocks.square_sum(Z) + lam, lam, blocks, sweeps)
+    problem = LogitFit(Z, square_sum(Z) + lam, lam, blocks, sweeps)
     found = minimize(problem, tol=tol, max_iter=max_iter - sweeps)
     return Solution.of(found, problem.best_u(found.x), found.x, sweeps)

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from array_api_compat import device
 
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
-from sklearn_uhc.solvers.incidence import array_namespace, at_least, samples_last, take_samples
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, samples_last, square_sum, take_samples
 from sklearn_uhc.solvers.mf_lf import agreement
 from sklearn_uhc.solvers.newton import Point, break_ties, limit_step, minimize
 
@@ -56,7 +56,7 @@ def best_u(P: Array, V: Array, blocks: Blocks) -> Array:
 
 def best_v(P: Array, U: Array, blocks: Blocks) -> Array:
     """Least squares for v given u; not negative, as nothing in it is."""
-    return _ratio(blocks.sum_teachers(P * blocks.by_class(U)), blocks.sum_lists(U**2))
+    return _ratio(blocks.sum_teachers(blocks.times_class(P, U)), blocks.sum_lists(U**2))
 
 
 def _ratio(above: Array, below: Array) -> Array:
@@ -139,7 +139,7 @@ class ProbabilityFit:
         error *= blocks.shared
         gradient = -blocks.sum_teachers(Y * error)
         residual = xp.max(xp.abs(gradient) / self._scale(Y), axis=1)
-        return Point(theta, U, 0.5 * blocks.square_sum(error), gradient, residual)
+        return Point(theta, U, 0.5 * square_sum(error), gradient, residual)
 
     def _scale(self, Y: Array) -> Array:
         """Return sum_l y^2 over the classes that others know too. Spoils Y."""
@@ -205,7 +205,7 @@ def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-8, max_iter: int = 1
     """Minimise from v = 1, as in the paper; `u` of the answer lies on the simplex."""
     xp = array_namespace(P)
     P, before = samples_last(P), min(WARM_UP, max_iter)
-    problem = ProbabilityFit(P, blocks.square_sum(P), blocks, before)
+    problem = ProbabilityFit(P, square_sum(P), blocks, before)
     found = minimize(problem, tol=tol, max_iter=max_iter - before, damping=1e-2)
     V = xp.exp(found.x)
     U = best_u(P, V, blocks)

@@ -27,7 +27,7 @@ from array_api_compat import device
 
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Blocks
-from sklearn_uhc.solvers.incidence import array_namespace, at_least, take_samples
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most, take_samples
 
 #: A Hessian whose smallest eigenvalue, in units in which the scale of every variable is 1, is below this one is ill
 #: conditioned: rounding moves the optimum by more than 1e-9.
@@ -211,7 +211,7 @@ def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
     trial = problem.at(problem.move(point.x, step))
     better = _is_better(problem, trial, point)
     # The next step would be about as much shorter as the gradient has become smaller.
-    shrinking = xp.clip(trial.residual / at_least(point.residual, eps**4), None, 1.0)
+    shrinking = at_most(trial.residual / at_least(point.residual, eps**4), 1.0)
     change = trial.x - point.x  # what the constraints leave of the step
     settled = better & (xp.max(xp.abs(change), axis=1) * shrinking <= 0.1 * tol * problem.reach(point.x))
     gain = -xp.sum(point.gradient * change, axis=1)
@@ -221,7 +221,7 @@ def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
         gain[rows] = point.value[rows] - other.value
         _put(trial, rows, other)
         settled[rows], better[rows] = stuck, bent
-    mu = xp.where(better, _damp(xp, trial.residual, mu / 10, problem.flat), xp.clip(mu * 8, None, 1.0))
+    mu = xp.where(better, _damp(xp, trial.residual, mu / 10, problem.flat), at_most(mu * 8, 1.0))
     settled = (settled | (trial.residual <= 4 * eps)) & (trial.residual <= tol)
     solved, lowest = settled | (gain <= problem.nothing), xp.zeros_like(mu)
     rows = xp.nonzero(solved)[0]
@@ -275,7 +275,7 @@ def limit_step(step: Array, longest: float) -> Array:
     """Scale each sample's step down so that no entry exceeds `longest`."""
     xp = array_namespace(step)
     length = xp.max(xp.abs(step), axis=1, keepdims=True)
-    return step * xp.clip(longest / at_least(length, 1e-30), None, 1.0)
+    return step * at_most(longest / at_least(length, 1e-30), 1.0)
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ class Hessian:
         xp = array_namespace(self.H)
         values, vectors = xp.linalg.eigh(self.H)
         along = xp.matmul(self.slope[:, None, :], vectors)[:, 0, :]
-        along = along / xp.clip(xp.abs(values), flat, None)
+        along = along / at_least(xp.abs(values), flat)
         along = xp.where(values < 0, 2 * along, along)  # where it bends down, further is better
         return -self.unit * xp.matmul(vectors, along[:, :, None])[:, :, 0]
 
@@ -331,7 +331,7 @@ class Hessian:
         xp = array_namespace(self.H)
         values, vectors = xp.linalg.eigh(self.H)
         rule = tie_rule(self.H, self.H.shape[1])
-        along = xp.matmul(rule[None, None, :], vectors)[:, 0, :] * xp.clip(-values, 0.0, None)
+        along = xp.matmul(rule[None, None, :], vectors)[:, 0, :] * at_least(-values, 0.0)
         return self.unit * xp.matmul(vectors, along[:, :, None])[:, :, 0]
 
 

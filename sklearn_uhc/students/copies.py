@@ -5,6 +5,8 @@ weight tau or more are kept as they are, others with probability q_il / tau and 
 that m are kept. This is systematic sampling in proportion to size:
 
     E[w_il] = q_il,     Var[w_il] = q_il (tau - q_il) <= tau^2 / 4,     sum_l w_il = 1,     tau <= 1 / m
+
+Learners of a margin may do with one copy of each row (`leading_classes`).
 """
 
 from __future__ import annotations
@@ -41,6 +43,30 @@ def replicate(
         weights *= sample_weight[:, None]
     rows, labels = np.nonzero(weights)
     return rows, labels, weights[rows, labels]
+
+
+def leading_classes(
+    Q: NDArray[np.float64], sample_weight: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.float64]]:
+    """Return row numbers, class numbers and weights: each row once, as its most probable class.
+
+    A hinge loss over two soft labels p and q is, within the margin, that of the more probable class times the lead
+    p - q, plus a constant. So a row weighs as much as its most probable class leads, relative to the mean lead: flat
+    labels do not change how much a learner is penalised. A class that leads nowhere keeps its best row, as a second
+    copy.
+    """
+    n, L = Q.shape
+    weight = np.ones(n) if sample_weight is None else sample_weight
+    labels = Q.argmax(axis=1)
+    lead = np.diff(np.partition(Q, L - 2, axis=1)[:, L - 2 :], axis=1)[:, 0] if L > 1 else np.ones(n)
+    mean = float(np.average(lead, weights=weight))
+    lead = lead / mean if mean > 0 else np.ones(n)
+    best = Q.argmax(axis=0)
+    known = np.flatnonzero(Q[best, np.arange(L)] > 0)
+    unseen = np.setdiff1d(known, labels[lead > 0])
+    rows = np.concatenate([np.flatnonzero(lead > 0), best[unseen]])
+    labels = np.concatenate([labels[lead > 0], unseen])
+    return rows, labels, weight[rows] * np.concatenate([lead[lead > 0], Q[best[unseen], unseen]])
 
 
 def draw_copies(W: NDArray[np.float64], copies: int, rng: np.random.RandomState) -> NDArray[np.float64]:

@@ -33,12 +33,15 @@ MODULES = {
     ("sklearn", "LogisticRegression"): "logistic",
     ("sklearn", "LinearSVC"): "linear_svc",
     ("sklearn", "RidgeClassifier"): "ridge",
+    ("sklearn", "RidgeClassifierCV"): "ridge",
+    ("sklearn", "OneVsRestClassifier"): "one_vs_rest",
     ("sklearn", "MLPClassifier"): "perceptron",
     ("sklearn", "HistGradientBoostingClassifier"): "hist_boosting",
     ("sklearn", "GaussianNB"): "naive_bayes",
     ("sklearn", "MultinomialNB"): "naive_bayes",
     ("sklearn", "ComplementNB"): "naive_bayes",
     ("sklearn", "BernoulliNB"): "naive_bayes",
+    ("sklearn", "CategoricalNB"): "naive_bayes",
     ("skorch", "NeuralNet"): "skorch",
 }
 #: What to install for a package that is missing.
@@ -51,7 +54,7 @@ class DirectStrategy:
     name = "direct"
     students = (
         "LGBMClassifier, XGBClassifier, CatBoostClassifier, HistGradientBoostingClassifier, LogisticRegression, "
-        "LinearSVC, RidgeClassifier, MLPClassifier, naive Bayes, skorch nets, torch modules"
+        "LinearSVC, RidgeClassifier, OneVsRestClassifier, MLPClassifier, naive Bayes, skorch nets, torch modules"
     )
 
     @staticmethod

@@ -3,7 +3,8 @@
 For a learner that minimises a weighted sum of losses all copies are the soft cross-entropy itself, up to entries below
 `DROPPED` / L, together at most `DROPPED` of a row's mass, which the others of the row take over. They cost up to L
 times the training on hard labels. A few copies a row, drawn at random (`students/copies.py`), have the same expected
-loss.
+loss. Kernel support vector machines and AdaBoost get each row once by default, as its most probable class. An estimator
+that cross-validates gets folds in which all copies of a row stand on the same side.
 """
 
 from __future__ import annotations
@@ -16,19 +17,22 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import AdaBoostClassifier
+from sklearn.model_selection import check_cv
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_uhc.students.copies import replicate
+from sklearn_uhc.students.copies import leading_classes, replicate
 from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.response import log_proba
 from sklearn_uhc.utils.rows import row_bytes, take_rows
 
-#: Copies of a row by default, and for learners whose time grows faster than the number of rows.
-FEW, FEWER = 4, 1
-SUPERLINEAR = (SVC, NuSVC)
+#: Copies of a row by default.
+FEW = 4
+#: Learners of a margin: rows with several labels cost them time (kernels) or lead them to chase errors (AdaBoost).
+MARGIN_LEARNERS = (SVC, NuSVC, AdaBoostClassifier)
 
 
 class ReplicateStrategy:
@@ -39,21 +43,27 @@ class ReplicateStrategy:
 
     @staticmethod
     def accepts(estimator: Any) -> bool:
-        """Whether the estimator is a classifier that takes sample weights and does not split the copies by itself."""
+        """Whether the estimator is a classifier that takes sample weights."""
         takes_weights = is_classifier(estimator) and has_fit_parameter(estimator, "sample_weight")
-        return takes_weights and get_tags(estimator).target_tags.single_output and not hasattr(estimator, "cv")
+        return takes_weights and get_tags(estimator).target_tags.single_output
 
     @staticmethod
     def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
         """Fit the classifier itself, on the class names."""
-        if _keep_copies_together(estimator, bool(data.eval_set)):
+        if keep_copies_together(estimator, bool(data.eval_set)):
             data = data.with_validation()
-        rows, labels, weights = replicate(data.Q, data.weight, _copies(estimator, data), data.rng(estimator))
-        _count_rows_not_copies(estimator, len(rows) / len(data.Q))
+        if isinstance(estimator, MARGIN_LEARNERS) and data.copies == "auto":
+            rows, labels, weights = leading_classes(data.Q, data.weight)
+        else:
+            rows, labels, weights = replicate(data.Q, data.weight, _copies(data), data.rng(estimator))
+        count_rows_not_copies(estimator, len(rows) / len(data.Q))
         if data.eval_set:
             params |= _validation(estimator, data, labels)
-        X = take_rows(data.X, rows)
-        return fit_classifier(estimator, X, labels, data.classes, params | {"sample_weight": weights})
+        X, given = take_rows(data.X, rows), estimator.get_params(deep=False)
+        if "cv" in given:
+            estimator.set_params(cv=folds_of_copies(given["cv"], data, rows))
+        fitted = fit_classifier(estimator, X, labels, data.classes, params | {"sample_weight": weights})
+        return fitted.set_params(cv=given["cv"]) if "cv" in given and fitted is estimator else fitted
 
     @staticmethod
     def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
@@ -78,7 +88,7 @@ def answers_of(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64
     return out
 
 
-def _keep_copies_together(estimator: Any, eval_set: bool) -> bool:
+def keep_copies_together(estimator: Any, eval_set: bool) -> bool:
     """Switch off, or refuse, what would tear the copies of a row apart; tell whether validation rows are wanted."""
     params, name = estimator.get_params(), type(estimator).__name__
     takes_rows = has_fit_parameter(estimator, "X_val")
@@ -107,7 +117,7 @@ def _keep_copies_together(estimator: Any, eval_set: bool) -> bool:
     return wanted
 
 
-def _count_rows_not_copies(estimator: Any, copies_per_row: float) -> None:
+def count_rows_not_copies(estimator: Any, copies_per_row: float) -> None:
     """Let leaves be as small as the user allowed in rows, which copies would have made smaller."""
     for name in ("min_samples_leaf", "min_samples_split"):
         value = estimator.get_params(deep=False).get(name)
@@ -125,10 +135,16 @@ def _validation(estimator: Any, data: SoftData, trained: NDArray[np.int_]) -> di
     return {"X_val": take_rows(X, rows), "y_val": data.classes[labels], "sample_weight_val": weights}
 
 
-def _copies(estimator: Any, data: SoftData) -> int:
+def folds_of_copies(cv: Any, data: SoftData, rows: NDArray[np.int_]) -> list[tuple[NDArray[np.int_], NDArray[np.int_]]]:
+    """Return the folds of an estimator for copies of rows: those of the rows themselves, by most probable classes."""
+    labels = data.classes[data.Q.argmax(axis=1)]
+    folds = check_cv(cv, labels, classifier=True).split(data.X, labels)
+    return [(np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test))) for train, test in folds]
+
+
+def _copies(data: SoftData) -> int:
     """Return how many copies of a row there may be: as asked for, unless `working_memory` holds fewer."""
-    few = FEWER if isinstance(estimator, SUPERLINEAR) else FEW
-    wanted = data.copies_or(few)
+    wanted = data.copies_or(FEW)
     limit = max(1, int(get_config()["working_memory"] * 2**20 / max(row_bytes(data.X), 1.0)) // len(data.Q))
     if limit < wanted <= data.Q.shape[1]:
         warn_user(

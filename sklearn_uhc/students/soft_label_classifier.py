@@ -71,7 +71,9 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
     copies : int, "all" or "auto", default="auto"
         Largest number of copies of a row for "replicate" and "sample". If there are fewer copies than classes, they are
         drawn at random, with the expected loss of all copies. Each takes as long as training on hard labels. "auto"
-        means 4, but 1 for kernel support vector machines, whose time grows with the square, and 1 for "sample".
+        means 4, and 1 for "sample". Kernel support vector machines, whose time grows with the square of the rows, and
+        AdaBoost, which would chase the less probable labels, get each row once, as its most probable class, weighted by
+        its lead over the second.
     validation_fraction : float, default=0.1
         Share of the rows used for early stopping, if the estimator stops early and `fit` gets no `eval_set`:
         `early_stopping_rounds` of a booster, `early_stopping=True` of HistGradientBoostingClassifier or SGDClassifier.
@@ -102,7 +104,10 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
     -----
     **Why a regressor?** scikit-learn's trees, forests and neighbours classifiers do not accept probabilities as
     targets; the regressors do. Minimising their squared error is the same as minimising the Gini impurity of the soft
-    labels, so a `RandomForestRegressor` on soft labels grows the trees of the `RandomForestClassifier`.
+    labels, so a `RandomForestRegressor` on soft labels grows the trees of the `RandomForestClassifier`. Leaves on soft
+    labels are hardly ever of one class, and trees would grow down to single rows. So branches end where a split
+    explains less than 0.3 of what one row has of the labels' variance, unless `min_impurity_decrease` is set: half the
+    memory at the same accuracy. `min_impurity_decrease=1e-15` lets them grow.
 
     `class_weight` of the estimator becomes part of the soft labels: a class of weight 2 counts twice in every row.
 
@@ -125,8 +130,8 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
     a row's weights sum to what they should. "all" leaves out entries below 0.001 / L, together at most 0.1 % of a row,
     which its other classes take over. If scikit-learn's `working_memory` is too small for the copies, fewer are drawn.
     Early stopping must not validate on copies of training rows: with copies, "auto" is switched off and any other
-    setting is rejected, as are estimators that cross-validate internally. HistGradientBoostingClassifier and learners
-    of "epochs" get separate rows for early stopping.
+    setting is rejected. HistGradientBoostingClassifier and learners of "epochs" get separate rows for early stopping.
+    Estimators that cross-validate internally get folds in which all copies of a row are on the same side.
 
     Examples
     --------

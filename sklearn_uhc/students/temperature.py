@@ -37,7 +37,7 @@ UNTEMPERED = (
     QuadraticDiscriminantAnalysis,
 )
 #: Bounds of the power that is learnt, as logarithms, and rows that it is learnt from.
-BOUNDS, SEEN_ROWS = (-10.0, 10.0), 5000
+BOUNDS, SEEN_ROWS = (-10.0, 10.0), 1000
 
 
 def log_on_simplex(S: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:

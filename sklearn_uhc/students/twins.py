@@ -2,6 +2,12 @@
 
 A multi-output regression tree with squared error is a Gini tree on soft labels: its impurity is the Gini impurity of
 the mean target divided by the number of classes, and its leaf value is that mean.
+
+A classification tree stops at leaves of one class. Leaves on soft labels are hardly ever of one kind, so trees would
+grow down to single rows, with more than twice the nodes, each with L values. Unless `min_impurity_decrease` says
+otherwise, a split must explain at least `LEAST_GAIN` times what a row has of the labels' variance on average:
+
+    least decrease = LEAST_GAIN * (impurity of all rows) / n
 """
 
 from __future__ import annotations
@@ -49,6 +55,9 @@ TWINS = {
 #: What a class that derives from one of these must not have changed to keep its twin.
 OWN_WAYS = ("fit", "predict_proba")
 
+#: What a split of a tree must explain at least, in rows: half the nodes, and no accuracy lost (docs/students.md).
+LEAST_GAIN = 0.3
+
 NEIGHBORS = (KNeighborsRegressor, RadiusNeighborsRegressor)
 
 
@@ -77,7 +86,11 @@ class TwinStrategy:
             params["sample_weight"] = _check_takes_weights(twin, weight)
         # A single output is wanted as a vector: of one class, or the second of two if it has to be monotonic.
         single = Q.shape[1] == 1 or getattr(twin, "monotonic_cst", None) is not None
-        return twin.fit(data.X, Q[:, -1] if single else Q, **params)
+        targets = Q[:, -1] if single else Q
+        if twin is estimator or getattr(twin, "min_impurity_decrease", None) != 0:
+            return twin.fit(data.X, targets, **params)
+        twin.set_params(min_impurity_decrease=least_decrease(targets, weight))
+        return twin.fit(data.X, targets, **params).set_params(min_impurity_decrease=0.0)
 
     @staticmethod
     def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
@@ -130,6 +143,14 @@ def regressor_twin(classifier: Any, n_classes: int) -> Any:
     for name in {"min_impurity_decrease", "ccp_alpha"} & set(known):
         twin.set_params(**{name: given[name] / n_classes})
     return twin
+
+
+def least_decrease(targets: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
+    """Return the least decrease of impurity by a split that is worth its nodes; 0 for hard labels: leaves are pure."""
+    if ((targets == 0) | (targets == 1)).all():
+        return 0.0
+    mean = np.average(targets, axis=0, weights=weight)
+    return LEAST_GAIN * float(np.average((targets - mean) ** 2, axis=0, weights=weight).mean()) / len(targets)
 
 
 def most_probable_agree(Q: NDArray[Any], S: NDArray[Any]) -> float:

@@ -1,4 +1,4 @@
-"""Names and columns that may mean the same class: suggested with evidence, never applied."""
+"""Suggestions of names and columns that may mean the same class, with evidence; never applied."""
 
 from sklearn_uhc.suggestions.result import Suggestion, Suggestions
 from sklearn_uhc.suggestions.suggest import suggest_harmonization

@@ -1,8 +1,8 @@
-"""Columns that behave alike, or add up, on unlabelled rows.
+"""Find columns that behave alike, or add up, on unlabelled rows.
 
-For column a of one teacher, its *surest rows* are those with the largest p_a: MASS times as many as a class has on
-average, or as p_a adds up to if that is less. Foreign rows, of classes that the teacher has never seen, are seldom
-among them. On the surest rows of a, column b of another teacher gives on average R_ab of what it gives on its own.
+The *surest rows* of column a are those with the largest p_a. Their number is MASS times the smaller of n / L and the
+sum of p_a. Foreign rows, of classes that the teacher has never seen, are seldom among them. R_ab is the mean of column
+b of another teacher on the surest rows of a, divided by its mean on its own surest rows.
 
 - Same class: R_ab and R_ba are near 1, and R_ca and R_cb are not for any third name c. The score is the smaller of the
   two.
@@ -10,10 +10,10 @@ among them. On the surest rows of a, column b of another teacher gives on averag
   their sum s is compared with C as above, and where that teacher calls a row of C one of the parts, it must be as sure
   of it as it is elsewhere. The score is the product of R_Cs, R_sC, the smallest R_bC, and that sureness.
 
-A class that a teacher does not know is called what it looks like most, so two classes that no teacher tells apart can
-look like one. What betrays them is that the teachers are less sure. Teachers that are always sure (a tree) have many
-ties among their surest rows, and count less where there are others. The thresholds are chosen for precision, on cases
-made for the purpose (`benchmarks/names.py`).
+A teacher assigns a class that it does not know to the most similar one it knows. So two classes that no teacher
+distinguishes can look like one, but then the teachers are less sure. Teachers that are always sure (a tree) have many
+ties among their surest rows, and count less if there are others. The thresholds are chosen for high precision on
+constructed cases (`benchmarks/names.py`).
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-#: Surest rows of a class, as a share of n / L.
+#: Number of surest rows of a class, as a share of n / L.
 MASS = 0.8
-#: With fewer surest rows than this, a column is not compared.
+#: A column with fewer surest rows is not compared.
 LEAST_ROWS = 10
-#: A column is compared if it gets this much more on its surest rows than on average: others say the same of all rows.
+#: A column is compared if its mean on its surest rows is at least this many times its overall mean.
 STANDS_OUT = 1.1
-#: Names of one class reach this score.
+#: Smallest score of two names for one class.
 ALIKE = 0.85
-#: A part reaches this, as one class in another.
+#: Smallest R_bC of a part b of a coarse class C.
 PART = 0.8
-#: A coarse class and its parts reach this score.
+#: Smallest score of a coarse class and its parts.
 ADDS_UP = 0.78
-#: If a third name lies within one of two by this much, that one may be a coarse class, or all three only look alike.
+#: If a third name c has R_ca or R_cb this large, a or b may be a coarse class, or all three only look alike.
 RIVAL = 0.7
 
 
 class Columns(NamedTuple):
-    """What stands in the K columns of the answers."""
+    """What the K columns of the answers are."""
 
-    names: list[Any]  #: the L different names
-    name_of: NDArray[np.int_]  #: (K,) number of each column's name
-    teacher_of: NDArray[np.int_]  #: (K,)
-    is_class: NDArray[np.bool_]  #: (K,) whether a column is one class: sets and OTHER are not compared
+    names: list[Any]  #: the L distinct names
+    name_of: NDArray[np.int_]  #: (K,), index of each column's name
+    teacher_of: NDArray[np.int_]  #: (K,), teacher of each column
+    is_class: NDArray[np.bool_]  #: (K,), whether a column is a single class; sets and OTHER are not compared
 
     def of(self, name: int) -> NDArray[np.int_]:
         """Return the columns with a name."""
@@ -65,7 +65,7 @@ class Alike:
     score: float
     forward: float  #: R_ab
     backward: float  #: R_ba
-    n_rows: int  #: surest rows looked at
+    n_rows: int  #: number of surest rows compared
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,14 @@ class Sum:
     parts: tuple[int, ...]
     teacher: int
     score: float
-    forward: float  #: R_Cs: what the parts get on rows of the whole
+    forward: float  #: R_Cs: the parts' share on rows of the whole
     backward: float  #: R_sC
     weakest: float  #: the smallest R_bC
     sureness: float
 
 
 class Behaviour:
-    """Answers compared column by column, without regard to names.
+    """Compares answers column by column, whatever their names.
 
     Parameters
     ----------
@@ -113,36 +113,36 @@ class Behaviour:
         return bool(self.trust.any())
 
     def alike(self, a: int, b: int) -> Alike:
-        """Return how alike two names are; the score is NaN if nobody can tell."""
+        """Return how alike two names are; the score is NaN if it cannot be determined."""
         forward, backward = float(self.between[a, b]), float(self.between[b, a])
         rows = min(self.sizes[self.columns.of(name)].max() for name in (a, b))
         return Alike(a, b, min(forward, backward), forward, backward, int(rows))
 
     def alikes(self) -> list[Alike]:
-        """Return the pairs of names that behave like one class, the most alike first."""
+        """Return the pairs of names that behave like one class, most alike first."""
         both = np.minimum(self.between, self.between.T)
         pairs = np.argwhere(np.triu(np.nan_to_num(both, nan=0.0) >= ALIKE, k=1))
         clear = [self.alike(int(a), int(b)) for a, b in pairs if not self._has_rival(a, b)]
         return sorted(clear, key=lambda pair: -pair.score)
 
     def _has_rival(self, a: int, b: int) -> bool:
-        """Whether a third name lies within one of two."""
+        """Return whether a third name lies within one of the two."""
         within = np.nan_to_num(self.between[:, [a, b]], nan=0.0)
         within[[a, b]] = 0.0
         return bool(within.max() >= RIVAL)
 
     def sums(self) -> list[Sum]:
-        """Return coarse classes with their parts, the clearest first."""
+        """Return coarse classes with their parts, highest score first."""
         found = (self._sum(whole, teacher, cols) for whole, teacher, cols in self._candidates())
         return sorted((one for one in found if one.score >= ADDS_UP), key=lambda one: -one.score)
 
     def _stands_out(self) -> NDArray[np.bool_]:
-        """(K,), whether a column tells some rows from the others."""
+        """Return (K,), whether a column distinguishes some rows from the others."""
         mean = self.P.sum(axis=0) / np.maximum(self.answered.sum(axis=0), 1)
         return np.asarray((self.surest * self.P).sum(axis=0) >= STANDS_OUT * mean)
 
     def _between_names(self) -> Floats:
-        """Mean of R over the columns of two names (L, L), NaN for names that one teacher tells apart."""
+        """Return the mean of R over the columns of two names (L, L), NaN for names that one teacher distinguishes."""
         C, L = self.columns, len(self.columns.names)
         one_hot = np.zeros((len(C.name_of), L))
         one_hot[np.arange(len(C.name_of)), C.name_of] = 1.0
@@ -156,7 +156,7 @@ class Behaviour:
         return mean
 
     def _relative(self, weights: Floats) -> Floats:
-        """R (K, K): mean of column b over the surest rows of a that b's teacher answered, relative to its own."""
+        """Return R (K, K): the mean of column b on the surest rows of a, if answered, relative to b's own."""
         mean = (weights.T @ self.P) / np.maximum(weights.T @ self.answered, 1e-12)
         return mean / np.maximum(np.diag(mean), 1e-12)
 
@@ -189,7 +189,7 @@ class Behaviour:
         return Sum(whole, tuple(parts), teacher, *map(float, (score, forward, backward, weakest, sureness)))
 
     def _sureness(self, W: Floats, cols: NDArray[np.int_]) -> Floats:
-        """How sure a teacher is of a part where it names it on rows of the whole, relative to its surest rows."""
+        """Return how sure a teacher is of its parts on rows of the whole, relative to its surest rows."""
         P, own = self.P[:, cols], self.surest[:, cols]
         there = (W.T @ P**2) / np.maximum(W.T @ P, 1e-12)
         here = (own * P**2).sum(axis=0) / np.maximum((own * P).sum(axis=0), 1e-12)
@@ -197,9 +197,9 @@ class Behaviour:
 
 
 def surest_rows(P: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Return weights (n, K) of each column's surest rows, which sum to 1, and how many rows tie for a place, (K,).
+    """Return weights (n, K) of each column's surest rows, which sum to 1, and the number of candidates per place, (K,).
 
-    Rows that tie at the limit share what is left, so that the order of the rows does not matter.
+    Rows that tie for the last places share them equally, so that the order of the rows does not matter.
     """
     n = len(P)
     counts = np.clip(sizes.astype(int), 1, n)

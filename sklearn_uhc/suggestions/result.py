@@ -1,4 +1,4 @@
-"""What `suggest_harmonization` has found: a list to read, to choose from and to pass on to `harmonize`."""
+"""The result of `suggest_harmonization`: a list to read, select from, and pass to `harmonize`."""
 
 from __future__ import annotations
 

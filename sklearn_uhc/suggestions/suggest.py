@@ -1,4 +1,4 @@
-"""Compare names and answers of teachers, and say what may mean the same class."""
+"""Compare names and answers of teachers, and suggest which mean the same class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn_uhc.suggestions.result import Suggestion, Suggestions
 from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.utils.rows import count_rows, some_rows, take_rows
 
-#: Rows that answers are compared on.
+#: Maximum number of rows on which answers are compared.
 MOST_ROWS = 5000
 
 
@@ -79,8 +79,8 @@ def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) ->
 
 
 def _probabilities(teachers: Any, lists: Sequence[NamedList], X: Any, log_p: Any) -> NDArray[np.float64]:
-    """Return (n, K) probabilities at some of the rows, with NaN where a teacher is silent."""
-    # Columns get names of their own: those of the teachers need not go together yet.
+    """Return (n, K) probabilities for some of the rows, with NaN where a teacher is silent."""
+    # Columns get unique names, since the teachers' own names need not be compatible yet.
     space = LabelSpace([[f"{i} {k}" for k in range(len(own.entries))] for i, own in enumerate(lists)])
     if X is not None:
         X = take_rows(X, some_rows(count_rows(X), MOST_ROWS))
@@ -91,20 +91,20 @@ def _probabilities(teachers: Any, lists: Sequence[NamedList], X: Any, log_p: Any
 
 
 def _without_names(log_p: Any) -> Any:
-    """Return answers as an array: columns of a frame carry the teachers' names of classes."""
+    """Return answers as an array, without the teachers' class names in the columns of a frame."""
     if isinstance(log_p, Answers):
         return log_p.log_p
     return np.asarray(log_p.to_numpy(), dtype=float) if hasattr(log_p, "to_numpy") else log_p
 
 
 def _softmax(Z: NDArray[np.float64]) -> NDArray[np.float64]:
-    Z = np.maximum(Z, -1e30)  # a row of nothing but -inf says that all is alike
+    Z = np.maximum(Z, -1e30)  # a row of only -inf becomes uniform
     P = np.exp(Z - Z.max(axis=1, keepdims=True))
     return np.asarray(P / P.sum(axis=1, keepdims=True))
 
 
 def _classifiers(teachers: Any) -> list[Any]:
-    """Return the teachers themselves; plain lists cannot be asked."""
+    """Return the teachers; raise an error for plain lists, which cannot be called."""
     items: Iterable[Any] = teachers.values() if isinstance(teachers, Mapping) else teachers
     found = [item[1] if is_pair(item) else item for item in items]
     for i, teacher in enumerate(found):
@@ -117,7 +117,7 @@ def _classifiers(teachers: Any) -> list[Any]:
 
 
 def _columns(entries: Sequence[Sequence[Any]]) -> Columns:
-    """Return what the columns are; a set or OTHER is a name of its own wherever it stands."""
+    """Return what the columns are; each set or OTHER gets a name of its own."""
     numbers: dict[Any, int] = {}
     name_of, is_class = [], []
     for i, own in enumerate(entries):
@@ -130,7 +130,7 @@ def _columns(entries: Sequence[Sequence[Any]]) -> Columns:
 
 
 def _same(entries: Sequence[Sequence[Any]], behaviour: Behaviour | None) -> dict[Any, Suggestion]:
-    """Return for each name that may be another what it may be."""
+    """Return a suggestion for each name that may mean another."""
     labels = [[label for entry in own for label in members(entry)] for own in entries]
     owners = owners_of_names(labels)
     links = {pair: _spelling(pair, behaviour) for pair in nearly_equal(entries)}
@@ -141,7 +141,7 @@ def _same(entries: Sequence[Sequence[Any]], behaviour: Behaviour | None) -> dict
             links[a, b] = _answers(a, b, one)
     out = {}
     for group in grouped(owners, links):
-        use = max(group, key=lambda label: len(owners[label]))  # the first of the most common
+        use = max(group, key=lambda label: len(owners[label]))  # the most common name, the first of equals
         for label in group:
             if label != use:
                 out[label] = _towards(label, use, links)
@@ -149,7 +149,7 @@ def _same(entries: Sequence[Sequence[Any]], behaviour: Behaviour | None) -> dict
 
 
 def _towards(label: Any, use: Any, links: Mapping[tuple[Any, Any], Suggestion]) -> Suggestion:
-    """Return the link that speaks for giving a class the name `use`: the direct one, else the strongest."""
+    """Return the link that supports renaming a class to `use`: the direct one, else the strongest."""
     own = [link for pair, link in links.items() if label in pair]
     direct = [link for pair, link in links.items() if label in pair and use in pair]
     best = (direct or own)[0]
@@ -164,7 +164,7 @@ def _spelling(pair: tuple[Any, Any], behaviour: Behaviour | None) -> Suggestion:
     one = behaviour.alike(*(behaviour.columns.names.index(label) for label in pair))
     if np.isnan(one.score):
         return Suggestion("spelling", b, (a,), None, text)
-    # A low score says little: the surest rows may be foreign to one of the two.
+    # A low score is weak evidence: the surest rows may be foreign to one of the two.
     text += f"; similarity of the answers: {one.score:.2f}" if one.score >= ALIKE else ""
     return Suggestion("spelling", b, (a,), one.score, text, _figures(one))
 
@@ -182,7 +182,7 @@ def _figures(one: Alike) -> dict[str, Any]:
 
 
 def _parts(behaviour: Behaviour, same: Mapping[Any, Suggestion]) -> list[Suggestion]:
-    """Return coarse classes with all parts that teachers show; a class is no part of what may be its own name."""
+    """Return coarse classes with all parts found; a class is not a part of a name that may mean itself."""
     names = behaviour.columns.names
 
     def used(name: int) -> Any:
@@ -196,7 +196,7 @@ def _parts(behaviour: Behaviour, same: Mapping[Any, Suggestion]) -> list[Suggest
 
 
 def _about_sum(behaviour: Behaviour, sums: Sequence[Sum]) -> Suggestion:
-    """Join what several teachers show of one coarse class; the figures are those of the clearest."""
+    """Combine the findings of several teachers on one coarse class; the numbers are those of the highest score."""
     names, best = behaviour.columns.names, sums[0]
     parts = tuple(names[part] for part in dict.fromkeys(part for one in sums for part in one.parts))
     whose = f"teacher {best.teacher}" if len(sums) == 1 else f"teacher {best.teacher} and {len(sums) - 1} more"
@@ -215,7 +215,7 @@ def _about_sum(behaviour: Behaviour, sums: Sequence[Sum]) -> Suggestion:
 
 
 def _sorted(same: Mapping[Any, Suggestion]) -> list[Suggestion]:
-    """Spelling first, then answers, the most alike first."""
+    """Return spelling suggestions first, then those from answers, each sorted by score."""
     return sorted(same.values(), key=lambda one: (one.kind != "spelling", -(one.score or 0.0)))
 
 

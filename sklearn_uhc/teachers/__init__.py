@@ -1,4 +1,4 @@
-"""Reading teachers: from X to log-probabilities."""
+"""Calling teachers: from X to log-probabilities."""
 
 from sklearn_uhc.teachers.function_teacher import FunctionTeacher
 from sklearn_uhc.teachers.onnx_teacher import OnnxTeacher

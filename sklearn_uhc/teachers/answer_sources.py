@@ -1,4 +1,4 @@
-"""Tables of answers, wherever they are: CSV and Parquet files and frames, column by column and chunk by chunk."""
+"""Tables of answers in CSV files, Parquet files or frames, read in chunks of rows."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import numpy as np
 
 from sklearn_uhc.utils.rows import column_names, count_rows, take_rows
 
-#: Endings of files of text, with what separates their cells. They may be compressed.
+#: Separator by suffix of text files, which may be compressed.
 TEXT = {".csv": ",", ".tsv": "\t"}
 PARQUET = (".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
-#: Reads some columns, in chunks of so many rows; the first name is that of the ids, or None.
+#: A function of columns, number of rows per chunk and name of the id column (or None) that yields chunks of the table.
 Chunks = Callable[[list[Any], int, Any], Iterator[Any]]
 
 
 @dataclass(frozen=True)
 class Source:
-    """A table: what messages call it, the names of its columns, and a way to read it in chunks."""
+    """A table: its name in messages, its column names, and a function that reads it in chunks."""
 
     name: str
     columns: list[Any]
@@ -31,7 +31,7 @@ class Source:
 
 
 def open_source(source: Any, i: int) -> Source:
-    """Find out what a source is; of a file only its header is read."""
+    """Return the table of a source; only the header of a file is read."""
     if isinstance(source, (str, os.PathLike)):
         return _open_file(Path(source))
     names = list(source.columns) if hasattr(source, "iloc") else column_names(source)
@@ -65,7 +65,7 @@ def _open_text(path: Path, separator: str) -> Source:
     except ImportError as error:
         raise ImportError("Reading CSV files needs pandas: pip install 'sklearn-uhc[files]'.") from error
     options: dict[str, Any] = {"sep": separator, "encoding": "utf-8-sig"}
-    # As data, since pandas renames columns of the same name in a header.
+    # The header is read as data, since pandas renames duplicate columns in a header.
     head = pandas.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
     names = head.iloc[0].tolist()
 
@@ -82,7 +82,7 @@ def _open_parquet(path: Path) -> Source:
     except ImportError as error:
         raise ImportError("Reading Parquet files needs pyarrow: pip install 'sklearn-uhc[files]'.") from error
     with ParquetFile(path) as file:
-        names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]  # of pandas
+        names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]  # pandas' index
 
     def chunks(columns: list[Any], rows: int, ids: Any) -> Iterator[Any]:
         with ParquetFile(path) as file:
@@ -93,4 +93,4 @@ def _open_parquet(path: Path) -> Source:
 
 def column_of(chunk: Any, name: Any) -> Any:
     """Return a column of a chunk as an array."""
-    return np.asarray(chunk.column(name) if hasattr(chunk, "num_columns") else chunk[name])  # of Arrow, or not
+    return np.asarray(chunk.column(name) if hasattr(chunk, "num_columns") else chunk[name])  # Arrow or a frame

@@ -1,4 +1,4 @@
-"""What teachers that are not scikit-learn's have in common: answers of any kind become log-probabilities."""
+"""The base class of teachers trained outside scikit-learn, which converts answers of any kind to log-probabilities."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn_uhc.utils.versioned import Versioned
 
 Floats = NDArray[np.floating[Any]]
 
-#: What a teacher may answer with.
+#: Kinds of answers.
 KINDS = ("proba", "log_proba", "logits")
 
 
@@ -80,7 +80,7 @@ class AnsweringTeacher(Versioned, ClassifierMixin, BaseEstimator, metaclass=ABCM
         return labels
 
     def _decides_answers(self) -> Any:
-        """Return all that the answers depend on, for the key of a store; None: all attributes."""
+        """Return everything the answers depend on, for the key of a store; None means all attributes."""
         return None
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -93,15 +93,15 @@ class AnsweringTeacher(Versioned, ClassifierMixin, BaseEstimator, metaclass=ABCM
 
 
 def check_kind(name: str, kind: Any, *more: str) -> None:
-    """Raise unless a parameter names a kind of answers."""
+    """Raise an error unless a parameter names a kind of answers."""
     if kind not in (allowed := (*more, *KINDS)):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {kind!r}.")
 
 
 def to_log_proba(answer: Any, kind: str, n_rows: int, n_classes: int, name: str, remedy: str = "") -> Floats:
-    """Return (n, k) log-probabilities of an answer; rows of NaN stay as they are.
+    """Convert an answer to (n, k) log-probabilities; rows of NaN are kept.
 
-    A single column for two classes speaks for the second one, as a logistic output does.
+    A single column for two classes is that of the second class, like the output of a logistic function.
     """
     values = np.asarray(answer)
     if values.dtype.kind not in "fiub":
@@ -124,7 +124,7 @@ def to_log_proba(answer: Any, kind: str, n_rows: int, n_classes: int, name: str,
 
 
 def look_like_probabilities(values: Any) -> bool:
-    """Whether all rows are positive and sum to 1."""
+    """Return whether all rows are nonnegative and sum to 1."""
     values = np.asarray(values)
     if values.ndim != 2 or values.shape[1] < 2:
         return False
@@ -141,7 +141,7 @@ def _both_classes(values: Floats, kind: str) -> Floats:
 
 
 def _check_probabilities(proba: Floats, name: str, remedy: str) -> None:
-    """Raise for rows that are no probabilities; rows of NaN are silence."""
+    """Raise an error for rows that are not probabilities; rows of NaN are allowed, they mean no answer."""
     silent = np.isnan(proba).all(axis=1)
     total, negative = proba.sum(axis=1), np.asarray((proba < 0).any(axis=1))
     off = (negative | ~(np.abs(total - 1) <= SUM_TOLERANCE)) & ~silent

@@ -1,4 +1,4 @@
-"""What is often given in the place of fitted classifiers, and what to do instead: said before any teacher is read."""
+"""Objects that users often pass instead of fitted classifiers: errors with a remedy, before any teacher is called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.ensemble import VotingClassifier
 from sklearn_uhc.teachers.replica import is_module
 from sklearn_uhc.utils.response import RESPONSES
 
-#: By the end of a file's name: what to do with it.
+#: Remedy by file suffix.
 FILES = {
     ".onnx": "use OnnxTeacher({path!r})",
     **dict.fromkeys((".csv", ".tsv", ".parquet", ".pq"), "read it with read_answers and use fit(X, log_p=...)"),
@@ -25,7 +25,7 @@ OTHER_FILES = "load the model first; a pickle can run any code, so load only fil
 
 
 def check_kind_of_teacher(teacher: Any, name: str) -> None:
-    """Raise if a teacher is known not to be a classifier, or to have no probabilities."""
+    """Raise an error if a teacher is not a classifier, or has no probabilities."""
     remedy = _remedy(teacher)
     if remedy is not None:
         raise TypeError(f"{name} is not a classifier: {remedy}.")
@@ -34,7 +34,7 @@ def check_kind_of_teacher(teacher: Any, name: str) -> None:
 
 
 def check_several(teachers: Any) -> None:
-    """Raise if one teacher was given instead of several."""
+    """Raise an error if a single teacher was passed instead of several."""
     name = type(teachers).__name__
     if isinstance(teachers, VotingClassifier) and hasattr(teachers, "estimators_"):
         raise TypeError(
@@ -49,7 +49,7 @@ def check_several(teachers: Any) -> None:
 
 
 def _remedy(teacher: Any) -> str | None:
-    """Return what to do with something that is no classifier, None for what may be one."""
+    """Return the remedy for an object that is not a classifier, or None if it may be one."""
     if isinstance(teacher, (str, os.PathLike)):
         path = os.fspath(teacher)
         return FILES.get(Path(path).suffix.lower(), OTHER_FILES).format(path=path)
@@ -71,8 +71,8 @@ def _remedy(teacher: Any) -> str | None:
 
 
 def _has_no_probabilities(teacher: Any) -> bool:
-    """Whether something that can predict has no way to say how probable its classes are."""
-    if isinstance(teacher, (type, tuple, list)):  # which others refuse
+    """Return whether an object can predict but provides no probabilities."""
+    if isinstance(teacher, (type, tuple, list)):  # other checks reject these
         return False
     fitted = not hasattr(teacher, "fit") or hasattr(teacher, "classes_")
     return (

@@ -1,4 +1,4 @@
-"""Which columns of a frame a teacher was trained on, so that it gets them by name and in its own order."""
+"""Find the columns of a frame that a teacher was trained on, so that it gets them by name and in its own order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn_uhc.utils.rows import column_names
 from sklearn_uhc.utils.unchanged import first_step, package_of
 
-#: Where libraries keep the names: scikit-learn and XGBoost, CatBoost, LightGBM.
+#: Attributes with the feature names: scikit-learn and XGBoost, CatBoost, LightGBM.
 ATTRIBUTES = ("feature_names_in_", "feature_names_", "feature_name_")
-#: Names that boosters give to the columns of an array.
+#: Names that boosters make up for the columns of an array.
 AUTOMATIC = ("Column_{}", "f{}", "{}")
 
 
 def own_columns(teacher: Any, X: Any, name: str) -> list[str] | None:
-    """Return the columns of X that a teacher was trained on, in its order; None if it takes X as it is."""
+    """Return the columns of X that a teacher was trained on, in its order, or None if it takes X as it is."""
     given, step = column_names(X), first_step(teacher)
     known = feature_names(step)
     if known is None:
@@ -38,10 +38,10 @@ def own_columns(teacher: Any, X: Any, name: str) -> list[str] | None:
 
 
 def _spellings(given: list[str]) -> dict[str, str]:
-    """Return columns by their names, and by what others make of these where that is unique.
+    """Return columns by name, and by the spellings that libraries derive from it, if these are unique.
 
-    LightGBM has underscores for spaces, and the estimators around it take its names over; skl2onnx has them for all
-    that is no letter or digit, and before a digit in front.
+    LightGBM replaces spaces by underscores, and estimators that wrap it use its names. skl2onnx replaces everything but
+    letters and digits, and puts an underscore before a leading digit.
     """
     spaces = [column.replace(" ", "_") for column in given]
     words = [re.sub(r"^(?=\d)", "_", re.sub(r"[^\w+]", "_", column)) for column in given]
@@ -51,7 +51,7 @@ def _spellings(given: list[str]) -> dict[str, str]:
 
 
 def readable(teacher: Any, X: Any) -> Any:
-    """Return a frame as an array for libraries that do not know its kind; its columns are in order by now."""
+    """Return a frame as an array for libraries that cannot read its type; its columns are already in order."""
     package = package_of(first_step(teacher))
     is_arrow, is_pandas = hasattr(type(X), "column_names"), hasattr(X, "iloc")
     unknown = (package == "skorch" and not is_pandas) or (package == "catboost" and is_arrow)
@@ -59,7 +59,7 @@ def readable(teacher: Any, X: Any) -> Any:
 
 
 def feature_names(step: Any) -> list[str] | None:
-    """Return the names of the columns that a fitted estimator was trained on, if it knows any that mean something."""
+    """Return the feature names of a fitted estimator, or None if it has none or they are not strings."""
     for attribute in ATTRIBUTES:
         names = getattr(step, attribute, None)
         if names is not None and len(names):
@@ -69,12 +69,12 @@ def feature_names(step: Any) -> list[str] | None:
 
 
 def _made_up(known: list[str]) -> bool:
-    """Whether these are the names that a booster gives to the columns of an array."""
+    """Return whether these are names that a booster makes up for the columns of an array."""
     return any(known == [pattern.format(i) for i in range(len(known))] for pattern in AUTOMATIC)
 
 
 def _check_number(step: Any, known: list[str], X: Any, name: str) -> None:
-    """Raise if columns that can only be told by their place are too many or too few: CatBoost ignores the last ones."""
+    """Raise an error for a wrong number of columns if they are matched by position: CatBoost ignores extra ones."""
     shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) == 2 and shape[1] != len(known) and not isinstance(step, FunctionTransformer):
         raise ValueError(
@@ -84,8 +84,8 @@ def _check_number(step: Any, known: list[str], X: Any, name: str) -> None:
 
 
 def _check_dispensable(step: Any, missing: list[str], given: list[str], name: str) -> None:
-    """Raise if a teacher needs columns that X has not got."""
-    if isinstance(step, FunctionTransformer):  # only its function knows
+    """Raise an error if X lacks columns that a teacher needs."""
+    if isinstance(step, FunctionTransformer):  # only its function knows which columns it needs
         return
     if isinstance(step, ColumnTransformer):
         missing = sorted(set(missing) & _selected(step))

@@ -1,9 +1,9 @@
-"""Keys of teachers and data: what answers that were kept on disk are found again by.
+"""Keys of teachers and data, by which stored answers are found again.
 
-A key is a hash of all that a teacher answers with: its class, its parameters, what it learnt. It is the same after a
-prediction, in a copy, after pickling and in another process; which parts are the same object, in what order attributes
-were set, and how an array lies in memory do not count. What cannot be hashed, such as a lambda, is refused: counted by
-its name only, it would let one teacher answer for another.
+A key is a hash of everything that affects a teacher's answers: its class, its parameters, its fitted attributes. It is
+the same after a prediction, in a copy, after pickling and in another process. It does not depend on which parts are the
+same object, on the order in which attributes were set, or on the memory layout of arrays. Parts that cannot be hashed,
+such as lambdas, are an error: if only their name counted, one teacher's answers could be used for another.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from sklearn_uhc.teachers.torch_teacher import TorchTeacher
 from sklearn_uhc.teachers.torchscript import Saved, parts_of_script
 from sklearn_uhc.utils.rows import count_rows, is_dataset, take_rows
 
-#: Bytes of a key.
+#: Size of a key in bytes.
 SIZE = 16
-#: Bytes of a strided array that are copied at a time.
+#: A strided array is copied in pieces of this many bytes.
 COPIED = 2**22
-#: Rows of a Dataset that go into its key: all of them would have to be read for more.
+#: Number of rows of a Dataset that are part of its key; hashing all would mean reading the whole Dataset.
 SAMPLED = 64
-#: How a network is run, not what it says: a reading goes on with smaller batches, or on another device.
+#: Attributes of a network that affect how it is run, not its answers; a run may resume with other values of them.
 HOW_TO_RUN = ("batch_size", "device", "verbose", "compile")
-#: What a skorch net has for its training only, with all that is set in it (`callbacks__...`).
+#: Attributes of a skorch net for training only, and those with such a prefix (`callbacks__...`).
 FOR_TRAINING = (
     *("callbacks", "cuda_dependent_attributes", "history", "iterator_train", "lr", "max_epochs", "optimizer"),
     *("prefixes", "train_split", "virtual_params", "warm_start", "_modules", "_criteria", "_optimizers"),
     "_params_to_validate",
 )
-#: Packages whose objects pickle all that they are, and hold caches besides.
+#: Packages whose objects pickle their complete state, and may have caches in addition.
 PICKLED_WHOLE = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "pandas", "polars", "pyarrow"})
 
 SIMPLE = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
 class NotHashableError(Exception):
-    """Some part of a teacher cannot be told from another one."""
+    """A part of a teacher cannot be hashed."""
 
 
 def fingerprint(teacher: Any) -> str:
-    """Hash what decides a teacher's answers: its parameters and what it learnt."""
+    """Hash what a teacher's answers depend on: its parameters and its fitted attributes."""
     try:
         return Hasher().of(teacher).hex()
     except (NotHashableError, RecursionError) as error:
@@ -62,7 +62,7 @@ def fingerprint(teacher: Any) -> str:
 
 
 def fingerprint_of_data(X: Any) -> str:
-    """Hash X; of a Dataset its length and some of its rows."""
+    """Hash X; for a Dataset, its length and some of its rows."""
     if is_dataset(X):
         n = count_rows(X)
         X = n, take_rows(X, np.unique(np.linspace(0, n - 1, SAMPLED).astype(int)))
@@ -76,11 +76,11 @@ def fingerprint_of_data(X: Any) -> str:
 
 
 class Hasher:
-    """Hash an object by the values that it is made of."""
+    """Hashes an object by the values it consists of."""
 
     def __init__(self) -> None:
-        self._open: dict[int, int] = {}  # what is being hashed, to find cycles
-        self._known: dict[int, tuple[Any, bytes]] = {}  # with the object, so that no other gets its id
+        self._open: dict[int, int] = {}  # objects being hashed, to find cycles
+        self._known: dict[int, tuple[Any, bytes]] = {}  # keeps the object, so that its id is not reused
 
     def of(self, obj: Any) -> bytes:
         """Return the hash of an object."""
@@ -113,14 +113,14 @@ class Hasher:
         return result
 
     def _array(self, array: np.ndarray) -> bytes:
-        """Hash an array by dtype, shape and values, wherever they lie."""
+        """Hash an array by dtype, shape and values, whatever its memory layout."""
         if isinstance(array, np.ma.MaskedArray):
             return _digest("masked", map(self.of, (array.filled(), np.ma.getmaskarray(array))))
         array = np.asarray(array)
-        if array.dtype.char in "gG":  # longer than double, with unused bytes in it
+        if array.dtype.char in "gG":  # long double, which has padding bytes
             array = array.astype(str)
         head = f"{array.dtype.str} {array.shape}"
-        if array.dtype.names:  # one by one: there may be gaps between them, with anything in it
+        if array.dtype.names:  # field by field, since gaps between fields may hold anything
             parts = (self.of(part) for name in array.dtype.names for part in (name, array[name]))
             return _digest(f"record {head}", parts)
         if array.dtype.hasobject or array.dtype.kind == "T":
@@ -128,7 +128,7 @@ class Hasher:
         return _digest(f"array {head}", _bytes_of(array))
 
     def _instance(self, obj: Any) -> bytes:
-        """Hash an object by what it pickles, and by attributes that it does not pickle."""
+        """Hash an object by its pickled state, and by attributes that are not pickled."""
         reduced = _reduce(obj)
         if isinstance(reduced, str):
             return _digest("name", [f"{getattr(obj, '__module__', '')}.{reduced}".encode()])
@@ -139,8 +139,8 @@ class Hasher:
     def _left_out(self, obj: Any, state: Any) -> Iterable[bytes]:
         """Hash attributes that `__getstate__` or `__reduce__` drops: weights may be among them.
 
-        Of those that cannot be hashed, such as locks and sessions, the type counts: a copy has to make them anew from
-        what is pickled. A cached property follows from the rest.
+        For those that cannot be hashed, such as locks and sessions, the type is hashed: a copy has to recreate them
+        from its pickled state. Cached properties are skipped, since they follow from the rest.
         """
         own = getattr(obj, "__dict__", {})
         if state is own or type(obj).__module__.partition(".")[0] in PICKLED_WHOLE:
@@ -157,7 +157,7 @@ class Hasher:
 
 
 def _digest(kind: str, parts: Iterable[Any]) -> bytes:
-    """Hash bytes or buffers, or several hashes, under the name of what they are."""
+    """Hash bytes, buffers or hashes, prefixed with their kind."""
     total = blake2b(kind.encode() + b"\0", digest_size=SIZE)
     for part in parts:
         total.update(part)
@@ -165,7 +165,7 @@ def _digest(kind: str, parts: Iterable[Any]) -> bytes:
 
 
 def _bytes_of(array: np.ndarray) -> Iterable[Any]:
-    """Yield the values in C order as buffers, without a copy or in small ones."""
+    """Yield the values in C order as buffers, without copies or with small ones."""
     if array.flags.c_contiguous:
         yield array.reshape(-1).view(np.uint8) if array.size else b""
         return
@@ -175,7 +175,7 @@ def _bytes_of(array: np.ndarray) -> Iterable[Any]:
 
 
 def _importable_name(obj: Any) -> str:
-    """Return the name of a class or function that can be imported by it."""
+    """Return the name by which a class or function can be imported; raise an error if there is none."""
     found: Any = sys.modules.get(obj.__module__)
     for part in obj.__qualname__.split("."):
         found = getattr(found, part, None)
@@ -185,16 +185,16 @@ def _importable_name(obj: Any) -> str:
 
 
 def _reduce(obj: Any) -> Any:
-    """Return what pickle makes of an object."""
+    """Return what pickle's `__reduce_ex__` returns for an object."""
     reducer: Callable[[Any], Any] | None = copyreg.dispatch_table.get(type(obj))
     try:
         return obj.__reduce_ex__(4) if reducer is None else reducer(obj)
-    except Exception as error:  # whatever its own code raises
+    except Exception as error:  # anything that its own code raises
         raise NotHashableError(f"{type(obj).__name__}: {error}") from error
 
 
 def _ordered(state: Any) -> Any:
-    """Put attributes in the order of their names: a dict's order may matter, theirs does not."""
+    """Sort attributes by name, since their order does not matter."""
     if isinstance(state, tuple) and len(state) == 2:  # attributes and slots
         return tuple(map(_ordered, state))
     if isinstance(state, dict):
@@ -203,16 +203,16 @@ def _ordered(state: Any) -> Any:
 
 
 def _stand_in(obj: Any) -> Any:
-    """Return what an object is hashed as, where what it pickles has too much or too little; None for any other."""
+    """Return what is hashed in place of an object whose pickle has too much or too little, or None for all others."""
     if issparse(obj):
         rows = obj.tocsr(copy=True)
-        rows.sum_duplicates()  # how entries are ordered may change when it is used
+        rows.sum_duplicates()  # the order of entries may change with use
         return "sparse", rows.shape, rows.data, rows.indices, rows.indptr
     if isinstance(obj, Bunch):
         return "bunch", dict(obj)
     if isinstance(obj, partial):
         return type(obj), obj.func, obj.args, obj.keywords
-    if isinstance(obj, (KDTree, BallTree)):  # numbers in it are sizes, which the arrays have, and counts of its queries
+    if isinstance(obj, (KDTree, BallTree)):  # its integers are sizes, which arrays have too, and query counts
         return type(obj), [part for part in obj.__getstate__() if not isinstance(part, int)]
     if isinstance(obj, AnsweringTeacher) and (decisive := obj._decides_answers()) is not None:
         return type(obj), decisive
@@ -226,7 +226,7 @@ def _stand_in(obj: Any) -> Any:
 
 
 def _stand_in_of_lightgbm(obj: Any) -> Any:
-    """Take a booster's text, of all trees: a copy lacks what was used in training."""
+    """Return the text of a booster with all trees: a copy lacks what only training uses."""
     import lightgbm
 
     if not isinstance(obj, lightgbm.Booster):
@@ -235,7 +235,7 @@ def _stand_in_of_lightgbm(obj: Any) -> Any:
 
 
 def _stand_in_of_catboost(obj: Any) -> Any:
-    """Take what a copy of the model pickles: before, the same trees may be in another order."""
+    """Return the state of a copy of the model: in the original, the same trees may be in another order."""
     import catboost
 
     return (type(obj), _ordered(obj.copy().__getstate__())) if isinstance(obj, catboost.CatBoost) else None
@@ -251,7 +251,7 @@ def _stand_in_of_torch(obj: Any) -> Any:
     import torch
 
     if isinstance(obj, torch.Tensor):
-        values = obj.detach().cpu().flatten().view(torch.uint8).numpy()  # bytes: NumPy has no bfloat16
+        values = obj.detach().cpu().flatten().view(torch.uint8).numpy()  # as bytes, since NumPy has no bfloat16
         return "tensor", str(obj.dtype), tuple(obj.shape), values
     if isinstance(obj, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return parts_of_script(obj)
@@ -263,11 +263,11 @@ def _stand_in_of_torch(obj: Any) -> Any:
 
 
 def _without(obj: Any, names: tuple[str, ...]) -> Any:
-    """Return the attributes of an object but some: `name`, `name_`, `name__part`."""
+    """Return the attributes of an object without some names: `name`, `name_` and `name__part` are left out."""
     return _ordered({key: value for key, value in vars(obj).items() if key.rstrip("_").split("__")[0] not in names})
 
 
-#: By package: what stands for objects of it. None is imported here: if it is not loaded, nothing is of it.
+#: Stand-ins by package. Nothing is imported here: there are no objects of a package that is not loaded.
 STAND_INS: dict[str, Callable[[Any], Any]] = {
     "lightgbm": _stand_in_of_lightgbm,
     "catboost": _stand_in_of_catboost,

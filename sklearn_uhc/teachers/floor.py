@@ -1,8 +1,8 @@
-"""The smallest probability that a teacher is taken to mean, learnt from its answers.
+"""The floor of a teacher: its smallest probability, learned from its answers.
 
-A forest, a k-NN or a tree says exactly 0 where it has counted no vote, naive Bayes says 1e-300 where it multiplied
-what it should not have, and in logit space such an answer outvotes everybody. The tail of a network's softmax is
-information. So the floor is decided per teacher; `docs/floor.md` has the measurements behind the numbers.
+A forest, a k-NN or a tree returns exactly 0 for a class without votes, and naive Bayes returns 1e-300 where its
+independence assumption is wrong. In logit space such an answer outweighs all other teachers. But small probabilities
+of a network's softmax are information. So each teacher has its own floor; `docs/floor.md` has the measurements.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.utils.rows import chunks
 
-#: Floor of a teacher whose small values mean something.
+#: Floor of a teacher whose small probabilities are informative.
 SMOOTH_FLOOR = 1e-6
-#: No calibrated classifier means a probability below this one.
+#: Answers below this probability are absurd: no calibrated classifier means them.
 ABSURD = 1e-20
-#: A teacher is saturated if at least this share of its answers is absurd; the underflow of a network is rarer.
+#: A teacher is saturated if at least this share of its answers is absurd. Underflow of networks is rarer.
 SATURATED_SHARE = 0.02
-#: The k classes of a saturated teacher share this much probability, whatever it says.
+#: The floor of a saturated teacher with k classes is this value divided by k.
 SATURATED_MASS = 0.05
-#: Rows that are looked at together: answers may be on disk, and more than the memory holds.
+#: Maximum number of rows read at a time, since answers may be on disk and larger than memory.
 ROWS = 4096
 
 
@@ -39,6 +39,6 @@ def learn_floor(log_p: NDArray[np.floating[Any]]) -> float:
 
 
 def apply_floor(log_p: NDArray[np.floating[Any]], floor: float) -> NDArray[np.floating[Any]]:
-    """Raise probabilities below the floor to it and normalise again."""
+    """Raise probabilities below the floor to it, and normalise."""
     raised = np.maximum(log_p, math.log(floor))
     return raised - np.log(np.exp(raised).sum(axis=1, keepdims=True))

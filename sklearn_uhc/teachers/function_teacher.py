@@ -107,5 +107,5 @@ class FunctionTeacher(AnsweringTeacher):
             check_positive("batch_size", self.batch_size, integer=True)
 
     def _decides_answers(self) -> Any:
-        """Return what the answers depend on: not how many rows the function gets at a time."""
+        """Return what the answers depend on; the batch size is not part of it."""
         return self.function, self.classes, self.output_kind

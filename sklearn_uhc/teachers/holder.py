@@ -1,4 +1,4 @@
-"""Estimators that hold fitted teachers and scorers: `clone` carries these over instead of un-fitting them."""
+"""Estimators that hold fitted teachers and scorers: `clone` keeps these instead of un-fitting them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn_uhc.utils.versioned import Versioned
 
-#: Parameters that hold what is fitted.
+#: Parameters that hold fitted objects.
 FITTED = ("teachers", "membership")
 
 

@@ -1,4 +1,4 @@
-"""X on its way to teachers and student: checked where scikit-learn can, left alone where it cannot."""
+"""X as input of teachers and student: validated if scikit-learn supports its type, otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sklearn_uhc.utils.rows import count_rows, is_loader
 
 
 def check_input(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Validate two-dimensional numbers and tables, count the rows of anything else.
+    """Validate numeric matrices and tables; for anything else only count the rows.
 
-    Missing and infinite values are left to the teachers and the student, who know whether they take them.
+    Missing and infinite values are left to the teachers and the student, which know whether they accept them.
     """
-    if is_loader(X):  # batches and their order are ours to choose
+    if is_loader(X):  # we choose batches and their order
         X = X.dataset
     _refuse_pairs(X)
     if _is_matrix(X):
@@ -28,13 +28,13 @@ def check_input(estimator: Any, X: Any, *, reset: bool) -> Any:
     if getattr(X, "ndim", None) == 2 or hasattr(X, "columns"):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
     elif reset:
-        for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit on a table
+        for name in ("n_features_in_", "feature_names_in_"):  # from an earlier fit on a table
             vars(estimator).pop(name, None)
     return X
 
 
 def _refuse_pairs(X: Any) -> None:
-    """Raise for items of a torch Dataset: scikit-learn's searches take any sequence apart into a list."""
+    """Raise an error for a list of items of a torch Dataset, which scikit-learn's searches make of a Dataset."""
     if isinstance(X, list) and X and isinstance(X[0], tuple) and X[0] and getattr(X[0][0], "ndim", 0) > 0:
         raise TypeError(
             f"X is a list of tuples that begin with {type(X[0][0]).__name__}s, which scikit-learn's searches make from "
@@ -43,7 +43,7 @@ def _refuse_pairs(X: Any) -> None:
 
 
 def _is_matrix(X: Any) -> bool:
-    """Whether X is, or is meant to be, a plain array of numbers with rows and columns."""
+    """Return whether X is, or can be read as, a two-dimensional array of numbers."""
     if issparse(X):
         return True
     if isinstance(X, np.ndarray):
@@ -51,12 +51,12 @@ def _is_matrix(X: Any) -> bool:
     if isinstance(X, (list, tuple)) and len(X):
         first = X[0][0] if isinstance(X[0], (list, tuple)) and len(X[0]) else X[0]
         return np.ndim(X[0]) <= 1 and not isinstance(first, (str, bytes, dict))
-    frame = hasattr(X, "columns") or hasattr(X, "to_frame")  # of Polars, as it is: teachers may ask for names
+    frame = hasattr(X, "columns") or hasattr(X, "to_frame")  # Polars stays as it is, since teachers may need names
     return np.isscalar(X) or (hasattr(X, "__array__") and not hasattr(X, "ndim") and not frame)
 
 
 def input_tags(tags: Any, teachers: Any, *others: Any) -> Any:
-    """Take over what all the wrapped estimators accept, field by field; `teachers` in any form that users give."""
+    """Return tags that all wrapped estimators accept, field by field; `teachers` may have any form that users pass."""
     wrapped = [_tags_of(estimator) for estimator in (*listed(teachers), *others)]
     new = copy.copy(tags)
     new.sparse = all(t.sparse for t in wrapped)
@@ -66,15 +66,15 @@ def input_tags(tags: Any, teachers: Any, *others: Any) -> Any:
 
 
 def listed(teachers: Any) -> list[Any]:
-    """Return teachers without their names; none if it is no list or dict, as tags are asked for early."""
+    """Return teachers without their names; an empty list if it is no list or dict (tags come before checks)."""
     found = teachers.values() if isinstance(teachers, Mapping) else teachers if isinstance(teachers, Sequence) else ()
     return [teacher[1] if isinstance(teacher, tuple) and len(teacher) == 2 else teacher for teacher in found]
 
 
 def _tags_of(estimator: Any) -> Any:
-    if not hasattr(estimator, "__sklearn_tags__"):  # it only predicts and says nothing of itself: expect the least
+    if not hasattr(estimator, "__sklearn_tags__"):  # without tags: assume the least
         return InputTags()
     try:
         return get_tags(estimator).input_tags
-    except Exception:  # nor does a Pipeline of such
+    except Exception:  # a Pipeline of such estimators
         return InputTags()

@@ -1,10 +1,10 @@
-"""What an ONNX file says about itself: its classes, and what its outputs are.
+"""Read the classes and the meaning of the outputs from an ONNX file.
 
 onnxruntime runs a model but does not show its nodes, and the `onnx` package is not needed to run one. So the few fields
 that matter are read here, straight from the protobuf encoding: a message is a list of (field number, wire type, value),
 and nested messages are slices of the same memory. No code of the file is run.
 
-A ZipMap node, which turns a matrix of probabilities into one dict per row, is taken out: the matrix is what we want.
+A ZipMap node turns a matrix of probabilities into one dict per row. It is removed, so that the matrix is the output.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ GRAPH_NODE, GRAPH_INITIALIZER, GRAPH_OUTPUT = 1, 5, 12
 NODE_INPUT, NODE_OUTPUT, NODE_OP, NODE_ATTRIBUTE = 1, 2, 4, 5
 ATTRIBUTE_NAME, ATTRIBUTE_INTS, ATTRIBUTE_STRINGS = 1, 8, 9
 TENSOR_DIMS, TENSOR_TYPE, TENSOR_STRINGS, TENSOR_NAME, TENSOR_RAW, TENSOR_EXTERNAL = 1, 2, 6, 8, 9, 13
-#: By the number of a type of integers: the field that holds them, and what they are if they come as raw bytes.
+#: By tensor type of integers: the field that holds them, and their dtype if they are stored as raw bytes.
 INTEGER_TYPES = {6: (5, "<i4"), 7: (7, "<i8")}
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 
-#: Attributes that name classes: of tree ensembles and ZipMap, of linear models and support vector machines.
+#: Attributes with class names: of tree ensembles and ZipMap, of linear models and support vector machines.
 CLASS_ATTRIBUTES = ("classlabels_strings", "classlabels_int64s", "classlabels_ints")
-#: Operators that hand on what they get.
+#: Operators that do not change values.
 TRANSPARENT = frozenset({"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
-#: Operators that pick labels out of a list.
+#: Operators that select labels from a list.
 PICKING = frozenset({"ArrayFeatureExtractor", "Gather"})
-#: Keys of the metadata under which exporters write class names.
+#: Metadata keys under which exporters store class names.
 METADATA_KEYS = ("classes", "class_names", "names")
-#: Characters of such a list that are read at most.
+#: Longer lists of names in the metadata, in characters, are ignored.
 LONGEST_LIST = 2**20
 
 
@@ -46,7 +46,7 @@ class NotOnnxError(ValueError):
 
 @dataclass
 class Node:
-    """An operator of the graph, with the attributes that name classes."""
+    """An operator of the graph, with its class names if it has any."""
 
     op: str
     inputs: list[str]
@@ -56,17 +56,17 @@ class Node:
 
 @dataclass
 class OnnxFile:
-    """The facts about a model, and its bytes without ZipMap."""
+    """Facts about a model, and its bytes without ZipMap."""
 
     content: bytes = field(repr=False)
     outputs: list[str]
-    made_by: dict[str, Node] = field(repr=False)  # by the name of a value
+    made_by: dict[str, Node] = field(repr=False)  # by name of the value
     constants: dict[str, memoryview] = field(repr=False)  # initializers, not decoded
     metadata: dict[str, str] = field(default_factory=dict)
-    zipped: dict[str, Node] = field(default_factory=dict)  # by the name of the matrix
+    zipped: dict[str, Node] = field(default_factory=dict)  # by name of the matrix
 
     def source(self, value: str) -> Node | None:
-        """Return the operator that a value comes from, behind those that only hand it on; None for an input."""
+        """Return the operator that computes a value, skipping those that do not change it, or None for an input."""
         node = self.made_by.get(value)
         for _ in range(len(self.made_by)):  # a broken file may have a cycle
             if node is None or node.op not in TRANSPARENT or not node.inputs:
@@ -75,10 +75,10 @@ class OnnxFile:
         return node
 
     def classes_of(self, output: str, n_classes: int | None) -> list[Any] | None:
-        """Return the classes of an output, as far as the file names as many as the output has columns.
+        """Return the class names of an output, if the file has as many names as the output has columns.
 
-        In the order of trust: what somebody wrote into the metadata; what the columns are called; the labels beside
-        them; what the operator that made them calls them, which may be numbers inside an ensemble.
+        Sources in order of preference: metadata; names of the columns in a ZipMap; labels of the other outputs; labels
+        of the operator that computes the output, which may be numbers inside an ensemble.
         """
         others = [name for name in self.outputs if name != output]
         candidates = [_parse_names(self.metadata[key]) for key in METADATA_KEYS if key in self.metadata]
@@ -87,7 +87,7 @@ class OnnxFile:
         return next((names for names in candidates if names and n_classes in (None, len(names))), None)
 
     def external_files(self) -> list[str]:
-        """Return the names of other files that hold weights, relative to the model's folder."""
+        """Return the names of other files with weights, relative to the model's folder."""
         found = {_text(location) for tensor in self.constants.values() if (location := _external(tensor)) is not None}
         for name in found:
             path = PurePosixPath(name.replace("\\", "/"))
@@ -104,7 +104,7 @@ class OnnxFile:
 
 
 def read_onnx(content: bytes) -> OnnxFile:
-    """Read what a model says about itself."""
+    """Read the facts about a model."""
     fields = list(wire_fields(memoryview(content)))
     graphs = [value for number, wire, value in fields if number == MODEL_GRAPH and wire == BYTES]
     if not graphs:
@@ -151,7 +151,7 @@ def _attribute_values(message: memoryview) -> list[Any]:
 
 
 def _list_of_labels(tensor: memoryview) -> list[Any] | None:
-    """Return a tensor of strings or integers of one dimension as a list; None for any other."""
+    """Return a one-dimensional tensor of strings or integers as a list, or None for any other."""
     strings = [_text(value) for number, _, value in wire_fields(tensor) if number == TENSOR_STRINGS]
     if strings:
         return strings
@@ -165,13 +165,13 @@ def _list_of_labels(tensor: memoryview) -> list[Any] | None:
 
 
 def _external(tensor: memoryview) -> Any:
-    """Return where a tensor lies, if that is in another file."""
+    """Return the location of a tensor that is stored in another file, or None."""
     pairs = [value for number, _, value in wire_fields(tensor) if number == TENSOR_EXTERNAL]
     return next((_first(pair, 2) for pair in pairs if _text(_first(pair, 1)) == "location"), None)
 
 
 def _parse_names(text: str) -> list[Any] | None:
-    """Read a list of names, or names by number, as JSON or as Python writes them; None if it is something else."""
+    """Parse a list or dict of names in JSON or Python syntax; return None for anything else."""
     for parse in (json.loads, ast.literal_eval) if len(text) <= LONGEST_LIST else ():
         try:
             names = _in_order(parse(text))
@@ -183,7 +183,7 @@ def _parse_names(text: str) -> list[Any] | None:
 
 
 def _in_order(found: Any) -> Any:
-    """Return names by number, {0: "cat", 1: "dog"}, as a list."""
+    """Return names by number, such as {0: "cat", 1: "dog"}, as a list."""
     if not isinstance(found, dict):
         return found
     by_number = {int(number): name for number, name in found.items()}
@@ -191,7 +191,7 @@ def _in_order(found: Any) -> Any:
 
 
 def _without(content: bytes, graph: memoryview, zips: dict[str, Node]) -> bytes:
-    """Return the model without some ZipMap nodes; what they read is an output in their place."""
+    """Return the model without some ZipMap nodes; their inputs become outputs instead."""
     kept = bytearray()
     for number, wire, value in wire_fields(graph):
         if number == GRAPH_NODE and not zips.keys().isdisjoint(_node(value).outputs):
@@ -208,7 +208,7 @@ def _pair(message: memoryview) -> tuple[str, str]:
 
 
 def _first(message: memoryview, wanted: int) -> Any:
-    """Return the first value of a field, None if there is none."""
+    """Return the first value of a field, or None if there is none."""
     return next((value for number, _, value in wire_fields(message) if number == wanted), None)
 
 
@@ -223,7 +223,7 @@ def _bytes(value: Any) -> memoryview:
 
 
 def _integers(message: memoryview, wanted: int) -> list[int]:
-    """Return the integers of a repeated field, each on its own or many in one."""
+    """Return the integers of a repeated field, packed or not."""
     found: list[int] = []
     for number, wire, value in wire_fields(message):
         if number == wanted and wire == VARINT:
@@ -241,7 +241,7 @@ def _signed(value: int) -> int:
 
 
 def wire_fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
-    """Yield field number, wire type and value of a message: an integer, or a slice of its memory."""
+    """Yield field number, wire type and value of each field; a value is an integer or a slice of the message."""
     place = 0
     while place < len(_bytes(message)):
         key, place = _varint(message, place)
@@ -263,7 +263,7 @@ def wire_fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
 
 
 def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """Decode an integer of variable length, and return it with the place after it."""
+    """Decode a varint; return its value and the position after it."""
     value = 0
     for shift in range(0, min(70, 7 * (len(message) - place)), 7):
         byte = message[place]

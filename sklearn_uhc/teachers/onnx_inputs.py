@@ -1,4 +1,4 @@
-"""Rows of X as an ONNX model wants them: the shape and type of its inputs, one matrix or one input per column."""
+"""Convert rows of X to the inputs of an ONNX model: one matrix or one input per column, of the right shape and type."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class Input:
 
     name: str
     dtype: Any
-    shape: list[Any]  # None or a name where any size will do
+    shape: list[Any]  # None or a name for a dimension of any size
 
     @property
     def is_column(self) -> bool:
-        """Whether it takes one number or string per row."""
+        """Whether this input takes one number or string per row."""
         return len(self.shape) == 1 or (len(self.shape) == 2 and self.shape[1] == 1)
 
     @property
     def batch(self) -> int | None:
-        """The number of rows that it takes at a time, None for any."""
+        """The fixed batch size, or None if any number of rows is accepted."""
         return self.shape[0] if self.shape and isinstance(self.shape[0], int) and self.shape[0] > 0 else None
 
 
 def read_inputs(session: Any) -> list[Input]:
-    """Return the inputs of a model, and check that rows can be made into them."""
+    """Return the inputs of a model; raise an error if their types or shapes are not supported."""
     inputs = []
     for given in session.get_inputs():
         if given.type not in DTYPES:
@@ -58,12 +58,12 @@ def read_inputs(session: Any) -> list[Input]:
 
 
 def by_column(inputs: list[Input], X: Any) -> bool:
-    """Whether each input is a column of X."""
+    """Return whether each input is a column of X."""
     return len(inputs) > 1 or (inputs[0].is_column and inputs[0].name in (column_names(X) or []))
 
 
 def make_feed(inputs: list[Input], X: Any) -> dict[str, NDArray[Any]]:
-    """Return the rows X, as many as fit, as inputs of a session; columns are in the order of the inputs by now."""
+    """Return a batch of rows as inputs of a session; the columns of X are in the order of the inputs."""
     if issparse(X):
         X = X.toarray()
     if not by_column(inputs, X):
@@ -72,12 +72,12 @@ def make_feed(inputs: list[Input], X: Any) -> dict[str, NDArray[Any]]:
 
 
 def padded(feed: dict[str, NDArray[Any]], n_rows: int) -> dict[str, NDArray[Any]]:
-    """Repeat the last row, for a model that takes exactly so many."""
+    """Repeat the last row to fill up the fixed batch size of a model."""
     return {name: np.concatenate([a, np.repeat(a[-1:], n_rows - len(a), axis=0)]) for name, a in feed.items()}
 
 
 def _take(X: Any, j: int) -> Any:
-    """Return a column by its place."""
+    """Return a column by position."""
     if hasattr(X, "iloc"):
         return X.iloc[:, j]
     names = column_names(X)
@@ -116,11 +116,11 @@ def _shown(shape: Any) -> str:
 
 
 def _converted(array: NDArray[Any], given: Input) -> NDArray[Any]:
-    """Bring values to the type of an input, and refuse where that would change them beyond rounding."""
+    """Convert values to the type of an input; raise an error if this changes them by more than rounding."""
     if given.dtype is np.str_:
         return _strings(array, given)
     try:
-        if array.dtype.kind in "OUST":  # a frame of several types
+        if array.dtype.kind in "OUST":  # a frame with columns of several types
             array = array.astype(np.float64)
         with np.errstate(invalid="ignore"):
             new = np.ascontiguousarray(array, dtype=given.dtype)

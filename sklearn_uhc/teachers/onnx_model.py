@@ -1,4 +1,4 @@
-"""An ONNX model, loaded: a session of onnxruntime, and what is known of its inputs, its output and its classes."""
+"""A loaded ONNX model: a session of onnxruntime, and what is known about its inputs, its output and its classes."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from typing import Any
 from sklearn_uhc.teachers.onnx_file import NotOnnxError, OnnxFile, read_onnx
 from sklearn_uhc.teachers.onnx_inputs import Input, read_inputs
 
-#: Operators that end a network which gives logits.
+#: Last operators of networks that return logits.
 LINEAR = frozenset({"Gemm", "MatMul", "Add", "Conv"})
-#: Operators that give two classes the scores -s and s.
+#: Operators that return the scores -s and s for two classes.
 MIRRORING = frozenset({"LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"})
 FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
-#: Where onnxruntime looks for weights in other files, for a model that it gets as bytes.
+#: Option of onnxruntime for the folder of external weights, for a model that is passed as bytes.
 FOLDER_OPTION = "session.model_external_initializers_file_folder_path"
-#: Bytes of a file of weights that are hashed at a time.
+#: A file of weights is hashed in pieces of this many bytes.
 HASHED = 2**20
 
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """A session and the facts about it."""
+    """A session and facts about it."""
 
     session: Any
     inputs: list[Input]
     output: str
-    output_kind: str  # as far as the last operator tells: "logits", "log_proba", else "proba"
-    mirrored: bool  # whether scores of two classes are -s and s of one score
-    n_columns: int | None  # of the output; None if only a run tells
+    output_kind: str  # by the last operator: "logits", "log_proba", else "proba"
+    mirrored: bool  # whether the scores of two classes are -s and s
+    n_columns: int | None  # of the output; None if unknown before a run
     classes: list[Any] | None
     feature_names: list[str] | None
     digest: str
@@ -42,7 +42,7 @@ class OnnxModel:
 def load_model(
     model: Any, output: str | None = None, n_threads: int | None = None, providers: Sequence[Any] | None = None
 ) -> OnnxModel:
-    """Load a file, or the bytes of one."""
+    """Load a model from a file or from bytes."""
     where, folder = name_of(model), None if isinstance(model, bytes) else Path(model).parent
     content = model if isinstance(model, bytes) else Path(model).read_bytes()
     try:
@@ -75,14 +75,14 @@ def _load(
 
 
 class ModelBytes(bytes):
-    """The bytes of a model that do not show themselves: a repr of a large one would fill the memory."""
+    """Bytes of a model with a short repr, since that of a large model would fill the memory."""
 
     def __repr__(self) -> str:
         return f"<{len(self)} bytes>"
 
 
 def name_of(model: Any) -> str:
-    """Return what messages call a model."""
+    """Return the name of a model in messages."""
     return f"the model of {len(model)} bytes" if isinstance(model, bytes) else f"the model {os.fspath(model)!r}"
 
 
@@ -94,19 +94,19 @@ def _open_session(
     except ImportError as error:
         raise ImportError("OnnxTeacher needs onnxruntime: pip install 'sklearn-uhc[onnx]'.") from error
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # errors, which are raised anyway
+    options.log_severity_level = 3  # errors only, and these are raised anyway
     options.intra_op_num_threads = n_threads or 0
     if folder is not None:
         options.add_session_config_entry(FOLDER_OPTION, str(folder.resolve()))
     chosen = _choose_providers(providers, onnxruntime.get_available_providers())
     try:
         return onnxruntime.InferenceSession(file.content, options, providers=chosen)
-    except Exception as error:  # onnxruntime has a class for each of its status codes
+    except Exception as error:  # onnxruntime has an exception class for each status code
         raise ValueError(f"onnxruntime cannot load {where}: {error}") from error
 
 
 def _choose_providers(providers: Sequence[Any] | None, available: list[str]) -> list[Any]:
-    """Return where to compute; onnxruntime itself takes another provider without a word if one is not there."""
+    """Return the providers to use; raise an error if one is not available, since onnxruntime replaces it silently."""
     if providers is None:
         return [name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in available]
     missing = [p for p in providers if (p if isinstance(p, str) else p[0]) not in available]
@@ -116,7 +116,7 @@ def _choose_providers(providers: Sequence[Any] | None, available: list[str]) -> 
 
 
 def _choose_output(session: Any, wanted: str | None, where: str) -> Any:
-    """Return the output that holds a number per class."""
+    """Return the output that has a number per class."""
     outputs = session.get_outputs()
     fit = [o for o in outputs if o.type in FLOATS]
     if wanted is None:
@@ -147,7 +147,7 @@ def _kind_of(file: OnnxFile, output: str) -> str:
 
 
 def _feature_names(session: Any, file: OnnxFile) -> list[str] | None:
-    """Return the columns that a model takes: one per input, or as its metadata say."""
+    """Return the model's column names: those of its inputs, or those in its metadata."""
     inputs = session.get_inputs()
     if len(inputs) > 1:
         return [given.name for given in inputs]

@@ -115,7 +115,7 @@ class OnnxTeacher(AnsweringTeacher):
         """The classes, in the order of the outputs."""
         loaded = self._load()
         names = loaded.classes if self.classes is None else list(self.classes)
-        if names is None:  # so that a class list can be given beside the teacher instead
+        if names is None:  # an AttributeError, so that class_lists can name the classes instead
             raise AttributeError(f"{name_of(self.model)} does not name its classes: pass classes=[...] to OnnxTeacher.")
         if loaded.n_columns not in (None, len(names)) and (loaded.n_columns, len(names)) != (1, 2):
             raise ValueError(
@@ -170,7 +170,7 @@ class OnnxTeacher(AnsweringTeacher):
             )
         n_classes = self._n_classes(loaded, values)
         if kind == "logits" and loaded.mirrored and n_classes == 2 and (values[:, 0] == -values[:, 1]).all():
-            values = values[:, 1]  # one score, whose softmax with its mirror image would count it twice
+            values = values[:, 1]  # one score; softmax of both columns would count it twice
         return to_log_proba(values, kind, n, n_classes, f"Output {loaded.output!r} of {name_of(self.model)}", REMEDY)
 
     def _n_classes(self, loaded: OnnxModel, values: Any) -> int:
@@ -180,7 +180,7 @@ class OnnxTeacher(AnsweringTeacher):
         return 2 if values.ndim == 1 or values.shape[1] == 1 else values.shape[1]
 
     def _load(self) -> OnnxModel:
-        """Return the model, loaded once for these parameters."""
+        """Return the model, which is loaded once for these parameters."""
         wanted = self.model, self.output, self.n_threads, self.providers
         if getattr(self, "_loaded_for", None) != wanted:
             self._check_parameters()
@@ -209,7 +209,7 @@ class OnnxTeacher(AnsweringTeacher):
             )
 
     def _decides_answers(self) -> Any:
-        """Return what the answers depend on: the file that was read, not where it lies or how it is run."""
+        """Return what the answers depend on: the content of the file, not its path or how it is run."""
         return self._load().digest, self.classes, self._load().output, self.output_kind, self.feature_names
 
     def __getstate__(self) -> Any:

@@ -1,4 +1,4 @@
-"""Answers that teachers have written to files or frames, as the input of a merge."""
+"""Read answers that teachers have written to files or frames, as the input of a merge."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def read_answers(
 
 
 def _side_by_side(blocks: list[Floats], floor: float | str) -> Floats:
-    """Put blocks side by side, above their floors, and give each up as soon as it is copied."""
+    """Concatenate blocks side by side after applying floors; each block is freed once it is copied."""
     out, start = np.empty((len(blocks[0]), sum(block.shape[1] for block in blocks))), 0
     while blocks:
         block = blocks.pop(0)
@@ -120,7 +120,7 @@ def _side_by_side(blocks: list[Floats], floor: float | str) -> Floats:
 
 
 class Reader:
-    """Reads one source after the other into the same order of rows."""
+    """Reads sources one after the other, with their rows in the same order."""
 
     def __init__(self, id_column: str | None, scale: str, abstain: bool, chunk_rows: int, ids: Any) -> None:
         self.id_column, self.scale, self.abstain, self.chunk_rows = id_column, scale, abstain, chunk_rows
@@ -162,7 +162,7 @@ class Reader:
             return log_p - np.log(proba.sum(axis=1, keepdims=True))
 
     def _check_sums(self, sums: RoundedRows, name: str) -> None:
-        """Refuse sums that rounding cannot explain, and note those that it does."""
+        """Raise an error for sums that rounding cannot explain, and note those that it can."""
         tolerance = sums.tolerance()
         if sums.worst > tolerance:
             values = sums.worst_values
@@ -189,7 +189,7 @@ class Reader:
         raise ValueError(f"{where}: fill the cell. To leave a row unanswered, leave all its cells empty.")
 
     def _in_order(self, block: Floats, found: Any, name: str) -> Floats:
-        """Put rows where their ids belong; without ids, check that they are as many as before."""
+        """Sort rows by id; without ids, check that the number of rows is the same for all sources."""
         n_rows = len(block) if self.ids is None else len(self.ids)
         if found is None:
             self.n_rows, self.first = (len(block), name) if self.n_rows is None else (self.n_rows, self.first)
@@ -207,7 +207,7 @@ class Reader:
         return out
 
     def _places(self, found: Any, name: str) -> NDArray[np.int64]:
-        """Return where the rows with these ids belong."""
+        """Return the positions of the rows with these ids."""
         by_id = np.argsort(self.ids)
         sorted_ids = self.ids[by_id]
         nearest = np.minimum(np.searchsorted(sorted_ids, found), len(sorted_ids) - 1)
@@ -263,7 +263,7 @@ def _class_columns(source: Source, id_column: Any, ignore: Sequence[Any]) -> lis
 
 
 def _numbers(chunk: Any, names: list[Any], source: str) -> tuple[Floats, float]:
-    """Return the columns of classes as an array, and the precision that they were stored with."""
+    """Return the class columns as an array, and the precision of their dtype."""
     columns, precision = [], 0.0
     for name in names:
         values = column_of(chunk, name)
@@ -280,7 +280,7 @@ def _numbers(chunk: Any, names: list[Any], source: str) -> tuple[Floats, float]:
 
 
 def _id_strings(ids: Any, name: str) -> Any:
-    """Return ids as strings, so that 7 in a frame is "7" in a file."""
+    """Return ids as strings, so that 7 in a frame matches "7" in a file."""
     values = np.asarray(ids)
     if values.ndim != 1 or is_missing(values).any():
         raise ValueError(f"The ids of {name} must be one per row, without missing values.")
@@ -294,7 +294,7 @@ def _check_unique(ids: Any, name: str) -> None:
 
 
 def _advice(values: Floats, scale: str) -> str:
-    """Say what the numbers may be instead."""
+    """Return a hint at what the numbers may be instead."""
     values = values[~np.isnan(values).any(axis=1)]
     total = values.sum(axis=1)
     if scale == "proba" and np.allclose(total, 100, atol=1) and (values >= 0).all():

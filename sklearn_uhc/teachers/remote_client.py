@@ -1,4 +1,4 @@
-"""Requests that are repeated where that helps, wait as the server asks, and end in any case."""
+"""HTTP requests with retries and time limits; pauses follow the server's Retry-After."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from email.utils import parsedate_to_datetime
 from threading import Event
 from typing import Any
 
-#: Answers after which the same request may work: too early, too many, or the server's own trouble.
+#: HTTP status codes after which the same request may succeed.
 TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
-#: Bytes of a reply at most.
+#: Maximum size of a reply in bytes.
 LONGEST_REPLY = 2**28
 
 
 class FailedError(Exception):
-    """A request that failed for good; `transient` if the server may be well again later."""
+    """A request that failed after all attempts; `transient` if it may succeed later."""
 
     def __init__(self, message: str, transient: bool, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class FailedError(Exception):
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait for a reply, and how often to ask again."""
+    """Time limits and number of retries."""
 
     timeout: float
     max_retries: int
@@ -37,14 +37,14 @@ class Patience:
     max_wait: float
 
     def pause(self, attempt: int, retry_after: float | None) -> float:
-        """Return the seconds before the next attempt: what the server asks for, else twice as long each time."""
+        """Return the seconds until the next attempt: the server's Retry-After, else about twice the last pause."""
         if retry_after is not None:
             return retry_after
         return min(self.max_wait, self.backoff * 2**attempt) * random.uniform(0.5, 1)
 
 
 def open_client(token_env: str | None, patience: Patience, n_connections: int) -> Any:
-    """Return a client of httpx; it checks certificates, follows no redirects, and reads the token when it is sent."""
+    """Return an httpx client that checks certificates, follows no redirects, and reads the token for each request."""
     try:
         import httpx
     except ImportError as error:
@@ -60,7 +60,7 @@ def open_client(token_env: str | None, patience: Patience, n_connections: int) -
 
 
 def check_token(token_env: str | None) -> None:
-    """Raise if the environment has no token by this name."""
+    """Raise an error if the environment variable with the token is missing or empty."""
     if token_env is not None and not _token(token_env):
         raise ValueError(
             f"token_env={token_env!r}: there is no environment variable with this name, or it is empty. Set it to the "
@@ -69,7 +69,7 @@ def check_token(token_env: str | None) -> None:
 
 
 def send(client: Any, url: str, content: Any, patience: Patience, token_env: str | None, stop: Event) -> Any:
-    """Post JSON and return the JSON of the reply, after as many attempts as it needs."""
+    """Post JSON and return the JSON of the reply, with up to `max_retries` retries."""
     body = json.dumps(content, allow_nan=False).encode()
     for attempt in range(patience.max_retries + 1):
         if stop.is_set():
@@ -111,7 +111,7 @@ def _send_once(client: Any, url: str, body: bytes, timeout: float) -> Any:
 
 
 def _exchange(client: Any, url: str, body: bytes, timeout: float) -> tuple[int, Any, bytes]:
-    """Post and read the reply, within the time and up to the size allowed: a server may send for ever."""
+    """Post and read the reply within limits of time and size, since a server may never stop sending."""
     import httpx
 
     end, parts, size = time.monotonic() + timeout, [], 0
@@ -134,7 +134,7 @@ def _is_about_certificate(error: BaseException | None) -> bool:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Return how long a server asks to wait, given as seconds or as a date."""
+    """Parse Retry-After, which is a number of seconds or a date."""
     if retry_after is None:
         return None
     try:
@@ -154,6 +154,6 @@ def _token(token_env: str | None) -> str:
 
 
 def _without_token(text: str, token_env: str | None) -> str:
-    """Take the token out of what a server sent back."""
+    """Remove the token from text that a server sent back."""
     token = _token(token_env)
     return text.replace(token, "[token]") if token else text

@@ -1,7 +1,7 @@
-"""How rows are sent to a model server, and what it answers: Open Inference Protocol v2, and MLflow's scoring protocol.
+"""Protocols of model servers: Open Inference Protocol v2, and MLflow's scoring protocol.
 
-Each protocol is a function of rows and of `send`, which posts something as JSON and returns the JSON of the reply. It
-returns the answers, anything that `numpy.asarray` makes a matrix of.
+A protocol is a function of rows and of `send`, which posts an object as JSON and returns the JSON of the reply. It
+returns the answers as anything that `numpy.asarray` converts to a matrix.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.utils.rows import column_names
 
-#: Posts JSON, returns the JSON of the reply.
+#: A function that posts JSON and returns the JSON of the reply.
 Send = Callable[[Any], Any]
 
-#: The protocol's names of NumPy's types.
+#: Names of NumPy's types in the protocol.
 DATATYPES = {"f2": "FP16", "f4": "FP32", "f8": "FP64", "b1": "BOOL"} | {
     f"{kind}{size}": f"{name}{8 * size}" for kind, name in (("i", "INT"), ("u", "UINT")) for size in (1, 2, 4, 8)
 }
 
 
 class WrongReplyError(ValueError):
-    """The server answered, but with something else than the protocol says."""
+    """The server's reply does not follow the protocol."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a protocol has to know besides the rows."""
+    """Settings of a protocol."""
 
     classes: list[Any]
     input_name: str = "input-0"
@@ -39,10 +39,10 @@ class Options:
 
 
 def ask_v2(rows: Any, send: Send, options: Options) -> Any:
-    """Ask by the Open Inference Protocol: KServe, Triton, MLServer, Seldon."""
+    """Call a server by the Open Inference Protocol: KServe, Triton, MLServer, Seldon."""
     request: dict[str, Any] = {"inputs": _tensors(rows, options)}
     if column_names(rows) is not None:
-        request["parameters"] = {"content_type": "pd"}  # MLServer makes a frame of its inputs
+        request["parameters"] = {"content_type": "pd"}  # MLServer converts its inputs to a frame
     if options.output is not None:
         request["outputs"] = [{"name": options.output}]
     reply = send(request)
@@ -59,7 +59,7 @@ def ask_v2(rows: Any, send: Send, options: Options) -> Any:
 
 
 def ask_mlflow(rows: Any, send: Send, options: Options) -> Any:
-    """Ask a server of MLflow, at /invocations."""
+    """Call an MLflow server, at /invocations."""
     names = column_names(rows)
     if names is None:
         request: dict[str, Any] = {"inputs": _plain(_array(rows, options.dtype))}
@@ -93,7 +93,7 @@ def _tensor(name: str, values: NDArray[Any]) -> dict[str, Any]:
 
 
 def _array(rows: Any, dtype: Any) -> NDArray[Any]:
-    """Return rows as an array of numbers, or of strings; a dtype is for the numbers."""
+    """Return rows as an array of numbers or strings; `dtype` applies to numbers only."""
     array = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
     if array.dtype.kind in "OUST":
         return array.astype(str)
@@ -110,7 +110,7 @@ def _plain(array: NDArray[Any]) -> Any:
 
 
 def _choose(outputs: list[dict[str, Any]], wanted: str | None) -> dict[str, Any]:
-    """Return the output that was asked for, or the only one."""
+    """Return the requested output, or the only one."""
     fit = [output for output in outputs if wanted in (None, output.get("name"))]
     if len(fit) != 1:
         names = [output.get("name") for output in outputs]
@@ -119,7 +119,7 @@ def _choose(outputs: list[dict[str, Any]], wanted: str | None) -> dict[str, Any]
 
 
 def _by_class(answers: list[dict[str, Any]], classes: list[Any]) -> Any:
-    """Return a matrix of answers that are named by class."""
+    """Return a matrix from answers that are dicts by class name."""
     keys = [str(label) for label in classes]
     missing = [key for key in keys if key not in answers[0]]
     if missing:

@@ -25,12 +25,12 @@ from sklearn_uhc.utils.unchanged import copy_of
 
 __all__ = ["RemoteTeacher"]
 
-#: By name: what asks, and the end of the URL that it asks at.
+#: By name: the function that implements the protocol, and the end of its URL.
 PROTOCOLS: dict[str, tuple[Callable[..., Any], str]] = {
     "v2": (ask_v2, "/infer"),
     "mlflow": (ask_mlflow, "/invocations"),
 }
-#: Batches in a row that may fail before the others are not even tried.
+#: Give up after this many failed batches in a row.
 MOST_FAILURES = 8
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -174,13 +174,13 @@ class RemoteTeacher(AnsweringTeacher):
             try:
                 failures = self._collect(_ahead(pool, partial(self._ask, post), batches, self.n_requests), out)
             finally:
-                stop.set()  # nobody waits for another attempt any more
+                stop.set()  # no more retries
         if failures:
             self._warn_of_silence(failures, out)
         return out
 
     def _collect(self, asked: Iterable[tuple[slice, Future[Floats]]], out: Floats) -> list[str]:
-        """Write the answers to `out`, and return why some are missing; give up if too many in a row are."""
+        """Write the answers to `out`, and return the reasons for missing ones; stop after `MOST_FAILURES` in a row."""
         failures: list[str] = []
         in_a_row = 0
         for rows, future in asked:
@@ -199,7 +199,7 @@ class RemoteTeacher(AnsweringTeacher):
         return failures
 
     def _ask(self, post: Callable[[Any], Any], rows: Any) -> Floats:
-        """Ask about one batch, and check the answer."""
+        """Send one batch and check the answer."""
         if callable(self.protocol):
             answer = self.protocol(copy_of(rows), post)
         else:
@@ -248,7 +248,7 @@ class RemoteTeacher(AnsweringTeacher):
         )
 
     def _decides_answers(self) -> Any:
-        """Return what the answers depend on: where they come from, not how they are fetched."""
+        """Return what the answers depend on: their source, not how they are fetched."""
         names = ("url", "classes", "protocol", "output_kind", "input_name", "output", "version")
         dtype = None if self.dtype is None else np.dtype(self.dtype).str
         return [dtype, *(getattr(self, name) for name in names)]
@@ -257,7 +257,7 @@ class RemoteTeacher(AnsweringTeacher):
 def _ahead(
     pool: ThreadPoolExecutor, function: Callable[[Any], Any], batches: Iterable[tuple[slice, Any]], most: int
 ) -> Iterator[tuple[slice, Future[Any]]]:
-    """Yield what becomes of batches, in their order; no more than so many are read ahead."""
+    """Yield futures of the batches in order; at most `most` batches are read ahead."""
     waiting: deque[tuple[slice, Future[Any]]] = deque()
     for rows, part in batches:
         waiting.append((rows, pool.submit(function, part)))

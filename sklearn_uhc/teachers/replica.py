@@ -1,9 +1,9 @@
-"""Networks that are read without being changed, whoever else uses them at the same time.
+"""Replicas of networks, so that calling a teacher does not change it, even if others use it at the same time.
 
-Evaluation mode, the device and what a forward pass writes down are part of a module, and modules share parts. Putting
-them back afterwards is too late for another thread that runs or trains the same part. So every reading gets a replica
-of its own: the tree of parts is new, the parameters share the memory of the originals, the buffers are copies. That
-costs next to nothing compared with a forward pass, and what was changed between two readings is seen.
+Evaluation mode, device and buffers are state of a module, and modules can share parts. Restoring them after a call is
+too late for another thread that runs or trains the same part. So each call gets its own replica: a new tree of modules
+whose parameters share the memory of the originals, with copies of the buffers. This is cheap compared with a forward
+pass, and changes of the module between two calls take effect.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from functools import partial
 from types import CellType, FunctionType, MethodType
 from typing import Any
 
-#: What may refer to modules.
+#: Types of objects that may refer to modules.
 SEARCHED = frozenset([list, tuple, set, dict, OrderedDict, MethodType, partial, FunctionType])
-#: Containers with more items are not searched for modules: vocabularies, not lists of layers.
+#: Larger containers are not searched for modules: they are vocabularies, not lists of layers.
 LONGEST = 1000
 
 
 def replicate(module: Any) -> Any:
-    """Return a module's replica; functions and lists that refer to its parts refer to those of the replica."""
+    """Return a replica of a module; its functions and lists refer to parts of the replica."""
     return _Replicas(module).of(module)
 
 
 def without_side_effects(teacher: Any) -> Any:
-    """Return a skorch net, alone or in a Pipeline, search or FrozenEstimator, so that reading it changes no module.
+    """Return a copy of a skorch net with replicas of its modules; other teachers are returned as they are.
 
-    skorch puts a module into evaluation mode and leaves it there.
+    The net may be inside a Pipeline, search or FrozenEstimator. skorch leaves its module in evaluation mode.
     """
     if "skorch" not in sys.modules or not hasattr(teacher, "__dict__"):
         return teacher
@@ -48,7 +48,7 @@ def without_side_effects(teacher: Any) -> Any:
 
 
 def _with(obj: Any, attributes: dict[str, Any]) -> Any:
-    """Return a shallow copy with some attributes replaced; no hook of the class is called."""
+    """Return a shallow copy with some attributes replaced, without calling hooks of the class."""
     new = object.__new__(type(obj))
     vars(new).update(vars(obj))
     vars(new).update(attributes)
@@ -56,25 +56,25 @@ def _with(obj: Any, attributes: dict[str, Any]) -> Any:
 
 
 def is_module(value: Any) -> bool:
-    """Whether this is a torch module."""
+    """Return whether this is a torch module."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.nn.Module)
 
 
 class _Replicas:
-    """The replicas of one reading: a part that is shared stays one part."""
+    """The replicas made for one call; parts that are shared stay shared."""
 
     def __init__(self, module: Any) -> None:
         self.made: dict[int, Any] = {}
-        # A module with a `train` of its own may write to its weights there: LoRA merges them in and out.
+        # A module with its own `train` may change its weights there: LoRA merges them in and out.
         self.copies_weights = any(_switches_by_itself(part) for part in module.modules())
 
     def of(self, value: Any) -> Any:
-        """Return what stands for a value."""
+        """Return the replica of a value, or the value itself if it contains no module."""
         searched = bool(value) if type(value) in SEARCHED else is_module(value)  # most attributes are empty or plain
         if not searched or id(value) in self.made:
             return self.made.get(id(value), value)
-        self.made[id(value)] = value  # where something contains itself
+        self.made[id(value)] = value  # for objects that contain themselves
         new = self.made[id(value)] = self._make(value)
         return new
 
@@ -99,7 +99,7 @@ class _Replicas:
     def _module(self, module: Any) -> Any:
         import torch
 
-        if isinstance(module, torch.jit.ScriptModule):  # its mode and its parts are not Python's
+        if isinstance(module, torch.jit.ScriptModule):  # its mode and parts are not Python objects
             with torch.no_grad():
                 return copy.deepcopy(module)
         new = self.made[id(module)] = object.__new__(type(module))
@@ -111,10 +111,10 @@ class _Replicas:
         return new
 
     def _parameter(self, parameter: Any) -> Any:
-        """Return a parameter of its own, so that it can go to a device, with the memory of the original."""
+        """Return a new parameter, so that it can move to a device, with the memory of the original."""
         import torch
 
-        if type(parameter) is not torch.nn.Parameter:  # None, or of a kind that is not ours to make
+        if type(parameter) is not torch.nn.Parameter:  # None, or a subclass that we cannot create
             return parameter
         if id(parameter) not in self.made:
             values = parameter.detach()
@@ -129,9 +129,9 @@ class _Replicas:
         return self.made[id(buffer)]
 
     def _function(self, function: Any) -> Any:
-        """Return a function that refers to replicas where the original refers to modules: `torch.compile` makes such.
+        """Return a function whose closure refers to replicas instead of modules; `torch.compile` makes such functions.
 
-        Variables that hold no module stay shared: a hook goes on counting where it counted.
+        Variables without modules stay shared, so a counter in a hook keeps counting.
         """
         cells = tuple(self._cell(cell, function) for cell in function.__closure__)
         if not _differ(cells, function.__closure__):
@@ -151,7 +151,7 @@ class _Replicas:
 
 
 def _content(cell: CellType) -> Any:
-    """Return the value of a variable of a function, None if it has none yet."""
+    """Return the content of a closure's cell, or None if it is empty."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -163,7 +163,7 @@ def _differ(items: Any, originals: Any) -> bool:
 
 
 def _switches_by_itself(module: Any) -> bool:
-    """Whether the module has its own way into evaluation mode."""
+    """Return whether the module has its own `train` or `eval`."""
     import torch
 
     if isinstance(module, torch.jit.ScriptModule):

@@ -1,4 +1,4 @@
-"""Who is asked: teachers as users give them, with their names and classes, checked once."""
+"""The teachers with their names and classes, in any form that users pass, checked once."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from sklearn_uhc.utils.notes import warn_user
 
 
 class Roster(NamedTuple):
-    """The teachers that are asked, with their names and classes; checked when it was made."""
+    """The teachers with their names and classes, already checked."""
 
     teachers: list[Any]
-    space: LabelSpace  #: its class lists follow the teachers
+    space: LabelSpace  #: its class lists are in the order of the teachers
 
     def called(self, i: int) -> str:
-        """Return how messages call a teacher: its name, or its place in the list, and its type."""
+        """Return the name of a teacher in messages: its name or position, and its type."""
         return _called(self.space.called(i), self.teachers[i])
 
     def labels(self) -> list[str]:
-        """Return what plots and tables call the teachers: their names, or their places and kinds."""
+        """Return the labels of the teachers in plots and tables: their names, or positions and kinds."""
         if self.space.is_named:
             return list(self.space.teacher_names)
         return [f"{i} {kind_of_teacher(teacher)}" for i, teacher in enumerate(self.teachers)]
 
 
 def kind_of_teacher(teacher: Any) -> str:
-    """Return what plots call a teacher: the type of what is frozen, of a Pipeline's last step, of a net's module."""
+    """Return the type that plots show: of the frozen estimator, of a Pipeline's last step, or of a net's module."""
     if isinstance(teacher, FrozenEstimator):
         return kind_of_teacher(teacher.estimator)
     if getattr(teacher, "steps", None):
@@ -44,7 +44,7 @@ def kind_of_teacher(teacher: Any) -> str:
 
 
 def name_teachers(teachers: Any) -> tuple[list[str] | None, list[Any]]:
-    """Take names and teachers apart: of a dict, or of (name, teacher) pairs; None for the names of a plain list."""
+    """Split a dict or (name, teacher) pairs into names and teachers; for a plain list the names are None."""
     check_several(teachers)
     if isinstance(teachers, Mapping) and teachers:
         names, found = list(teachers), list(teachers.values())
@@ -76,9 +76,9 @@ def _check_names(names: list[Any]) -> None:
 
 
 def check_teachers(teachers: Any, class_lists: Any = None, universe: Any = None) -> Roster:
-    """Check that all teachers are fitted classifiers, and return them with the space of their classes.
+    """Check that all teachers are fitted classifiers, and return them with their label space.
 
-    `universe` are more classes that OTHER stands for.
+    `universe` has additional classes that OTHER includes.
     """
     names, teachers = name_teachers(teachers)
     titles = [f"teacher {i}" if names is None else f"teacher {names[i]!r}" for i in range(len(teachers))]
@@ -95,7 +95,7 @@ def check_teachers(teachers: Any, class_lists: Any = None, universe: Any = None)
 
 
 def match_lists(class_lists: Any, names: list[str] | None, n: int) -> list[Any]:
-    """Return one class list, or None, per teacher; lists by name are put in the teachers' order."""
+    """Return one class list or None per teacher; a dict of lists is put in the order of the teachers."""
     if class_lists is None:
         return [None] * n
     if isinstance(class_lists, Mapping):
@@ -127,7 +127,7 @@ def _check_classifier(teacher: Any, name: str) -> None:
 
 def _check_fitted(teacher: Any, name: str) -> None:
     if hasattr(teacher, "classes_") or not hasattr(teacher, "fit"):
-        return  # objects that only predict have nothing to fit
+        return  # objects without fit cannot be unfitted
     try:
         check_is_fitted(teacher)
     except NotFittedError as error:
@@ -155,7 +155,7 @@ def _class_list(i: int, title: str, teacher: Any, labels: Any) -> Any:
 
 
 def _warn_if_reordered(roster: Roster) -> None:
-    """Warn of class lists that hold a teacher's own classes in another order, which may be a mistake."""
+    """Warn if a class list has a teacher's own classes in another order, which may be a mistake."""
     for i, (teacher, names) in enumerate(zip(roster.teachers, roster.space.class_lists, strict=True)):
         if getattr(teacher, "classes_", None) is None:
             continue

@@ -1,7 +1,7 @@
-"""Rows of probabilities that were rounded when they were written: how far their sums may be from 1.
+"""Rows of probabilities that were rounded when written: how far their sums may be from 1.
 
-A number with d decimals is off by half a unit of the last one at most, the sum of k such numbers by k / 2 units. The
-decimals are those of the whole table: 0.5 among numbers with four decimals has four as well.
+A number with d decimals is off by at most half a unit of the last one, and a sum of k such numbers by at most k / 2
+units. d is the largest number of decimals in the table: 0.5 among numbers with four decimals has four as well.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
 
-#: More decimals than this are not rounded by anybody.
+#: Numbers with more decimals are not considered rounded.
 MOST_DECIMALS = 9
-#: What sums of single precision are off by.
+#: Error of sums in single precision.
 FLOAT_ERROR = 1e-5
-#: A sum that is off by more says that something else is wrong, however few the decimals.
+#: A larger deviation is always an error, however few the decimals.
 LARGEST = 0.5
 
 
 class RoundedRows:
-    """The sums of the rows of one table, chunk by chunk."""
+    """Sums of the rows of a table, collected chunk by chunk."""
 
     def __init__(self) -> None:
         self.decimals = self.n_rows = self.n_off = 0
         self.worst, self.worst_row, self.worst_values = 0.0, 0, np.zeros(0)
 
     def add(self, proba: Floats, precision: float) -> None:
-        """Look at the next rows, whose numbers were stored with this precision; rows of NaN do not count."""
+        """Add the next rows, whose values have this precision; rows of NaN are ignored."""
         deviation = np.nan_to_num(np.abs(proba.sum(axis=1) - 1))
         row = int(np.argmax(deviation))
         if deviation[row] > self.worst:
@@ -39,7 +39,7 @@ class RoundedRows:
         self.n_rows += len(proba)
 
     def tolerance(self) -> float:
-        """Return what rounding allows a sum to be off by. Zeros and ones alone are votes: nothing was rounded."""
+        """Return the largest deviation that rounding explains; if all values are integers, nothing was rounded."""
         if self.decimals == 0 or self.decimals > MOST_DECIMALS:
             return FLOAT_ERROR
         units = len(self.worst_values) / 2 * (1 + 1e-6)
@@ -47,10 +47,10 @@ class RoundedRows:
 
 
 def count_decimals(values: Floats, precision: float = 0.0) -> int:
-    """Return how many decimals the numbers have; one more than `MOST_DECIMALS` if they are not rounded."""
+    """Return the number of decimals, or `MOST_DECIMALS` + 1 if the numbers are not rounded."""
     values, tolerance = values[np.isfinite(values)], max(precision, 1e-12)
     for decimals in range(MOST_DECIMALS + 1):
-        values = values[np.abs(values - values.round(decimals)) > tolerance]  # the others have no more
+        values = values[np.abs(values - values.round(decimals)) > tolerance]  # the others have no more decimals
         if not len(values):
             return decimals
     return MOST_DECIMALS + 1

@@ -1,12 +1,12 @@
-"""Answers of teachers on disk: files that are whole or not there, so that any number of readers may share a folder.
+"""Teachers' answers on disk, in files that are always complete, so that any number of processes can share a folder.
 
 A file holds one teacher's answers for a chunk of rows. Its name is `<teacher>-<data>-<first>-<stop>.npy`, with a hash
-of the teacher and one of the data. It is written under a name of its own and then renamed: nobody sees half a file,
-those who write at the same time write the same, and an interrupted reading goes on after its last chunk. It is an
-ordinary `.npy` file with a checksum at its end. A file that is not exactly what would have been written is not used,
-and its rows are read anew.
+of the teacher and one of the data. It is written under a temporary name and then renamed: no reader sees an incomplete
+file, simultaneous writers write the same content, and an interrupted run resumes after its last chunk. It is an
+ordinary `.npy` file with a checksum at its end. A file with any other content is not used, and the teacher is called
+again for its rows.
 
-No file that others can change is ever memory-mapped: a file that shrinks while it is mapped kills the process.
+Files that others can change are never memory-mapped: a file that shrinks while it is mapped kills the process.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.utils.notes import warn_user
 
-#: Bytes of the checksum at the end of a file.
+#: Size of the checksum at the end of a file, in bytes.
 CHECKSUM = 20
-#: How answers may be stored; the size of a file tells which it is.
+#: Types of stored answers; the file size tells which it is.
 DTYPES = [np.dtype(f"<f{size}") for size in (2, 4, 8)]
-#: Do not follow symlinks and do not wait for pipes, where the system can be told so.
+#: Do not follow symlinks or wait for pipes, if the system supports these flags.
 AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -47,7 +47,7 @@ class AnswerStore:
             self.folder.mkdir(parents=True, exist_ok=True)
 
     def load(self, rows: slice) -> NDArray[Any] | None:
-        """Return the answers for a chunk; None if they are not there, or not as they were written."""
+        """Return the answers for a chunk, or None if the file is missing or was changed."""
         name, shape = self._name(rows), (rows.stop - rows.start, self.n_classes)
         n_values = shape[0] * shape[1]
         heads = [_header(dtype, shape) for dtype in DTYPES]
@@ -63,9 +63,9 @@ class AnswerStore:
         return None
 
     def save(self, rows: slice, answer: NDArray[np.floating[Any]]) -> NDArray[Any]:
-        """Put the answers for a chunk into the folder, where they survive whatever happens next; return what is stored.
+        """Write the answers for a chunk to the folder, and return them as stored.
 
-        There is no fsync: what a power failure leaves of a file does not have its checksum.
+        There is no fsync: a file that is incomplete after a power failure does not match its checksum.
         """
         name = self._name(rows)
         values = np.ascontiguousarray(answer, dtype=f"<f{min(answer.dtype.itemsize, 8)}")
@@ -73,7 +73,7 @@ class AnswerStore:
         own = self.folder / f"{name}.{secrets.token_hex(8)}.part"
         with _say_where(self.folder):
             try:
-                with open(own, "xb") as file:  # new, so never through a symlink
+                with open(own, "xb") as file:  # a new file, so never a symlink
                     file.writelines([head, values.data, _checksum(name, head, values.data)])
                 self._publish(own, rows)
             finally:
@@ -81,7 +81,7 @@ class AnswerStore:
         return values
 
     def warn_of_files_not_used(self, reader: str) -> None:
-        """Say which files were not believed, once they are replaced."""
+        """Warn about files that were not used and have been replaced."""
         if self.not_used:
             warn_user(
                 f"{len(self.not_used)} files in the store {str(self.folder)!r} had changed since they were written "
@@ -93,7 +93,7 @@ class AnswerStore:
         return f"{self.key}-{rows.start}-{rows.stop}.npy"
 
     def _publish(self, own: Path, rows: slice) -> None:
-        """Rename a finished file. Windows refuses while somebody reads the one that is there: it is as good."""
+        """Rename a finished file. Windows refuses while another process reads the existing one, which is as good."""
         try:
             own.replace(self.folder / self._name(rows))
         except PermissionError:
@@ -102,7 +102,7 @@ class AnswerStore:
 
 
 def stack(blocks: Iterable[NDArray[Any]], n_rows: int, folder: str | os.PathLike[str] | None) -> NDArray[Any]:
-    """Put blocks of rows below each other: in memory, or in a nameless file in the folder that is mapped."""
+    """Concatenate blocks of rows: in memory, or in a memory-mapped file without a name in the folder."""
     first = next(blocks := iter(blocks))
     if folder is None:
         out, start = np.empty((n_rows, first.shape[1]), first.dtype), 0
@@ -118,27 +118,27 @@ def stack(blocks: Iterable[NDArray[Any]], n_rows: int, folder: str | os.PathLike
 
 
 def _nameless_file(folder: str | os.PathLike[str]) -> Any:
-    """Open a file that nobody else can find, and that is gone when nobody uses it any more."""
+    """Open a file that is not visible to others and is deleted when it is closed."""
     with _say_where(folder):
         return tempfile.TemporaryFile(dir=folder, buffering=0)
 
 
 def _write(file: Any, values: NDArray[Any]) -> None:
-    """Write all of an array to a file without a buffer: a full disk is told here and not again when it is closed."""
+    """Write an array to an unbuffered file, so that a full disk is reported here and not again on closing."""
     rest = values.data.cast("B")
     while rest:
         rest = rest[file.write(rest) :]
 
 
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """Return the first bytes of a `.npy` file."""
+    """Return the header of a `.npy` file."""
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(head, {"descr": dtype.str, "fortran_order": False, "shape": shape})
     return head.getvalue()
 
 
 def _checksum(name: str, *parts: Any) -> bytes:
-    """Hash a file's name and content: a file of other rows or another teacher does not pass for this one."""
+    """Hash the name and content of a file, so that a file of other rows or teachers is not accepted."""
     total = blake2b(name.encode(), digest_size=CHECKSUM)
     for part in parts:
         total.update(part)
@@ -146,7 +146,7 @@ def _checksum(name: str, *parts: Any) -> bytes:
 
 
 def _read(path: Path, sizes: list[int]) -> bytes | None:
-    """Return what an ordinary file of one of these sizes holds, nothing of any other; None if there is no file."""
+    """Return the content of a regular file of one of these sizes; None if there is no file, b"" for any other."""
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             return b""
@@ -161,7 +161,7 @@ def _read(path: Path, sizes: list[int]) -> bytes | None:
 
 @contextmanager
 def _say_where(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Say of an error of the disk that it is the store's, and that nothing is lost."""
+    """Turn errors of the disk into errors that name the store and say that nothing is lost."""
     try:
         yield
     except OSError as error:

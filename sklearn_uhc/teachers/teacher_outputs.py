@@ -36,7 +36,7 @@ from sklearn_uhc.utils.unchanged import unchanged
 
 __all__ = ["TeacherOutputs"]
 
-#: Rows of a file in a store: what an interruption costs at most.
+#: Number of rows per file in a store: an interruption loses at most these.
 STORED_ROWS = 4096
 
 
@@ -244,7 +244,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         return np.asarray(self.label_space_.output_names)
 
     def _learn(self, roster: Roster, X: Any) -> list[NDArray[np.floating[Any]]]:
-        """Read all teachers, and learn their floors."""
+        """Call all teachers, and learn their floors."""
         self.check_params(roster)
         answers = self._read(roster, check_input(self, X, reset=True))
         learnt = self.floor == "auto"
@@ -270,7 +270,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
             raise ValueError(f'floor must be "auto" or a number above 0 and below 0.5, got {self.floor!r}.')
 
     def _check_floor_of(self, roster: Roster) -> None:
-        """Refuse a floor of 1 / k or more, which makes all answers of a teacher with k classes alike."""
+        """Raise an error if the floor is 1 / k or more, which would make all k answers of a teacher equal."""
         lengths = [len(labels) for labels in roster.space.class_lists]
         longest, k = int(np.argmax(lengths)), max(lengths)
         if self.floor != "auto" and k > 1 and float(self.floor) >= 1 / k:
@@ -280,11 +280,11 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
             )
 
     def _read(self, roster: Roster, X: Any) -> list[NDArray[np.floating[Any]]]:
-        """Ask every teacher, in threads: predictions release the GIL and nothing has to be copied."""
+        """Call every teacher, in threads: predictions release the GIL, and nothing has to be copied."""
         teachers, lists = roster.teachers, roster.space.class_lists
         names = [roster.called(i) for i in range(len(teachers))]
         for teacher, name in zip(teachers, names, strict=True):
-            own_columns(teacher, X, name)  # what is missing is said before anything is read
+            own_columns(teacher, X, name)  # raises an error for missing columns before any teacher is called
         kept = self.memory is not None or self.store is not None
         data = fingerprint_of_data(X) if kept else None
         requests = [(t, X, len(labels), name, data) for t, labels, name in zip(teachers, lists, names, strict=True)]
@@ -292,17 +292,17 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         return list(progress(asked, total=len(teachers), desc="Calling teachers", verbose=self.verbose))
 
     def _read_one(self, teacher: Any, X: Any, n_classes: int, name: str, data: str | None) -> NDArray[np.floating[Any]]:
-        """Ask one teacher, or find what it said about the same data before."""
+        """Call one teacher, or return its stored answers on the same data."""
         key = None if data is None else f"{fingerprint(teacher)}-{data}"
         request = teacher, X, n_classes, name, key, self.store, self.verbose, bool(self.abstain)
         if self.memory is None:
             return read_teacher(*request)
-        ignored = ["teacher", "X", "name", "store", "verbose"]  # the key stands for teacher and X
+        ignored = ["teacher", "X", "name", "store", "verbose"]  # the key includes teacher and X
         answer = check_memory(self.memory).cache(read_teacher, ignore=ignored)(*request)
         return answer if _is_answer(answer, X, n_classes, name) else read_teacher(*request)
 
     def _join(self, answers: list[NDArray[np.floating[Any]]]) -> NDArray[np.floating[Any]]:
-        """Put the blocks of all teachers side by side, above their floors, chunk by chunk."""
+        """Concatenate the blocks of all teachers after applying floors, chunk by chunk."""
         n, n_columns = len(answers[0]), sum(answer.shape[1] for answer in answers)
         joined = (
             np.concatenate([apply_floor(a[rows], f) for a, f in zip(answers, self.floor_, strict=True)], axis=1)
@@ -319,7 +319,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
 def read_teacher(
     teacher: Any, X: Any, n_classes: int, name: str, key: str | None, store: Any, verbose: int, abstain: bool
 ) -> NDArray[np.floating[Any]]:
-    """Return one teacher's log-probabilities for all rows, read in chunks of bounded memory."""
+    """Return one teacher's log-probabilities for all rows, computed in chunks of bounded memory."""
     n = count_rows(X)
     if store is None:
         return stack(_answers(teacher, X, slice(0, n), n_classes, name, abstain), n, None)
@@ -335,13 +335,13 @@ def read_teacher(
 def _stored_answers(
     teacher: Any, X: Any, store: AnswerStore, name: str, abstain: bool
 ) -> Iterator[NDArray[np.floating[Any]]]:
-    """Take chunk after chunk from the store, or ask for it and store it; an interruption costs a chunk at most."""
+    """Yield chunks from the store, or call the teacher and store them; an interruption loses at most one chunk."""
     for rows in gen_batches(count_rows(X), STORED_ROWS):
         answer = store.load(rows)
         if answer is None:
             parts = list(_answers(teacher, X, rows, store.n_classes, name, abstain))
             answer = store.save(rows, np.concatenate(parts))
-        elif not abstain:  # it may have been read when silence was allowed
+        elif not abstain:  # it may have been stored with abstain=True
             check_not_nan(answer, name, "What is stored", abstain, first=rows.start)
         yield answer
 
@@ -349,7 +349,7 @@ def _stored_answers(
 def _answers(
     teacher: Any, X: Any, rows: slice, n_classes: int, name: str, abstain: bool
 ) -> Iterator[NDArray[np.floating[Any]]]:
-    """Ask for these rows, chunk by chunk, and check every answer."""
+    """Call a teacher on these rows, chunk by chunk, and check every answer."""
     columns = own_columns(teacher, X, name)
     ask = partial(log_proba, without_side_effects(teacher), name=name, abstain=abstain)
     # A teacher may get a copy of its chunk, hence twice the bytes of a row.
@@ -366,7 +366,7 @@ def _answers(
 
 
 def _is_answer(answer: Any, X: Any, n_classes: int, name: str) -> bool:
-    """Whether `memory` gave back what can be an answer; warn if not."""
+    """Return whether `memory` returned a valid answer; warn if not."""
     shape = count_rows(X), n_classes
     floats = isinstance(answer, np.ndarray) and np.issubdtype(answer.dtype, np.floating)
     if floats and answer.shape == shape:
@@ -381,7 +381,7 @@ def _is_answer(answer: Any, X: Any, n_classes: int, name: str) -> bool:
 
 
 def _ask_about(teacher: Any, ask: Callable[[Any], Any], X: Any, rows: slice, columns: list[str] | None) -> Any:
-    """Ask about some rows, in the teacher's own columns if they are named, and leave X as it is."""
+    """Call a teacher on some rows, with its own columns if they are named, without changing X."""
     if is_dataset(X):
         return ask(take_rows(X, rows))
     part = X if rows == slice(0, count_rows(X)) else take_rows(X, rows)

@@ -115,7 +115,7 @@ class TorchTeacher(Versioned, ClassifierMixin, BaseEstimator):
         with torch.inference_mode(), mixed:
             for start in range(0, len(out), self.batch_size):
                 rows = slice(start, min(start + self.batch_size, len(out)))
-                # A copy: a preprocess or a first layer may write to its input.
+                # A copy, since preprocess or the first layer may write to its input.
                 batch = torch.as_tensor(module_input(take_rows(X, rows))).to(device, copy=True)
                 logits = module(batch if preprocess is None else preprocess(batch))
                 self._check_logits(logits, len(batch))
@@ -190,5 +190,5 @@ class TorchTeacher(Versioned, ClassifierMixin, BaseEstimator):
 
 
 def _ready(part: Any, device: Any) -> Any:
-    """Return a module's replica, on the device and in evaluation mode; anything else as it is."""
+    """Return a replica of a module, on the device and in evaluation mode; other objects are returned as they are."""
     return replicate(part).to(device).eval() if is_module(part) else part

@@ -1,4 +1,4 @@
-"""What a TorchScript module is made of: code, attributes and tensors, read from what `torch.jit.save` writes."""
+"""The content of a TorchScript module (code, attributes, tensors), read from the output of `torch.jit.save`."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ import re
 import zipfile
 from typing import Any
 
-#: Torch numbers classes of one name in the order in which a process meets them.
+#: Torch numbers classes of the same name in the order in which a process creates them.
 MANGLED = re.compile(r"\.?___torch_mangle_\d+")
 
 
 class Saved:
-    """An object of an archive, of whatever class: how it is made, and its attributes."""
+    """An object of an archive, of any class: its arguments and attributes."""
 
     args: tuple[Any, ...]
 
     def __new__(cls, *args: Any) -> Saved:
-        """Keep the arguments, for there is nothing to call."""
+        """Store the arguments, since there is nothing to call."""
         saved = super().__new__(cls)
         saved.args = args
         return saved
 
     @property
     def parts(self) -> Any:
-        """Its class, arguments and attributes, but for the mode that it was left in."""
+        """Class name, arguments and attributes, without the training mode."""
         return type(self).__name__, sorted((key, value) for key, value in vars(self).items() if key != "training")
 
 
 class Reader(pickle.Unpickler):
-    """Read the attributes of a saved module without making anything but `Saved` objects."""
+    """Reads the attributes of a saved module; creates only `Saved` objects."""
 
     def __init__(self, archive: zipfile.ZipFile, folder: str) -> None:
         super().__init__(io.BytesIO(archive.read(f"{folder}.pkl")))
         self._archive, self._folder = archive, folder
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return a class that only keeps what it is given."""
+        """Return a class that only stores its arguments."""
         return type(MANGLED.sub("", f"{module}.{name}"), (Saved,), {})
 
     def persistent_load(self, pid: Any) -> Any:
-        """Return the type and bytes of a tensor's storage, wherever it was (`pid` has its device too)."""
+        """Return the type and bytes of a tensor's storage, without its device."""
         return pid[1].__name__, self._archive.read(f"{self._folder}/{pid[2]}")
 
 
 def parts_of_script(script: Any) -> Any:
-    """Return code, attributes, tensors and constants; a module that was saved and loaded has the same."""
+    """Return code, attributes, tensors and constants, which are the same after saving and loading."""
     import torch
 
     file = io.BytesIO()

@@ -1,1 +1,1 @@
-"""Small helpers that every part may use: rows of anything, parameters, notes, progress, devices, diagrams."""
+"""Small helpers for all parts: rows of any data, parameters, notes, progress, devices, diagrams."""

@@ -1,4 +1,4 @@
-"""On the way into a torch module: which device, the one place that names any, and what kind of numbers."""
+"""Input of torch modules: the choice of the device, and the type of numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 
 
 def resolve_device(device: Any) -> Any:
-    """Return the device; "auto" takes CUDA, then Apple's MPS, then the CPU, whatever there is."""
+    """Return the device; "auto" is CUDA if available, then Apple's MPS, then the CPU."""
     import torch
 
     if device != "auto":
@@ -22,11 +22,11 @@ def resolve_device(device: Any) -> Any:
 
 
 def module_input(X: Any) -> Any:
-    """Return what a module takes: a tensor, or a dense array that can become one, floats in single precision."""
+    """Return input of a module: a tensor or a dense array, with floats in single precision."""
     import torch
 
     if isinstance(X, torch.Tensor):
         return X.float() if X.dtype == torch.float64 else X
     X = X.toarray() if issparse(X) else np.asarray(X)
-    # Torch wants arrays that it could write to; those of a DataFrame cannot be.
+    # Torch warns about arrays that are not writeable, such as those of a DataFrame.
     return X.astype(np.float32) if X.dtype == np.float64 else np.require(X, requirements="W")

@@ -1,7 +1,7 @@
 """The diagram of a merge in notebooks: teachers with their classes, method, student.
 
-scikit-learn draws whatever `_sk_visual_block_` returns and reads nothing but the attributes below, in all versions from
-1.6 on; should a version want something else, it falls back to the plain text of the estimator.
+scikit-learn draws whatever `_sk_visual_block_` returns, and since 1.6 reads only the attributes below. If a later
+version needs others, it falls back to the plain text of the estimator.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 from sklearn_uhc.class_sets import name_of_entry
 
-#: More teachers than this are counted, not drawn.
+#: Maximum number of teachers drawn; the others are counted.
 MOST_TEACHERS = 4
-#: Classes that a teacher's box names before it is opened.
+#: Number of classes named in a teacher's box before it is opened.
 MOST_CLASSES = 6
 
 
 @dataclass
 class DiagramBlock:
-    """Estimators side by side ("parallel"), one after the other ("serial"), or one thing with a text ("single")."""
+    """Estimators side by side ("parallel"), one after the other ("serial"), or a single one with a text ("single")."""
 
     kind: str
     estimators: Any
@@ -59,14 +59,14 @@ def merge_block(
         shown, details = [*shown, DiagramBlock("single", None, more, rest)], [*details, None]
         titles = [*titles[:MOST_TEACHERS], ""]
     row = DiagramBlock("parallel", shown, titles, details)
-    # A single estimator shows its own name only: one in a row of its own shows what it is for.
+    # A single estimator shows only its own name; in a row of its own, it also shows its role.
     rows = [row, *(DiagramBlock("serial", [part], [None], [None], dash_wrapped=False) for part in steps.values())]
     texts = [None, *(str(part) for part in steps.values())]
     return DiagramBlock("serial", rows, ["", *steps], texts, dash_wrapped=False)
 
 
 def _title(name: str, labels: Any) -> str:
-    """Name a teacher and the first of its classes."""
+    """Return the name of a teacher with the first of its classes."""
     if labels is None:
         return name
     words = [name_of_entry(label) for label in labels]

@@ -1,4 +1,4 @@
-"""A fit that fails leaves the estimator as it was."""
+"""Restore an estimator if its fit fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def all_or_nothing(fit: F) -> F:
-    """Undo everything that a method of an estimator has set on it, if the method raises."""
+    """Undo all changes that a method made to its estimator if the method raises an error."""
 
     @wraps(fit)
     def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Collections that are computed later, block by block: their calls go to the leaf of this package that knows them.
+"""Pass calls with lazy collections as X to the leaf of this package that supports them.
 
-A Dask collection is told by the package of its type, so nothing of Dask is imported unless the user did so before.
+A Dask collection is recognised by the package of its type, so Dask is not imported unless the user did so.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Package of a lazy collection: our leaf for it. Nothing else imports a leaf.
+#: Our leaf for each package of lazy collections. Nothing else imports a leaf.
 LEAVES = {"dask": "sklearn_uhc.dask"}
 
 
 def leaf_of(X: Any) -> Any:
-    """Return the leaf that takes X, imported now; None for everything that is in memory."""
+    """Return the leaf for X, which is imported now, or None if X is in memory."""
     for kind in type(X).__mro__:
         name = LEAVES.get(kind.__module__.partition(".")[0])
         if name is not None:
@@ -26,7 +26,7 @@ def leaf_of(X: Any) -> Any:
 
 
 def lazily(method: F) -> F:
-    """Hand a method of an estimator over to the leaf, if its first argument is a lazy collection."""
+    """Pass a method of an estimator to the leaf if its first argument is a lazy collection."""
 
     @wraps(method)
     def here_or_there(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Missing values, whatever stands for them."""
+"""Missing values of all kinds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def is_missing(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """Find NaN and None, and NA of pandas where that is in use."""
+    """Return where an array has NaN, None, or pandas' NA if pandas is loaded."""
     pandas = sys.modules.get("pandas")
     missing = pandas.isna(array) if pandas is not None else (array != array) | (array == np.array(None))
     return np.asarray(missing, dtype=bool)

@@ -1,22 +1,22 @@
-"""Say where an error came from without changing its type, and warn the user where the user's own code is."""
+"""Notes that name the origin of an error without changing its type, and warnings at the user's own line."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 
-#: Code that a user did not write, between the user's call and our warning.
+#: Packages whose frames are skipped to find the user's line.
 OTHERS = ("sklearn_uhc", "sklearn", "joblib")
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Attach a note that the traceback shows (Python 3.11 and newer; silent before)."""
+    """Attach a note that the traceback shows (Python 3.11 and newer; ignored before)."""
     if hasattr(error, "add_note"):
         error.add_note(note)
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the innermost line outside this library and scikit-learn, not at a line of theirs."""
+    """Warn at the innermost line outside this library, scikit-learn and joblib."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OTHERS:
         frame, level = frame.f_back, level + 1

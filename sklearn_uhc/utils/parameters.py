@@ -1,4 +1,4 @@
-"""Checks of parameters: what is wrong is said before anything is computed."""
+"""Checks of parameters before anything is computed."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-#: Between the most and the least trusted teacher: double precision keeps some digits of the least.
+#: Maximum ratio of teacher weights; at larger ones the smallest would be lost to rounding.
 MAX_WEIGHT_RATIO = 1e8
 
 
 def check_positive(name: str, value: Any, integer: bool = False) -> None:
-    """Raise if a parameter is not a positive finite number."""
+    """Raise an error if a parameter is not a positive finite number."""
     number = isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf
     if not number or (integer and float(value) != int(value)):
         raise ValueError(f"{name} must be a positive {'integer' if integer else 'number'}, got {value!r}.")
 
 
 def check_weights(weights: Any, n_teachers: int | None = None) -> None:
-    """Raise unless these are positive finite numbers, one per teacher."""
+    """Raise an error unless these are positive finite numbers, one per teacher."""
     w = np.asarray(weights)
     numbers = w.ndim == 1 and len(w) > 0 and w.dtype.kind in "iuf"
     if not numbers or not (np.isfinite(w) & (w > 0)).all():
@@ -34,6 +34,6 @@ def check_weights(weights: Any, n_teachers: int | None = None) -> None:
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Raise if a parameter is neither True nor False."""
+    """Raise an error if a parameter is neither True nor False."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, got {value!r}.")

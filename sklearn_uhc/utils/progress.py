@@ -1,4 +1,4 @@
-"""Progress bars: silent unless asked for."""
+"""Progress bars, shown only with `verbose`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def progress(steps: Iterable[T], *, total: int, desc: str, verbose: int) -> Iterable[T]:
-    """Show a tqdm bar over the steps if `verbose`; without tqdm, say once what is going on."""
+    """Show a tqdm bar over the steps if `verbose`; without tqdm, print a line once."""
     if not verbose:
         return steps
     try:

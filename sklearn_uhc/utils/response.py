@@ -1,4 +1,4 @@
-"""Log-probabilities of any fitted classifier, from the most exact answer that it gives."""
+"""Log-probabilities of any fitted classifier, from its most precise method."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-#: Rows of probabilities may miss 1 by this much: float32 networks with a thousand classes do.
+#: Tolerance for sums of probabilities: float32 networks with a thousand classes need this much.
 SUM_TOLERANCE = 1e-3
 
 RESPONSES = ("predict_log_proba", "predict_proba", "decision_function")
 
 
 def log_proba(estimator: Any, X: Any, name: str, abstain: bool = False) -> NDArray[np.floating[Any]]:
-    """Return (n, k) log-probabilities; exact zeros are -inf, rows are normalised; with `abstain`, a row may be NaN.
+    """Return (n, k) normalised log-probabilities; exact zeros are -inf; with `abstain`, whole rows may be NaN.
 
-    `predict_log_proba` comes first (naive Bayes keeps its logits there), then `predict_proba`, then
-    `decision_function`: softmax of the scores, and the logistic function of the one score of a binary classifier.
+    The first available of `predict_log_proba` (naive Bayes is most precise there), `predict_proba` and
+    `decision_function` is used; of the last, the softmax, or the logistic function of a single binary score.
     """
     response = next((r for r in RESPONSES if hasattr(estimator, r)), None)
     if response is None:
         raise TypeError(f"{name} has none of {', '.join(RESPONSES)}: it cannot say how probable its classes are.")
     if response == "decision_function":
         _refuse_one_versus_one(estimator, name)
-    with np.errstate(divide="ignore"):  # scikit-learn's own log of a zero probability
+    with np.errstate(divide="ignore"):  # scikit-learn takes the log of zero
         answer = getattr(estimator, response)(X)
     values = _as_matrix(answer, response, name)
     if response == "decision_function":
@@ -37,7 +37,7 @@ def log_proba(estimator: Any, X: Any, name: str, abstain: bool = False) -> NDArr
 
 
 def _refuse_one_versus_one(estimator: Any, name: str) -> None:
-    """Pairwise scores are not scores of classes, and with three classes they look like them."""
+    """Raise an error for pairwise scores: they are not class scores, but look like them for three classes."""
     while hasattr(estimator, "steps"):
         estimator = estimator.steps[-1][1]
     if getattr(estimator, "decision_function_shape", None) == "ovo" and len(estimator.classes_) > 2:
@@ -52,7 +52,7 @@ def _as_matrix(answer: Any, response: str, name: str) -> NDArray[np.floating[Any
     if not np.issubdtype(values.dtype, np.floating):
         values = values.astype(float)
     if response == "decision_function" and values.ndim == 1:
-        # The one score speaks for classes_[1]; if it is NaN, so is the whole answer.
+        # A single score is that of classes_[1]; if it is NaN, the whole answer is.
         values = np.column_stack([np.where(np.isnan(values), values, 0), values])
     if values.ndim != 2:
         raise ValueError(f"{response} of {name} must return one row per sample, got shape {values.shape}.")
@@ -68,7 +68,7 @@ def _log_of_probabilities(values: NDArray[np.floating[Any]], name: str) -> NDArr
 
 
 def check_not_nan(values: NDArray[np.floating[Any]], name: str, response: str, abstain: bool, first: int = 0) -> None:
-    """Refuse NaN; with `abstain`, all but whole rows of it. `first` is the number of the first row."""
+    """Raise an error for NaN; with `abstain`, whole rows of NaN are allowed. `first` is the number of the first row."""
     bad = np.isnan(values)
     if abstain:
         bad &= ~bad.all(axis=1, keepdims=True)
@@ -102,5 +102,5 @@ def _normalize(log_p: NDArray[np.floating[Any]], name: str, response: str) -> ND
 
 def _log_softmax(scores: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     limit = np.finfo(scores.dtype).max / 4
-    scores = np.clip(scores, -limit, limit)  # an infinite score stays the largest, and inf - inf never arises
+    scores = np.clip(scores, -limit, limit)  # infinite scores stay the largest, without inf - inf
     return log_softmax(scores, axis=1)

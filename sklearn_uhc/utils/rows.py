@@ -1,4 +1,4 @@
-"""Rows of anything: count them, take some, walk through them in chunks of bounded memory."""
+"""Rows of any data: count them, select some, iterate over them in chunks of bounded memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
-#: Weights of which the largest is between these have sums and products that no precision is lost in.
+#: If the largest weight is in this range, sums and products of weights do not overflow or underflow.
 MODERATE = 1e-100, 1e100
 
 
 def count_rows(X: Any) -> int:
-    """Return the number of rows; none at all is an error, and so are several inputs by name and streams."""
-    if isinstance(X, Mapping):
+    """Return the number of rows; raise an error if there are none, and for dicts of inputs and streams."""
+    if isinstance(X, Mapping) and not issparse(X):  # a dok matrix of scipy before 1.13 is a dict
         raise TypeError(
             f"X is a {type(X).__name__} with {sorted(map(str, X))[:8]}: only one input per row is supported. Put the "
             "inputs side by side in one array or table, and separate them in the module or the Pipeline."
@@ -34,7 +34,7 @@ def count_rows(X: Any) -> int:
 
 
 def _refuse_stream(X: Any) -> None:
-    """Raise for data of torch that cannot be asked for a row by its number, or whose length is not that of its rows."""
+    """Raise an error for torch data without access by row number, or whose length is not the number of rows."""
     if is_loader(X):
         raise TypeError(f"X is a {type(X).__name__}, which yields batches in its own order: pass its dataset.")
     if is_dataset(X) and (_is_a(X, "torch.utils.data", "IterableDataset") or not hasattr(X, "__len__")):
@@ -46,31 +46,31 @@ def _refuse_stream(X: Any) -> None:
 
 
 def is_dataset(X: Any) -> bool:
-    """Whether X is a torch Dataset, or one in skorch's wrapper for scikit-learn's searches."""
+    """Return whether X is a torch Dataset, possibly in skorch's wrapper for scikit-learn's searches."""
     return _is_a(X, "torch.utils.data", "Dataset") or _is_a(X, "skorch.helper", "SliceDataset")
 
 
 def is_loader(X: Any) -> bool:
-    """Whether X is a torch DataLoader."""
+    """Return whether X is a torch DataLoader."""
     return _is_a(X, "torch.utils.data", "DataLoader")
 
 
 def _is_a(X: Any, module: str, name: str) -> bool:
-    loaded = sys.modules.get(module)  # else it cannot be one
+    loaded = sys.modules.get(module)  # if not loaded, X cannot be one
     return loaded is not None and isinstance(X, getattr(loaded, name))
 
 
 def take_rows(X: Any, rows: Any) -> Any:
     """Select rows, by slice or index array, of an array, frame, sparse matrix, list or torch Dataset.
 
-    Of a Dataset the inputs are read, whatever else its items hold, and stacked into an array.
+    For a Dataset, the inputs are read and stacked into an array; other parts of its items are ignored.
     """
     if is_dataset(X):
         items = [X[int(i)] for i in (range(len(X))[rows] if isinstance(rows, slice) else rows)]
         return np.stack([np.asarray(item[0] if isinstance(item, (tuple, list)) else item) for item in items])
     if hasattr(X, "iloc"):
         return X.iloc[rows]
-    if hasattr(type(X), "column_names") and not isinstance(rows, slice):  # a table of Arrow
+    if hasattr(type(X), "column_names") and not isinstance(rows, slice):  # an Arrow table
         return X.take(rows)
     if issparse(X):
         return X.tocsr()[rows]
@@ -80,7 +80,7 @@ def take_rows(X: Any, rows: Any) -> Any:
 
 
 def column_names(X: Any) -> list[str] | None:
-    """Return the names of the columns of a frame, of pandas, Polars, Arrow and the like; None if it has no names."""
+    """Return the column names of a frame (pandas, Polars, Arrow and others), or None if it has no names."""
     names = getattr(X, "column_names" if hasattr(type(X), "column_names") else "columns", None)
     if names is None or not all(isinstance(name, str) for name in names):
         return None
@@ -93,21 +93,21 @@ def take_columns(X: Any, names: list[str]) -> Any:
 
 
 def chunks(n: int, bytes_per_row: float, most: int | None = None) -> Iterator[slice]:
-    """Slices of rows that keep `bytes_per_row` times their length within scikit-learn's `working_memory`."""
+    """Yield slices of rows such that `bytes_per_row` times their length fits into scikit-learn's `working_memory`."""
     budget = get_config()["working_memory"] * 2**20
     step = max(1, min(int(budget // max(bytes_per_row, 1)), most or n))
     yield from (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def some_rows(n: int, most: int | None) -> Any:
-    """Return `most` of n rows, evenly spaced, the first and the last among them; all if there are no more."""
+    """Return `most` of n rows, evenly spaced and including the first and last; all rows if n <= most."""
     if most is None or n <= most:
         return slice(None)
     return np.linspace(0, n - 1, int(most)).round().astype(np.int64)
 
 
 def row_bytes(X: Any) -> float:
-    """Return the bytes that one row of X takes, as far as it can be told."""
+    """Return the bytes per row of X, or a guess if unknown."""
     if is_dataset(X):
         return float(take_rows(X, slice(0, 1)).nbytes)
     size = X.data.nbytes if issparse(X) else getattr(X, "nbytes", None)
@@ -119,7 +119,7 @@ def row_bytes(X: Any) -> float:
 
 
 def check_row_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
-    """Validate row weights: one per row, finite, none negative, not all zero. None stays None."""
+    """Check row weights: one per row, finite, not negative, not all zero. None stays None."""
     if sample_weight is None:
         return None
     weights: NDArray[np.float64] = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -130,6 +130,6 @@ def check_row_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
 
 
 def in_range(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return weights as they are, or, if their sums could overflow or vanish, divided by the largest."""
+    """Return weights unchanged, or divided by the largest if their sums could overflow or underflow."""
     top = float(weights.max(initial=0.0))
     return weights if MODERATE[0] < top < MODERATE[1] or not 0 < top < np.inf else weights / top

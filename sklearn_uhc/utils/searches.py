@@ -1,19 +1,19 @@
-"""Which parameters a search of scikit-learn without labels is trying at the moment."""
+"""Find the parameters that a scikit-learn search without labels is currently trying."""
 
 from __future__ import annotations
 
 import sys
 from types import FrameType
 
-#: The function of scikit-learn that fits and scores one candidate on one split, in this process or in a worker.
+#: The scikit-learn function that fits and scores one candidate on one split, in this process or in a worker.
 MODULE, FUNCTION = "sklearn.model_selection._validation", "_fit_and_score"
 
 
 def searched_without_labels() -> list[str]:
-    """Return the names of the parameters that a search has set; none outside a search, or if it has labels.
+    """Return the names of the parameters set by a search; empty outside a search, or if it has labels.
 
-    scikit-learn tells an estimator nothing of the search that it is in, so the call stack is read. If a version has
-    another function there, nothing is found.
+    scikit-learn does not tell an estimator about the search it is in, so the call stack is inspected. If a version of
+    scikit-learn renames that function, nothing is found.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

@@ -1,4 +1,4 @@
-"""The same for every part of the data, in threads."""
+"""Apply a function to parts of the data, in threads."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Result = TypeVar("Result")
 
 
 def in_threads(run: Callable[[Part], Result], parts: Sequence[Part], n_jobs: int) -> Iterable[Result]:
-    """Yield run(part) for every part, in order; `n_jobs` parts at the same time.
+    """Yield run(part) for every part, in order, with `n_jobs` parts at the same time.
 
-    One job does without joblib, whose overhead a single row would feel. Threads get this one's configuration of
-    scikit-learn, but share the process's filters of warnings: scikit-learn's own `Parallel` sets these in every
-    thread, and where two overlap they are lost.
+    With one job joblib is not used, since its overhead matters for a single row. Threads get the caller's scikit-learn
+    configuration, but not its warning filters: these belong to the process, and setting them in several threads at
+    once, as scikit-learn's `Parallel` does, loses them.
     """
     if min(n_jobs, len(parts)) <= 1:
         return map(run, parts)

@@ -1,8 +1,8 @@
-"""Calls that leave X as it was, whatever the estimator does with its input.
+"""Calls that leave X unchanged, whatever the estimator does with its input.
 
-A `StandardScaler(copy=False)` in one teacher's Pipeline overwrites what the next teacher, the student and the user see.
-So scikit-learn's estimators get a view that cannot be written to: it costs a microsecond, and they make a copy where
-they want to write. Libraries that only read get X itself, everybody else a copy of the rows in hand.
+A `StandardScaler(copy=False)` in one teacher's Pipeline would overwrite the X of the next teacher, the student and the
+user. So scikit-learn's estimators get a read-only view: it costs a microsecond, and they copy if they need to write.
+Libraries that only read get X itself. All others get a copy of the rows.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_uhc.utils.rows import is_dataset
 
-#: They copy what they read, and refuse or warn of arrays that cannot be written to; our own come back here.
+#: Packages that copy what they read, and raise errors or warn for read-only arrays; our own estimators come here again.
 READ_ONLY_PACKAGES = ("sklearn_uhc", "lightgbm", "xgboost", "catboost", "skorch")
-#: They heed the flag of an array that it must not be written to.
+#: Packages that respect read-only arrays.
 CAREFUL_PACKAGES = ("sklearn", "numpy", "scipy")
-#: What NumPy, SciPy and Cython say of such an array.
+#: Errors of NumPy, SciPy and Cython about read-only arrays.
 REFUSALS = re.compile(r"read-?only|not writeable|WRITEBACKIFCOPY", re.IGNORECASE)
 
 
 def unchanged(estimator: Any, function: Callable[[Any], Any], X: Any) -> Any:
-    """Return `function(X)`, where the estimator is the one that reads X, and X stays as it is."""
+    """Return `function(X)`, in which the estimator reads X, and leave X unchanged."""
     package = package_of(first_step(estimator))
     if package in READ_ONLY_PACKAGES or is_dataset(X):
         return function(X)
@@ -45,7 +45,7 @@ def unchanged(estimator: Any, function: Callable[[Any], Any], X: Any) -> Any:
 
 
 def first_step(estimator: Any) -> Any:
-    """Return who reads X: the first step of a Pipeline, what is frozen, what a search has found."""
+    """Return the estimator that reads X: the first step of a Pipeline, a frozen estimator, the best one of a search."""
     inner = None
     if isinstance(estimator, FrozenEstimator):
         inner = estimator.estimator
@@ -57,27 +57,27 @@ def first_step(estimator: Any) -> Any:
 
 
 def package_of(step: Any) -> str:
-    """Return the package that an estimator comes from, or the function that it applies."""
+    """Return the package of an estimator, or of the function that it applies."""
     if isinstance(step, FunctionTransformer) and step.func is not None:
         step = step.func
     return str(getattr(step, "__module__", None) or type(step).__module__).partition(".")[0]
 
 
 def view_of(X: Any) -> Any:
-    """Return an array or sparse matrix with the same memory that cannot be written to; of anything else a copy.
+    """Return a read-only view of an array or sparse matrix, and a copy of anything else but lists.
 
-    That includes frames of pandas: with copy=False scikit-learn writes to them, whatever pandas says of copy on write.
+    Pandas frames are copied: with copy=False scikit-learn writes to them, even with pandas' copy on write.
     """
     if isinstance(X, np.ndarray):
         return _locked(X)
     if issparse(X) and X.format == "csr":
         parts = tuple(map(_locked, (X.data, X.indices, X.indptr)))
         return type(X)(parts, shape=X.shape, copy=False)
-    return X if isinstance(X, list) else copy_of(X)  # scikit-learn writes to no list
+    return X if isinstance(X, list) else copy_of(X)  # scikit-learn does not write to lists
 
 
 def copy_of(X: Any) -> Any:
-    """Return a copy that may be written to; frames of Polars and Arrow cannot be written to, so they are shared."""
+    """Return a writeable copy; frames of Polars and Arrow are immutable, so they are shared."""
     if isinstance(X, list):
         return copy.deepcopy(X)
     if hasattr(type(X), "detach"):  # a tensor
@@ -92,5 +92,5 @@ def _locked(array: Any) -> Any:
 
 
 def _is_about_writing(error: Exception, shown: Any) -> bool:
-    """Whether an estimator stumbled over the flag, and not over what is in X."""
+    """Return whether the error is about the read-only flag, not about the content of X."""
     return (isinstance(shown, np.ndarray) or issparse(shown)) and REFUSALS.search(str(error)) is not None

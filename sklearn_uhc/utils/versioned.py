@@ -1,4 +1,4 @@
-"""Pickles that know which release wrote them."""
+"""Pickles with the version that wrote them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn_uhc.utils.notes import warn_user
 
-#: Where a pickled estimator keeps the release that wrote it.
+#: Key of the version in a pickled estimator's state.
 KEY = "_sklearn_uhc_version"
 
 
@@ -17,7 +17,7 @@ def current_version() -> str:
 
 
 class Versioned:
-    """Mixin for estimators, before BaseEstimator: a pickle from another release is loaded with a warning."""
+    """Mixin for estimators, before BaseEstimator, that warns when a pickle of another release is loaded."""
 
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()

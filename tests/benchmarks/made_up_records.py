@@ -1,4 +1,4 @@
-"""Records of runs that never were, for the tests of the benchmark's report."""
+"""Records of fictitious runs, for the tests of the benchmark's report."""
 
 import json
 

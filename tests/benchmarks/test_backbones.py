@@ -19,7 +19,7 @@ N = 20
 
 
 class Means(nn.Module):
-    """An extractor that notes how many images it sees and can be told to fail."""
+    """An extractor that records how many images it gets and can be told to fail."""
 
     seen: list[int] = []
     fails_after = None

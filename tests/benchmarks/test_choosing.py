@@ -1,4 +1,4 @@
-"""The page on choosing without labels rests on the records in the repository."""
+"""The page on choosing without labels follows from the records in the repository."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The benchmark's command line: results of other settings are not mixed, and mistakes are told in one line."""
+"""The benchmark's command line: results of different settings are not mixed, and mistakes give a one-line error."""
 
 import json
 
@@ -15,7 +15,7 @@ RUN = ["run", "digits", "--trials", "1", "--methods", "sd", "--device", "cpu"]
 
 
 def message(capsys, arguments):
-    """Run a command that is refused, and return what it says on the error stream."""
+    """Run a command that fails, and return its error output."""
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert stopped.value.code == 2

@@ -1,4 +1,4 @@
-"""Loaders of the paper's datasets, each on a tiny fake of the real layout."""
+"""Loaders of the paper's datasets, each on a tiny fake with the real layout."""
 
 import io
 import re
@@ -108,7 +108,7 @@ class TestSynthetic:
 
 
 def picture(red, width=80, height=64):
-    """A picture with red stripes left and right of the central square, which is grey with the given red."""
+    """An image with red stripes left and right of the central square, which is grey with the given red."""
     image = np.full((height, width, 3), 128, dtype=np.uint8)
     image[..., 0] = red
     side = (width - height) // 2
@@ -122,7 +122,7 @@ def write_picture(path, red):
 
 
 def reds(part):
-    """The red values of a part's images: tell which picture each is."""
+    """The red values of a part's images, which identify them."""
     images = read_all(part)
     assert images.shape[1:] == (64, 64, 3)
     assert images.dtype == np.uint8
@@ -170,7 +170,7 @@ def _bytes(image, form):
 
 
 def fake_imagenet(root):
-    """Three classes; the kit's ids are in another order than WordNet's, and it has an inner node that is no class."""
+    """Three classes; the kit's ids are in another order than WordNet's, and an inner node is not a class."""
     for k, wnid in enumerate(["n03", "n01", "n02"]):
         for i in range(2):
             write_picture(root / "train" / wnid / f"{wnid}_{i}.JPEG", 100 + 20 * k + 10 * i)

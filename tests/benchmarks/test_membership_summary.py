@@ -1,4 +1,4 @@
-"""The page on membership rests on the records in the repository."""
+"""The page on membership follows from the records in the repository."""
 
 import json
 from pathlib import Path

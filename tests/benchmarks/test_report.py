@@ -202,7 +202,7 @@ def test_marks_follow_wilcoxon(methods):
 
 
 def test_no_number_of_the_main_table_can_be_broken():
-    """A browser breaks at spaces and after hyphens, but for a minus in front."""
+    """A browser breaks lines at spaces and after hyphens, but not after a leading minus."""
     trials = complete_trials(experiment(50))
     rows = cells(main_table(trials, column("random", "features", "x"), "").markdown())
     numbers = [cell for method in METHODS for cell in rows[method]]

@@ -1,4 +1,4 @@
-"""The paper's experiments: what is drawn, what is trained, and that nothing is lost when a run is killed."""
+"""The paper's experiments: what is drawn, what is trained, and that a killed run loses nothing."""
 
 import json
 import signal

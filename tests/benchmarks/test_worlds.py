@@ -1,4 +1,4 @@
-"""Worlds to try settings on: the same for the same seed, whole, and nothing shared between their parts."""
+"""Test worlds for settings: reproducible by seed, complete, and without shared rows between their parts."""
 
 import numpy as np
 import pytest

@@ -18,7 +18,7 @@ torch.set_num_threads(1)  # tests run in two processes: more threads than cores 
 
 @pytest.fixture
 def few_steps(monkeypatch):
-    """Bare modules are trained for 20 epochs, however few steps that is: for tests of something else."""
+    """Train bare modules for 20 epochs, however few steps that is, in tests of something else."""
     monkeypatch.setattr(nets, "LEAST_STEPS", 1)
 
 

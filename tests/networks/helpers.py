@@ -32,7 +32,7 @@ def flattened(model):
 
 
 class Images(Dataset):
-    """Images read one by one; counts how many are held at most is left to the caller."""
+    """Images read one by one."""
 
     def __init__(self, X):
         self.X = X

@@ -60,15 +60,15 @@ def test_backpropagation_through_a_pipeline_a_bare_module_and_a_search(flat, ima
     np.testing.assert_allclose(same.predict_proba(flat), clf.predict_proba(flat), atol=1e-5)
     apart = [LogisticRegression().fit(flat, images[1] > 4), LogisticRegression().fit(flat, 2 + (images[1] > 2))]
     with pytest.warns(UserWarning, match="do not connect"):
-        HeterogeneousDistiller(apart, nn.Linear(64, 4), class_lists=[[0, 1], None], backprop=True).fit(flat)
+        HeterogeneousDistiller(apart, nn.Linear(64, 4), class_lists=[[0, 1], None], backprop=True).fit(flat[:99])
     bare = HeterogeneousDistiller(models, nn.Linear(64, 10), backprop=True)
-    search = GridSearchCV(bare, {"temperature": [1, 3], "backprop": [True, False]}, cv=2).fit(flat[600:], y[600:])
+    search = GridSearchCV(bare, {"temperature": [1, 3]}, cv=2, refit=False).fit(flat[600:900], y[600:900])
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 @pytest.mark.usefixtures("few_steps")
 def test_mf_lu_answers_on_the_scale_of_its_teachers():
-    """What MF-LU calls u has a scale of its own: the mean of v over the transfer set brings it to the teachers'."""
+    """MF-LU's u has an arbitrary scale: the mean of v over the transfer set brings it to the teachers'."""
     lists = [[0, 1, 2], [1, 2, 3], [0, 2, 3]]
     X = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
     log_p = 3 * np.hstack([teacher.predict_log_proba(X) for teacher in linear_teachers(lists)])
@@ -105,7 +105,7 @@ def test_what_backpropagation_cannot_do(images, teachers, params, error, message
 @pytest.mark.parametrize("calibrate", [True, False])
 @pytest.mark.usefixtures("few_steps")
 def test_wrong_answers_are_refused(flat, calibrate):
-    """As they are without backpropagation; training would diverge on them, or learn nonsense."""
+    """As without backpropagation; training would diverge on them, or learn nonsense."""
     rng, lists = np.random.default_rng(0), [[0, 1, 2], [1, 2, 3], [0, 2, 3]]
     log_p = np.log(np.hstack([rng.dirichlet(np.ones(3), size=100) for _ in lists]))
     broken = log_p.copy()

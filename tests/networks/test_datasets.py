@@ -1,4 +1,4 @@
-"""torch Datasets as X: parts of them, searches over them, and what cannot be read by row."""
+"""torch Datasets as X: subsets, searches over them, and datasets without access by row."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def distiller(teachers, **params):
 
 
 class Stream(IterableDataset):
-    """Rows in passing."""
+    """An iterable dataset without access by row."""
 
     def __init__(self, X):
         self.X = X
@@ -34,7 +34,7 @@ class StreamWithLength(Stream):
 
 
 class Endless(Dataset):
-    """Has rows by number, but does not say how many."""
+    """Has access by row number, but no length."""
 
     def __init__(self, X):
         self.X = X
@@ -60,7 +60,7 @@ def test_a_part_of_a_dataset_is_that_part(images, teachers, part):
 
 @pytest.mark.parametrize("with_labels", [True, False])
 def test_searches_over_a_sliced_dataset(images, teachers, with_labels):
-    X, y = images[0][600:1000], images[1][600:1000]
+    X, y = images[0][600:800], images[1][600:800]
     rows = SliceDataset(TensorDataset(torch.as_tensor(X), torch.as_tensor(y)))
 
     def searched(rows):

@@ -1,4 +1,4 @@
-"""Keys of networks: two that answer differently never share one, and how a network is run does not count."""
+"""Keys of networks: different networks never share a key, and how a network is run does not matter."""
 
 import copy
 import io
@@ -40,7 +40,7 @@ def sharper(logits):
 
 
 class Tempered:
-    """Somebody's own teacher, with a module and a parameter of its own."""
+    """A user's own teacher, with a module and a parameter."""
 
     classes_ = np.array([0, 1])
 
@@ -54,7 +54,7 @@ class Tempered:
 
 
 class Divided(nn.Linear):
-    """A layer with a number that is no weight and that its repr does not show."""
+    """A layer with a number that is not a weight and not in its repr."""
 
     def __init__(self, T):
         super().__init__(3, 2)

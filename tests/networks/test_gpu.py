@@ -1,4 +1,4 @@
-"""On a GPU: `make gpu`. These could not be run where they were written."""
+"""Tests on a GPU: `make gpu`. They could not be run where they were written."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a user's net is validated by: scikit-learn's scorers, and rows of its own with labels, hard or soft."""
+"""Validation of a user's net: scikit-learn's scorers, and the user's own rows with hard or soft labels."""
 
 import pickle
 
@@ -22,7 +22,7 @@ NAMES = np.array(list("abcdefghij"))
 
 @pytest.fixture
 def held_out(images, soft):
-    """Rows to validate by: images, labels, soft labels."""
+    """Validation rows: images, labels, soft labels."""
     return images[0][1200:], images[1][1200:], soft[1200:]
 
 
@@ -57,7 +57,7 @@ def test_scorers_compare_with_the_most_probable_class(images, soft, held_out, sc
 
 
 def test_scorers_that_name_one_of_two_classes(images, soft):
-    """They take the second as the positive one, whatever it is called."""
+    """They take the second class as the positive one, whatever its name."""
     X, Q = images[0][:400], np.column_stack([soft[:400, :5].sum(axis=1), soft[:400, 5:].sum(axis=1)])
     scorers = [EpochScoring(name, lower_is_better=False) for name in ("f1", "average_precision", "roc_auc")]
     last = [
@@ -183,7 +183,7 @@ def test_rows_that_cannot_be_validated_by(images, soft, held_out, teachers):
 
 
 def test_rows_set_aside_in_a_shape_of_the_users_own(images, soft):
-    """A net's own dataset may give anything that its own collate_fn takes apart."""
+    """A net's own dataset may return anything that its own collate_fn can handle."""
 
     class Named(SkorchDataset):
         def transform(self, X, y):

@@ -19,7 +19,7 @@ from sklearn_uhc import TeacherOutputs, TorchTeacher
 
 
 class Net(nn.Module):
-    """Gives other answers in training mode, and moves its buffers there."""
+    """Its answers differ in training mode, where it also updates its buffers."""
 
     def __init__(self):
         super().__init__()
@@ -31,7 +31,7 @@ class Net(nn.Module):
 
 
 class ByReference(Net):
-    """Calls its parts through a list, a method, a partial function and a function with a closure."""
+    """Calls its parts through a list, a method, a partial function and a closure."""
 
     def __init__(self):
         super().__init__()
@@ -127,7 +127,7 @@ def X():
 
 
 def trained(make, X):
-    """Return a module in training mode whose buffers have moved, and its answers in evaluation mode."""
+    """Return a module in training mode with updated buffers, and its answers in evaluation mode."""
     torch.manual_seed(0)
     module = make()
     with torch.no_grad():
@@ -298,7 +298,7 @@ print(f"moved {moved}, in training {in_training}, rows wrong {wrong}, threads wr
 
 
 def test_modules_that_share_a_backbone_in_threads():
-    """In a process of its own, where a race that kills the interpreter is a failed test."""
+    """In a separate process, so that a race that kills the interpreter is a failed test."""
     done = subprocess.run([sys.executable, "-c", RACE], capture_output=True, text=True, timeout=600)
     expected = "moved [], in training {True}, rows wrong 0, threads wrong [False, False]"
     assert done.stdout.strip() == expected, done.stderr

@@ -37,7 +37,7 @@ def test_a_net_written_for_hard_labels_learns_soft_ones(images, soft):
 
 
 def test_a_module_that_gives_probabilities(images, soft):
-    """Skorch's default criterion expects these, and the answers are the same network's."""
+    """Skorch's default criterion expects probabilities, and the predictions are those of the same network."""
     X, _ = images
     logits = SoftLabelClassifier(net(), random_state=0).fit(X, soft)
     probabilities = SoftLabelClassifier(net(module__probabilities=True), random_state=0).fit(X, soft)
@@ -110,7 +110,7 @@ def test_validation_rows_are_not_carried_along(flat, soft):
 
 
 def test_temperature_is_the_networks_own(images, soft):
-    """Trained on softened labels at T = 3, the answers are at temperature 1."""
+    """Trained on softened labels at T = 3, its predictions are at temperature 1."""
     X, y = images
     tempered = np.exp(np.log(soft) / 3)
     tempered /= tempered.sum(axis=1, keepdims=True)
@@ -124,7 +124,7 @@ def test_temperature_is_the_networks_own(images, soft):
 
 
 def test_one_learning_rate_serves_all_temperatures(images, soft):
-    """By the logits, the curvature of the loss where it starts, at equal probabilities, is that of hard labels."""
+    """At the start, with equal probabilities, the curvature of the loss by the logits is that of hard labels."""
     for T in (0.5, 1, 10):
         loss, target = SoftTargetLoss(temperature=T), torch.full((1, 4), 0.25)
         H = torch.autograd.functional.hessian(lambda x: loss(x, target), torch.zeros(1, 4))  # noqa: B023
@@ -193,7 +193,7 @@ def test_bare_modules(images, soft):
 
 @pytest.mark.parametrize("backprop", [False, True])
 def test_a_bare_module_is_trained_for_long_enough(flat, images, backprop):
-    """On 500 rows 20 epochs are 80 steps of Adam, too few by far."""
+    """On 500 rows, 20 epochs are 80 steps of Adam, far too few."""
     y = images[1]
     known = [y[:600] < 7, (y[:600] > 3) | (y[:600] < 2)]
     teachers = [LogisticRegression(max_iter=300).fit(flat[:600][rows], y[:600][rows]) for rows in known]

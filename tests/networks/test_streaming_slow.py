@@ -8,7 +8,7 @@ import pytest
 
 @pytest.mark.slow
 def test_a_hundred_thousand_images_in_flat_memory():
-    """Images are made when they are asked for; what is held of them does not grow with their number."""
+    """Images are made on access, and memory does not grow with their number."""
     code = """
 import resource, sys, numpy as np, torch
 from torch import nn

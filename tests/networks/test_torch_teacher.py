@@ -105,7 +105,7 @@ def test_networks_read_frames_of_polars():
 
 
 def test_tags_of_what_has_none(teachers):
-    """scikit-learn 1.6 and 1.7 warn of every question after them."""
+    """scikit-learn 1.6 and 1.7 warn whenever tags are read."""
 
     class Predicts:
         classes_ = [0, 1]

@@ -1,0 +1,106 @@
+"""The class "none of these" in a merge."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+from sklearn.neighbors import KNeighborsClassifier
+
+from sklearn_uhc import OTHER, HeterogeneousDistiller, TeacherMerger, TeacherOutputs, UnifiedEnsemble
+from sklearn_uhc.plots import SoftLabelDisplay
+from sklearn_uhc.soft_labels.scales import temper_rest
+from tests.helpers import linear_teachers
+from tests.memberships import SMALL, ByFeature, Fixed, small
+
+
+def test_none_of_these_is_a_class_of_its_own(sites):
+    X, _, X_test, y_test, teachers, scorers = sites
+    known = [0, 1]  # nobody knows 8 and 9
+    params = {"membership": [scorers[i] for i in known], "none_label": -1}
+    few = [teachers[i] for i in known]
+    foreign = np.isin(y_test, [8, 9])
+    clf = UnifiedEnsemble(few, **params).fit(X)
+    assert clf.classes_.tolist() == [-1, 0, 1, 2, 3, 4, 5, 6, 7]
+    assert roc_auc_score(foreign, clf.predict_proba(X_test)[:, 0]) > 0.85
+    assert clf.score(X_test[~foreign], y_test[~foreign]) > 0.7
+    assert clf.score(X_test) < 0  # agreement with the teachers, who do not know of it
+    student = HeterogeneousDistiller(few, KNeighborsClassifier(), **params).fit(X)
+    assert student.classes_.tolist() == clf.classes_.tolist()
+    assert roc_auc_score(foreign, student.predict_proba(X_test)[:, 0]) > 0.85
+    assert student.score(X_test) < 0
+    SoftLabelDisplay.from_estimator(student, X_test[:20])
+
+
+def test_none_of_these_keeps_its_probability_where_others_have_none():
+    Q, known = np.array([[0.2, 0.8, 0.0], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]]), np.array([[False, True, True]])
+    tempered = temper_rest(Q, known, 2.0)
+    assert np.isfinite(tempered).all()
+    np.testing.assert_allclose(tempered.sum(axis=1), 1)
+    untempered = tempered**2 / (tempered**2).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(untempered[:, 0], Q[:, 0], atol=1e-9)
+
+
+def test_other_is_enough_for_none_of_these():
+    X = np.random.default_rng(0).normal(size=(7, 3))
+    teachers, lists = linear_teachers([range(3), range(2)]), [["a", "b", OTHER], ["a", "b"]]
+    merger = TeacherMerger(teachers, class_lists=lists, none_label="none").fit(X)
+    assert merger.classes_.tolist() == ["a", "b", "none"]
+    expected = TeacherMerger(teachers, class_lists=[["a", "b", "none"], ["a", "b"]]).fit_transform(X)
+    np.testing.assert_allclose(merger.transform(X), expected, atol=1e-7)
+    with pytest.raises(TypeError, match=r"\[0\], which OTHER is to stand for, must have the type of the classes"):
+        merger.set_params(none_label=0).fit(X)
+
+
+def test_rows_that_belong_nowhere_hardly_count(sites):
+    X, y, _, _, teachers, scorers = sites
+    clf = HeterogeneousDistiller(
+        teachers[:2],
+        KNeighborsClassifier(),
+        membership=scorers[:2],
+        none_label=-1,
+        temperature=1.0,
+        store_soft_labels=True,
+    ).fit(X)
+    none = clf.soft_labels_[:, 0]
+    assert none[np.isin(y, [8, 9])].mean() > 0.5 > 0.3 > none[y < 8].mean()
+    weighted = HeterogeneousDistiller(
+        teachers[:2], KNeighborsClassifier(), membership=scorers[:2], none_label=-1, temperature=1.0, balance=True
+    ).fit(X)
+    by_hand = 1 / np.average(clf.soft_labels_, axis=0, weights=1 - none)
+    np.testing.assert_allclose(weighted.class_weight_[1:], by_hand[1:], rtol=1e-6)
+    assert weighted.class_weight_[0] == np.median(weighted.class_weight_[1:])
+
+
+@pytest.mark.parametrize(
+    ("none", "error", "message"),
+    [
+        ("a", ValueError, "'a' is already a class of a teacher"),
+        (0, TypeError, "none_label=0 must have the type of the classes"),
+        (("x", "y"), ValueError, "none_label must be one label"),
+        (OTHER, ValueError, "none_label must be one label"),
+        (["x"], ValueError, "none_label must be one label"),
+    ],
+)
+def test_what_is_wrong_with_none_label_is_said(none, error, message):
+    X, merger = small(membership=[ByFeature(), None], none_label=none)
+    with pytest.raises(error, match=message):
+        merger.fit(X)
+
+
+def test_none_of_these_must_be_determined():
+    for params in ({}, {"membership": [ByFeature(), None], "membership_weight": 0}):
+        X, merger = small(none_label="none", **params)
+        with pytest.raises(ValueError, match="none_label='none' would be undetermined"):
+            merger.fit(X)
+
+
+def test_none_of_these_is_as_likely_as_scorers_say_at_every_temperature():
+    d = np.linspace(0.05, 0.95, 6)
+    params = {"membership": [Fixed(d), Fixed(1 - d)], "none_label": "none", "calibrate": False, "method": "ce"}
+    X, merger = small(**params)
+    log_p = TeacherOutputs(merger.teachers).fit_transform(X)
+    hot = TeacherMerger(None, class_lists=SMALL, temperature=4.0, **params).fit_transform(X, log_p=log_p)
+    params["membership_weight"] = 1 / 4
+    one = TeacherMerger(None, class_lists=SMALL, temperature=1.0, **params).fit_transform(X, log_p=log_p / 4)
+    sharp = hot**4 / (hot**4).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(sharp[:, 3], one[:, 3], atol=1e-7)
+    np.testing.assert_allclose(hot[:, :2] / hot[:, 1:3], one[:, :2] / one[:, 1:3], rtol=1e-5)
