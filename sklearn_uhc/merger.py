@@ -290,7 +290,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         D = None if memberships is None else memberships.read(X)
         self.findings_: list[Finding] = find(read, self.calibrator_)
         if D is not None and D.shape[1] == space.n_teachers and self.none_label is None:
-            self.findings_ = self.findings_ or find_foreign(D)
+            self.findings_ = find_foreign(D) or self.findings_  # about foreign rows teachers contradict each other, too
         warn_of(self.findings_)
         return answers if memberships is None or D is None else memberships.join_scores(answers, D)
 

@@ -54,15 +54,13 @@ class Pairs(NamedTuple):
         classes = space.members[space.offsets[single]]
         member = np.concatenate([space.members[space.offsets[k] : space.offsets[k + 1]] for k in sets])
         set_of = np.repeat(np.arange(len(sets)), space.set_sizes[sets])
-        numbers, pairs = np.arange(len(single)), np.arange(len(member))
+        pairs = np.arange(len(member))
+        to_class = Incidence(classes, np.arange(len(single)), (L, len(single)), like)
+        member_to_class = Incidence(member, pairs, (L, len(member)), like)
+        to_set = Incidence(set_of, pairs, (len(sets), len(member)), like)
         index = (single, classes, space.teacher_of[single], sets, space.teacher_of[sets], member, set_of)
-        return cls(
-            blocks,
-            *(like_array(each, like) for each in index),
-            Incidence(classes, numbers, (L, len(single)), like),
-            Incidence(member, pairs, (L, len(member)), like),
-            Incidence(set_of, pairs, (len(sets), len(member)), like),
-        )
+        arrays = [like_array(each, like) for each in index]
+        return cls._make([blocks, *arrays, to_class, member_to_class, to_set])
 
     def give(self, F: Array, r: Array) -> Array:
         """(K, n) to (L, n): sum over the columns of a class, sets in proportion to their shares r."""

@@ -130,7 +130,8 @@ def _advance(problem: Objective, batch: Batch, tol: float) -> Batch:
     length = getattr(problem, "length", _largest)(point, step)
     short = length <= tol**0.5  # the next Newton step would be about the square of the last
     gain = -xp.sum(point.gradient * (trial.x - point.x), axis=1)
-    settled = ~better | short | (trial.residual <= 4 * eps) | (gain <= getattr(problem, "nothing", 0.0))
+    worthless = gain <= getattr(problem, "nothing", 0.0) * xp.abs(point.value)
+    settled = ~better | short | (trial.residual <= 4 * eps) | worthless
     return Batch(batch.rows, batch.age + 1, mu, settled, trial)
 
 
