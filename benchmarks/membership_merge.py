@@ -1,10 +1,11 @@
 """What a merge gains if teachers may say "not mine".
 
     python -m benchmarks.membership_merge run --data FOLDER [--trials 10]
-    python -m benchmarks.membership_merge summary
+    python -m benchmarks.membership_merge more --data FOLDER
 
-`run` appends trial after trial and leaves out what is there already; `summary` writes `docs/membership.json`, from this
-and from the two scripts named below.
+`run` appends trial after trial and leaves out what is there already. `more` adds forests and networks on Tiny-ImageNet
+features, and trials of forests with `membership="student"`, whose gains vary most. `python -m
+benchmarks.membership_summary` writes `docs/membership.json`, from this and from the two scripts named below.
 
 - digits (scikit-learn's), MNIST and Fashion-MNIST (`mnist.npz`, `fashion_mnist.npz` in the folder, 30 principal
   components of the transfer set): six teachers that know 3 to 5 classes each, of different kinds; for digits, six
@@ -31,7 +32,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student_t
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -51,16 +51,11 @@ from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherMerger, fit_m
 Array = NDArray[Any]
 
 RESULTS = Path("benchmarks/results/membership-merge.jsonl")
-SUMMARY = Path("docs/membership.json")
 GAMMAS = (0.1, 0.3, 1.0, 3.0)
 #: Weights are chosen on the first seeds, and results reported on the others.
 CHOOSING, REPORTING = range(5), range(100, 110)
-#: The records of the paper's setting, by way.
-PAPER = {"plain": "CE-BS", "supervised": "SPV"}
-PAPER_FILES = Path("benchmarks/results/features-random.jsonl"), Path("benchmarks/results/membership-paper.jsonl")
-NONE_FILE = Path("benchmarks/results/membership-none.jsonl")
-#: Tiny-ImageNet features as they were while scorers were compared with labels at temperature 1.
-BEFORE_FILE = Path("benchmarks/results/membership-before.jsonl")
+#: More trials of forests.
+MORE = range(110, 120)
 STUDENTS = {
     "k-NN": KNeighborsClassifier(),
     "logistic": LogisticRegression(max_iter=300),
@@ -94,9 +89,15 @@ class Trial(NamedTuple):
 
 
 def mixed(
-    X: Array, y: Array, sizes: tuple[int, int, int], seed: int, known: int = 10, kinds: Sequence[Any] = KINDS
+    X: Array,
+    y: Array,
+    sizes: tuple[int, int, int],
+    seed: int,
+    known: int = 10,
+    kinds: Sequence[Any] = KINDS,
+    scored: bool = True,
 ) -> Trial:
-    """Return six teachers that know 3 to 5 of the first `known` classes each."""
+    """Return six teachers that know 3 to 5 of the first `known` classes each, with scorers if these are wanted."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(X))[: sum(sizes)]
     train, transfer, test = np.split(order, np.cumsum(sizes)[:-1])
@@ -107,25 +108,27 @@ def mixed(
             break
     own = [train[np.isin(y[train], labels)] for labels in lists]
     teachers = [kind().fit(X[rows], y[rows]) for kind, rows in zip(kinds, own, strict=True)]
-    scorers = [fit_membership(X[rows], X[transfer], y_own=y[rows]) for rows in own]
+    scorers = [fit_membership(X[rows], X[transfer], y_own=y[rows]) for rows in own if scored]
     labelled, pool = (X[transfer], y[transfer]), (X[train], y[train])
     return Trial(teachers, scorers, X[transfer], X[test], y[test], labelled, y[transfer], pool)
 
 
-def digits(seed: int, folder: Path | None = None, known: int = 10, kinds: Sequence[Any] = KINDS) -> Trial:
+def digits(
+    seed: int, folder: Path | None = None, known: int = 10, kinds: Sequence[Any] = KINDS, scored: bool = True
+) -> Trial:
     """Return a trial with scikit-learn's digits."""
     X, y = load_digits(return_X_y=True)
-    return mixed(X / 16, y, (600, 600, 597), seed, known, kinds)
+    return mixed(X / 16, y, (600, 600, 597), seed, known, kinds, scored)
 
 
-def images(file: str, seed: int, folder: Path) -> Trial:
+def images(file: str, seed: int, folder: Path, scored: bool = True) -> Trial:
     """Return a trial with images in 30 principal components."""
     rng = np.random.default_rng(seed)
     with np.load(folder / file) as data:
         rows = rng.choice(len(data["y_train"]), 4500, replace=False)
         X, y = data["X_train"][rows].reshape(len(rows), -1) / 255.0, data["y_train"][rows]
     X = PCA(30, random_state=0).fit(X[:1500]).transform(X)
-    return mixed(X / X.std(), y.astype(int), (1500, 1500, 1500), seed)
+    return mixed(X / X.std(), y.astype(int), (1500, 1500, 1500), seed, scored=scored)
 
 
 def features(seed: int, folder: Path) -> Trial:
@@ -214,6 +217,52 @@ def compare(name: str, seed: int, folder: Path) -> list[dict[str, Any]]:
     ]
 
 
+def compare_slow(seed: int, folder: Path) -> list[dict[str, Any]]:
+    """Compare forests and networks on Tiny-ImageNet features."""
+    name = "Tiny-ImageNet features"
+    trial, students = DATA[name](seed, folder), {key: STUDENTS[key] for key in STUDENTS if key not in FAST}
+    ways = {
+        "plain": accuracies(trial, students, membership=None),
+        "membership": accuracies(trial, students, membership=trial.scorers),
+        "supervised": supervised(trial, students),
+        "student": accuracies(trial, {"network": STUDENTS["network"]}, membership="student"),
+    }
+    return [{"part": "comparing", "data": name, "seed": seed, "way": way} | found for way, found in ways.items()]
+
+
+def compare_forests(name: str, seed: int, folder: Path) -> list[dict[str, Any]]:
+    """Compare forests, plain and with "student"."""
+    trial = FORESTS[name](seed, folder)._replace(y_transfer=None)
+    students = {"forest": STUDENTS["forest"]}
+    return [
+        {"part": "comparing", "data": name, "seed": seed, "way": way}
+        | accuracies(trial, students, membership=None if way == "plain" else way)
+        for way in ("plain", "student")
+    ]
+
+
+#: Where forests with "student" vary most.
+FORESTS: dict[str, Callable[[int, Path], Trial]] = {
+    "digits": lambda seed, folder: digits(seed, scored=False),
+    "MNIST": lambda seed, folder: images("mnist.npz", seed, folder, scored=False),
+    "Fashion-MNIST": lambda seed, folder: images("fashion_mnist.npz", seed, folder, scored=False),
+}
+
+
+def run_more(folder: Path, out: Path) -> None:
+    """Run slow students and more trials, what is not there yet."""
+    warnings.simplefilter("ignore")
+    done = {(r["data"], r["seed"], column) for r in read(out) if r["part"] == "comparing" for column in r}
+    for seed, tiny in zip(MORE, REPORTING, strict=True):
+        jobs = [(name, seed, lambda name=name, seed=seed: compare_forests(name, seed, folder)) for name in FORESTS]
+        jobs.append(("Tiny-ImageNet features", tiny, lambda tiny=tiny: compare_slow(tiny, folder)))
+        for name, number, job in jobs:
+            if (name, number, "forest") not in done:
+                with out.open("a") as file:
+                    file.writelines(json.dumps(record) + "\n" for record in job())
+                print(name, number, flush=True)
+
+
 def run(folder: Path, out: Path, trials: int) -> None:
     """Run what is not there yet, the data sets in turn, slow Tiny-ImageNet last."""
     warnings.simplefilter("ignore")
@@ -230,107 +279,18 @@ def run(folder: Path, out: Path, trials: int) -> None:
             print(*key, flush=True)
 
 
-def mean_and_interval(values: list[float]) -> dict[str, Any]:
-    """Return the mean and half the width of its 95 % interval, by Student's t."""
-    n, mean = len(values), float(np.mean(values))
-    if n < 2:
-        return {"mean": mean, "half": None, "text": f"{mean:.3f}".replace("0.", "."), "trials": n}
-    half = float(student_t.ppf(0.975, n - 1)) * float(np.std(values, ddof=1)) / n**0.5
-    return {"mean": mean, "half": half, "text": f"{mean:.3f} ± {half:.3f}".replace("0.", "."), "trials": n}
-
-
-def summarise(root: Path) -> list[dict[str, Any]]:
-    """Return means with intervals, and of gains over plain trial by trial, from the files of results."""
-    columns, records = ["soft labels", *STUDENTS], read(root / RESULTS) + paper_records(root)
-    lines: list[dict[str, Any]] = []
-    for weight in (0.0, *GAMMAS):
-        own = [r for r in records if r["part"] == "choosing" and r["weight"] == weight]
-        lines.append({"part": "choosing", "weight": weight} | _line(own, columns))
-    for name in [*DATA, "the paper's"]:
-        of_data = [r for r in records if r["part"] == "comparing" and r["data"] == name]
-        for way in dict.fromkeys(r["way"] for r in of_data):
-            own = [r for r in of_data if r["way"] == way]
-            lines.append({"part": "comparing", "data": name, "way": way, "trials": len(own)} | _line(own, columns))
-            if way != "plain":
-                lines.append({"part": "gain", "data": name} | _gain(of_data, way, columns))
-    _add_shares(lines)
-    before = read(root / BEFORE_FILE)
-    ways = [way for way in dict.fromkeys(r["way"] for r in before) if way != "plain"]
-    lines += [{"part": "before"} | _gain(before, way, columns) for way in ways]
-    return lines + [_none_line(*each) for each in _by_none(read(root / NONE_FILE))]
-
-
-def _gain(records: list[dict[str, Any]], way: str, columns: list[str]) -> dict[str, Any]:
-    """Return what a way gains over plain, trial by trial."""
-    plain = {r["seed"]: r for r in records if r["way"] == "plain"}
-    own = [r for r in records if r["way"] == way]
-    gains = [{c: r[c] - plain[r["seed"]][c] for c in columns if c in r and c in plain[r["seed"]]} for r in own]
-    return {"way": way, "trials": len(own)} | _line(gains, columns)
-
-
-def paper_records(root: Path) -> list[dict[str, Any]]:
-    """Return the records of the paper's setting, of trials that have all three ways."""
-    first, second = (read(root / path) for path in PAPER_FILES)
-    found = {(r["way"], r["seed"]): r["network"] for r in second if "network" in r}
-    names = {method: way for way, method in PAPER.items()}
-    for r in first:
-        if r["method"] in names:
-            found.setdefault((names[r["method"]], r["trial"]), r["accuracy"])
-    seeds = sorted(seed for way, seed in found if way == "membership")
-    ways = ("plain", "membership", "supervised")
-    head = {"part": "comparing", "data": "the paper's"}
-    return [head | {"way": way, "seed": seed, "network": found[way, seed]} for seed in seeds for way in ways]
-
-
-def _by_none(records: list[dict[str, Any]]) -> list[tuple[str, str, list[float]]]:
-    settings = dict.fromkeys(r["setting"] for r in records)
-    of = {setting: [r for r in records if r["setting"] == setting] for setting in settings}
-    keys = {setting: [key for key in of[setting][0] if key not in ("setting", "seed")] for setting in settings}
-    return [(setting, key, [r[key] for r in of[setting]]) for setting in settings for key in keys[setting]]
-
-
-def _none_line(setting: str, key: str, values: list[float]) -> dict[str, Any]:
-    return {"part": "none", "setting": setting, "from": key} | mean_and_interval(values)
-
-
-def _key(column: str) -> str:
-    return column.replace(" ", "_").replace("-", "_")
-
-
-def _add_shares(lines: list[dict[str, Any]]) -> None:
-    """Say what share of the gap between plain and supervised every gain closes."""
-    mean = {
-        (r["data"], r["way"], c): r[c]["mean"]
-        for r in lines
-        if r["part"] == "comparing"
-        for c in map(_key, STUDENTS)
-        if c in r
-    }
-    for gain in (r for r in lines if r["part"] == "gain"):
-        for c in (c for c in gain if (gain["data"], "supervised", c) in mean):
-            gap = mean[gain["data"], "supervised", c] - mean[gain["data"], "plain", c]
-            gain[c]["share"] = gain[c]["mean"] / gap if gap > 0 else None
-
-
-def _line(records: list[dict[str, Any]], columns: list[str]) -> dict[str, Any]:
-    present = [c for c in columns if records and c in records[0]]
-    return {_key(c): mean_and_interval([r[c] for r in records]) for c in present}
-
-
 def main() -> None:
-    """Run or summarise."""
+    """Run what is not there yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["run", "summary"])
-    parser.add_argument("--data", type=Path)
+    parser.add_argument("what", choices=["run", "more"])
+    parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--trials", type=int, default=len(REPORTING))
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
     if args.what == "run":
-        if args.data is None:
-            parser.error("run needs --data")
         run(args.data, args.out, args.trials)
     else:
-        SUMMARY.write_text(json.dumps(summarise(Path()), indent=1) + "\n")
+        run_more(args.data, args.out)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@
 
 Six teachers and their owners' scorers as in `benchmarks.membership_merge`; area under the ROC curve of the probability
 of `none_label`, in the merge and of students, beside the confidence of a plain student. Appends trial after trial and
-leaves out what is there already; `python -m benchmarks.membership_merge summary` reads the file.
+leaves out what is there already; `python -m benchmarks.membership_summary` reads the file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.lines import read
-from benchmarks.membership_merge import FAST, NONE_FILE, STUDENTS, Trial, digits, mixed
+from benchmarks.membership_merge import FAST, STUDENTS, Trial, digits, mixed
+from benchmarks.membership_summary import NONE_FILE
 from sklearn_uhc import HeterogeneousDistiller, TeacherMerger, fit_membership
 from sklearn_uhc.students.temperature import sharpen
 

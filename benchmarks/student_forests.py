@@ -54,7 +54,7 @@ def measure(path: Path, forest: str, seed: int) -> list[dict[str, Any]]:
         fitted = train()
         seconds = time.process_time() - start
         P = fitted.predict_proba(data["X_test"])
-        trees = [tree.tree_ for tree in getattr(fitted, "estimator_", fitted).estimators_]
+        trees = [tree.tree_ for tree in _forest(fitted).estimators_]
         found.append(
             {
                 "rule": rule,
@@ -66,6 +66,10 @@ def measure(path: Path, forest: str, seed: int) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _forest(fitted: Any) -> Any:
+    return fitted.estimator_ if isinstance(fitted, SoftLabelClassifier) else fitted
 
 
 def summary(records: list[dict[str, Any]]) -> list[dict[str, Any]]:

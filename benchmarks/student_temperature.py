@@ -60,7 +60,7 @@ STUDENTS: dict[str, Any] = {
     "bagged logistic regressions": BaggingClassifier(LogisticRegression(max_iter=300), 5, random_state=0),
     "SGD, log loss": SGDClassifier(loss="log_loss", random_state=0),
     "SGD, modified Huber loss": SGDClassifier(loss="modified_huber", random_state=0),
-    "LinearSVC in CalibratedClassifierCV, sampled": CalibratedClassifierCV(LinearSVC(random_state=0), cv=3),
+    "LinearSVC in CalibratedClassifierCV": CalibratedClassifierCV(LinearSVC(random_state=0), cv=3),
 }
 
 

@@ -33,7 +33,7 @@ from sklearn_uhc.students import SoftLabelClassifier
 from sklearn_uhc.suggestions import Suggestion, Suggestions, suggest_harmonization
 from sklearn_uhc.teachers import FunctionTeacher, OnnxTeacher, RemoteTeacher, TeacherOutputs, TorchTeacher, read_answers
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "OTHER",

@@ -81,10 +81,11 @@ def members_of(labels: NDArray[Any], named: NDArray[np.int_], n_classes: int) ->
     if labels.dtype != object:
         return list(named[:, None])
     ends = np.cumsum([0 if label is OTHER else len(_members(label)) for label in labels])
-    rest = np.setdiff1d(np.arange(n_classes), named)
-    starts = [0, *ends[:-1]]
-    parts = zip(labels, starts, ends, strict=True)
-    return [rest if label is OTHER else np.sort(named[start:end]) for label, start, end in parts]
+    unnamed = np.ones(n_classes, dtype=bool)
+    unnamed[named] = False
+    parts = [named[start:end] for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
+    sets = [part if len(part) == 1 else np.sort(part) for part in parts]
+    return [np.flatnonzero(unnamed) if label is OTHER else own for label, own in zip(labels, sets, strict=True)]
 
 
 def name_of_entry(entry: Any) -> str:

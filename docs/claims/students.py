@@ -1,4 +1,4 @@
-"""Figures of docs/students.md, from docs/students.json and benchmarks/results/student-temperature.jsonl."""
+"""Figures of docs/students.md, from docs/students.json, student_forests.json and student-temperature.jsonl."""
 
 from __future__ import annotations
 
@@ -36,9 +36,53 @@ def temperatures() -> Rows:
     return rows
 
 
+def forests() -> Rows:
+    """Return how far forests grow by every rule, and what that changes."""
+    rows = [
+        [
+            "data",
+            "T",
+            "forest",
+            "branches end at",
+            "seconds",
+            "nodes",
+            "MiB",
+            "accuracy",
+            "change",
+            "log-loss",
+            "change",
+        ]
+    ]
+    names = {
+        "single rows": "single rows",
+        "default": "small gains (default)",
+        "hard labels": "pure leaves, hard labels",
+    }
+    for r in load("student_forests.json"):
+        cells = [r["dataset"], f"{r['T']:g}", r["forest"], names.get(r["rule"], r["rule"])]
+        cells += [f"{r['seconds']:.2f}", f"{r['nodes']:,.0f}", f"{r['MiB']:.0f}"]
+        for key, digits in (("accuracy", 3), ("log-loss", 2)):
+            change = f"{r[f'change of {key}']:+.{digits}f} ± {r[f'interval of {key}']:.{digits}f}"
+            cells += [f"{r[key]:.{digits}f}", "" if r["rule"] == "single rows" else change]
+        rows.append(cells)
+    return rows
+
+
 def tables() -> dict[str, Rows]:
     """Return all tables of the page."""
-    return {"temperatures": temperatures()}
+    return {"temperatures": temperatures(), "forests": forests()}
+
+
+def by_rule(key: str, rule: str, of: str = "single rows") -> list[float]:
+    """Return the ratio of what forests need by one rule to that by another, for all data, temperatures and forests."""
+    pairs = zip(pick("student_forests.json", rule=rule), pick("student_forests.json", rule=of), strict=True)
+    return [a[key] / b[key] for a, b in pairs]
+
+
+def by_change(key: str, factor: float = 1) -> tuple[float, float]:
+    """Return the least and the largest change by the default rule of forests."""
+    changes = [factor * r[f"change of {key}"] for r in pick("student_forests.json", rule="default")]
+    return min(changes), max(changes)
 
 
 def sentences() -> list[Sentence]:
@@ -47,6 +91,11 @@ def sentences() -> list[Sentence]:
     losses = [
         record(name)[way]["log-loss"] for name in ("XGBoost", "logistic regression") for way in ("soft", "argmax")
     ]
+    memory, faster, hard = (
+        by_rule("MiB", "default"),
+        by_rule("seconds", "default"),
+        by_rule("MiB", "default", "hard labels"),
+    )
     drawn = record("linear discriminant, sampled")
     return [
         ("up to {:.0f} times as long as hard labels on digits", max(times("CatBoost", dataset="digits", T=T) for T in (1.0, 3.0))),
@@ -56,6 +105,9 @@ def sentences() -> list[Sentence]:
         ("takes {:.1f} of the time of scikit-learn's own on hard labels, and {:.0f} times less than on copies",
          times("logistic regression"), times("logistic regression", "naive", "soft")),
         ("lose {:.0f} points of accuracy compared with argmax labels", 100 * (drawn["argmax"]["accuracy"] - drawn["soft"]["accuracy"])),
+        ("needs {:.2f} to {:.2f} of the memory and {:.1f} to {:.1f} of the time of single rows", min(memory), max(memory), min(faster), max(faster)),
+        ("Accuracy changes by {:+.1f} to {:+.1f} points and log-loss by {:+.2f} to {:+.2f}", *by_change("accuracy", 100), *by_change("log-loss")),
+        ("needs {:.1f} to {:.1f} times the memory", min(hard), max(hard)),
         ("a better log-loss for {:d} of the {:d} students", *better_in_log_loss(FEATURES, 3.0)),
         ("XGBoost ({:.2f} against {:.2f}", *losses[:2]),
         ("logistic regression ({:.2f} against {:.2f}", *losses[2:]),

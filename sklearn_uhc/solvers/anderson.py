@@ -18,7 +18,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blocks import Array
 
-#: How many changes are remembered.
+#: How many changes are remembered, unless told otherwise.
 MEMORY = 4
 #: Longest step.
 LONGEST = 4.0
@@ -37,7 +37,8 @@ class Step(NamedTuple):
 
     def keep(self, rows: Array) -> Step:
         """Return those of some samples."""
-        return Step(self.d[:, rows], self.slope[:, rows], self.residual[rows])
+        xp = array_namespace(rows)
+        return Step(xp.take(self.d, rows, axis=1), xp.take(self.slope, rows, axis=1), self.residual[rows])
 
     def choose(self, where: Array, other: Step) -> Step:
         """Return the other's where told so."""
@@ -78,17 +79,17 @@ class Rest(NamedTuple):
 class _History:
     """The last changes of u and d, and their products, for every sample."""
 
-    def __init__(self, U: Array) -> None:
-        xp = array_namespace(U)
-        self.moves = xp.zeros((MEMORY, *U.shape), dtype=U.dtype, device=device(U))  # dU + dF
+    def __init__(self, U: Array, memory: int) -> None:
+        xp, self.memory = array_namespace(U), memory
+        self.moves = xp.zeros((memory, *U.shape), dtype=U.dtype, device=device(U))  # dU + dF
         self.dF = xp.zeros_like(self.moves)
-        self.gram = xp.zeros((MEMORY, MEMORY, U.shape[1]), dtype=U.dtype, device=device(U))
+        self.gram = xp.zeros((memory, memory, U.shape[1]), dtype=U.dtype, device=device(U))
         self.along = xp.zeros_like(self.gram[0, ...])  # dF'd
         self.count = 0
 
     def add(self, change: Array, new: Array, old: Array) -> None:
         """Remember a change of u, and of d from old to new, in the place of the oldest."""
-        xp, k, m = array_namespace(new), self.count % MEMORY, min(self.count + 1, MEMORY)
+        xp, k, m = array_namespace(new), self.count % self.memory, min(self.count + 1, self.memory)
         self.dF[k, ...] = new - old
         self.moves[k, ...] = change + self.dF[k, ...]
         self.count += 1
@@ -103,14 +104,15 @@ class _History:
 
     def correction(self) -> Array:
         """Return (dU + dF) gamma."""
-        xp, m = array_namespace(self.gram), min(self.count, MEMORY)
+        xp, m = array_namespace(self.gram), min(self.count, self.memory)
         gamma = solve_small(self.gram[:m, :m, :], self.along[:m, :])
         return xp.einsum("mln,mn->ln", self.moves[:m, ...], gamma)
 
     def keep(self, rows: Array) -> None:
         """Keep some samples."""
-        self.moves, self.dF, self.gram = self.moves[..., rows], self.dF[..., rows], self.gram[..., rows]
-        self.along = self.along[:, rows]
+        xp = array_namespace(rows)
+        self.moves, self.dF = xp.take(self.moves, rows, axis=2), xp.take(self.dF, rows, axis=2)
+        self.gram, self.along = xp.take(self.gram, rows, axis=2), xp.take(self.along, rows, axis=1)
 
 
 def solve_small(G: Array, b: Array) -> Array:
@@ -135,13 +137,28 @@ def solve_small(G: Array, b: Array) -> Array:
     return xp.stack(x)
 
 
-def accelerate(problem: Iteration, U: Array, *, tol: float, short: float, max_iter: int) -> Rest:
-    """Iterate from U (L, n) until no residual exceeds `tol` and no step `short`, or to the end."""
+def accelerate(
+    problem: Iteration,
+    U: Array,
+    *,
+    tol: float,
+    short: float,
+    max_iter: int,
+    still: float = float("inf"),
+    memory: int = MEMORY,
+    least: Array | None = None,
+) -> Rest:
+    """Iterate from U (L, n) until no residual exceeds `tol`, no step `short` and no proposal `still`, or to the end.
+
+    No variable falls below `least` (L, 1).
+    """
     xp, found = array_namespace(U), Rest.nothing_yet(U)
-    rows, history, now = xp.arange(U.shape[1], device=device(U)), _History(U), problem.step(U)
+    rows, history, now = xp.arange(U.shape[1], device=device(U)), _History(U, memory), problem.step(U)
     length, change, before = found.residual, now.d, now
     for age in range(max_iter + 1):
         solved = (now.residual <= tol) & (length <= short)
+        if still < float("inf") and bool(xp.any(solved)):
+            solved = solved & (xp.max(xp.abs(now.d), axis=0) <= still)
         if bool(xp.any(solved)):  # the objective must bend upwards along the last step
             solved = solved & (xp.sum(change * (now.slope - before.slope), axis=0) >= 0) | (now.residual == 0)
         # Those that are done go on while they are few, but what is written down is where they came to rest.
@@ -154,12 +171,14 @@ def accelerate(problem: Iteration, U: Array, *, tol: float, short: float, max_it
             if left.shape[0] == 0 or age == max_iter:
                 break
             if left.shape[0] < CROWDED * rows.shape[0]:
-                problem, U, rows, now = problem.keep(left), U[:, left], rows[left], now.keep(left)
+                problem, U, rows, now = problem.keep(left), xp.take(U, left, axis=1), rows[left], now.keep(left)
                 history.keep(left)
         change = now.d - history.correction() if history.count else now.d
         length = xp.max(xp.abs(change), axis=0)
         if bool(xp.any(length > LONGEST)):
             change = xp.clip(change, -LONGEST, LONGEST)
+        if least is not None:
+            change = xp.maximum(change, least - U)
         U, before = U + change, now
         now = problem.step(U)
         history.add(change, now.d, before.d)

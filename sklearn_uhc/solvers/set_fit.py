@@ -25,7 +25,7 @@ from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_newton import Point, minimize
 from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms, Terms
 from sklearn_uhc.solvers.set_starts import linear_start, lowest_of
-from sklearn_uhc.solvers.set_steps import MOST_STEPS, SHORT, Common, take_steps
+from sklearn_uhc.solvers.set_steps import MOST_STEPS, Common, take_steps
 from sklearn_uhc.solvers.set_terms import Bend
 from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
 
@@ -35,8 +35,14 @@ MAX_STEP = 4.0
 FLOOR = 1e-11
 #: A class of a smaller share in all its sets, and of no use to them, is taken to vanish.
 SMALL_SHARE = 1e-6
+#: Answers that are solved this far are starts of other methods.
+START_TOL = 1e-3
 #: Shares that may be those of a bad local optimum: of a class that stands in sets only, and of any other.
 LITTLE_SHARE, NO_SHARE = 1e-4, 1e-12
+
+
+#: With a long step, a gain of less, relative to ||P||^2, means that MF-P is flat.
+NOTHING = 1e-16
 
 
 class Objective(NamedTuple):
@@ -46,13 +52,19 @@ class Objective(NamedTuple):
     bend: Callable[..., Bend]
     near: float  #: residual below which the whole Hessian is used
     vanish: bool = False  #: whether q = 0 may be best for a class that has a column of its own, too
+    nothing: float = 0.0  #: a gain, relative, that is not worth a step, however long
     terms: type[Terms] | None = None  #: what steps with one matrix for all samples are taken with, if any
 
 
 CE = Objective(set_terms.cross_entropy, set_terms.bend_cross_entropy, 1e-2, terms=CrossEntropyTerms)
 MF_LF = Objective(set_terms.logit_error, set_terms.bend_logit_error, 1e-1)
 MF_P = Objective(
-    set_terms.probability_error, set_terms.bend_probability_error, 1e-2, vanish=True, terms=ProbabilityTerms
+    set_terms.probability_error,
+    set_terms.bend_probability_error,
+    1e-2,
+    vanish=True,
+    nothing=NOTHING,
+    terms=ProbabilityTerms,
 )
 
 
@@ -93,16 +105,18 @@ class SetFit:
         """(L,), classes for which q = 0 may be best: u then goes to -inf, and the objective falls exponentially."""
         return self.objective.vanish | ~self.blocks.has_own
 
-    def _is_small(self, U: Array, at: Columns) -> Array:
+    def _is_small(self, U: Array, shares: Array) -> Array:
         """(n, L), classes that may vanish and have next to nothing of their sets, or of all, left."""
-        shares = at.q * self.blocks.give(1 / at.qS, at.thin)
         small = self._may_vanish() & (shares < SMALL_SHARE)
         return small & (softmax(U) < SMALL_SHARE) if self.objective.vanish else small
 
     def _settle(self, gradient: Array, U: Array, at: Columns) -> Array:
         """Take a slope of next to nothing for zero where a class vanishes: that far is far enough."""
         xp, small = array_namespace(gradient), self.small * self.size[:, None]
-        tiny = (xp.abs(gradient) <= small) & self._is_small(U, at)
+        tiny = xp.abs(gradient) <= small
+        if not bool(xp.any(tiny)):
+            return gradient
+        tiny = tiny & self._is_small(U, at.q * self.blocks.give(1 / at.qS, at.thin))
         return xp.where(tiny, xp.zeros_like(gradient), gradient)
 
     def _settled(self, point: Point) -> Array:
@@ -117,24 +131,29 @@ class SetFit:
         xp, blocks = array_namespace(U), self.blocks
         at = blocks.columns(U, self.T)
         G = self.objective.slope(at.phi, self.X, self.w, blocks)[1]
-        return self._is_small(U, at) & (blocks.pull(G, at) > 1e-3 * blocks.pull(xp.abs(G), at))
+        small = self._is_small(U, blocks.set_shares(U, self.T))
+        return small & (blocks.pull(G, at) > 1e-3 * blocks.pull(xp.abs(G), at))
 
     def loses_a_class(self, U: Array) -> Array:
         """(n,), whether a class that may vanish has next to nothing left."""
-        return array_namespace(U).any(self._is_small(U, self.blocks.columns(U, self.T)), axis=1)
+        return array_namespace(U).any(self._is_small(U, self.blocks.set_shares(U, self.T)), axis=1)
 
     def is_suspect(self, U: Array) -> Array:
         """(n,), whether a class has lost its sets, as in bad local optima: hardly any, or nothing, if it has more."""
-        at = self.blocks.columns(U, self.T)
-        shares = at.q * self.blocks.give(1 / at.qS, at.thin)
+        shares = self.blocks.set_shares(U, self.T)
         lost = (~self.blocks.has_own & (shares < LITTLE_SHARE)) | (self.blocks.in_sets & (shares < NO_SHARE))
-        return array_namespace(U).any(lost | self._is_small(U, at), axis=1)
+        return array_namespace(U).any(lost | self._is_small(U, shares), axis=1)
 
     def length(self, point: Point, step: Array) -> Array:
         """How far a step goes, in u; the next one would be about its square. MF-P does not see small u: there in q."""
         xp = array_namespace(step)
         size = xp.abs(step) * xp.sqrt(softmax(point.x)) if self.objective.vanish else xp.abs(step)
         return xp.max(xp.where(self._settled(point), xp.zeros_like(size), size), axis=1)
+
+    @property
+    def nothing(self) -> Array:
+        """(n,), a gain that is not worth a step."""
+        return self.objective.nothing * self.size
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
         """Hessian as a matrix plus a diagonal, and the mass of every class as the scale.
@@ -257,16 +276,18 @@ def solve_sets(
         common = Common.of(objective.terms, blocks, weight, T)
     U, n_iter, residual = _minimize(problem, common, others, tol, max_iter)
     found = Solution(U, U[:, :0], n_iter, residual, residual <= tol, residual <= tol)
-    return found if logits is None else begin_again(problem, found, logits, tol, max_iter)
+    if logits is None:
+        return found
+    rows = xp.nonzero(~found.converged | problem.is_suspect(found.u))[0]
+    return begin_again(problem, found, rows, logits, tol, max_iter)
 
 
-def begin_again(problem: SetFit, found: Solution, logits: Array, tol: float, max_iter: int) -> Solution:
-    """Solve samples again that are not solved or may be in a bad local optimum, from the linear start if it is lower.
+def begin_again(problem: SetFit, found: Solution, rows: Array, logits: Array, tol: float, max_iter: int) -> Solution:
+    """Solve some samples again from the linear start, if it is lower: they may be in a bad local optimum.
 
     `logits` (n, K) are the answers at temperature 1.
     """
     xp, blocks, T = array_namespace(logits), problem.blocks, problem.T
-    rows = xp.nonzero(~found.converged | problem.is_suspect(found.u))[0]
     if not blocks.is_small or not rows.shape[0]:
         return found
     start = level(linear_start(logits[rows], blocks) / T, blocks, T)
@@ -290,8 +311,8 @@ def _approach(
     terms, blocks, T = problem.objective.terms, problem.blocks, problem.T
     if terms is None or common is None:
         return minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
-    xp, short = array_namespace(problem.X), SHORT * tol**0.5
-    found = take_steps(terms, problem.X, problem.start(), problem.size, common, tol=tol, short=short)
+    xp, close = array_namespace(problem.X), tol < START_TOL
+    found = take_steps(terms, problem.X, problem.start(), problem.size, common, tol=tol, close=close)
     U, n_iter, residual = found.U.T, found.n_iter, found.residual
     rows = xp.nonzero(~found.solved)[0]
     if rows.shape[0]:
@@ -319,6 +340,10 @@ def _minimize(
         rows, gone = rows[vanish], gone[vanish, :]
         bottom = xp.max(U[rows, :], axis=1, keepdims=True) + lowest(U) / problem.T
         rest = replace(some.keep(vanish), first=xp.where(gone, bottom, U[rows, :]))
-        U[rows, :], more, residual[rows] = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
+        ends, more, left = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
+        # Others may vanish with them: without these nothing is gained.
+        lower = rest.at(ends).value <= rest.at(U[rows, :]).value + tol * rest.size
+        U[rows, :] = xp.where(lower[:, None], ends, U[rows, :])
+        residual[rows] = xp.where(lower, left, residual[rows])
         n_iter[rows] = n_iter[rows] + more
     return U, n_iter, residual

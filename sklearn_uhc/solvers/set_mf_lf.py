@@ -8,7 +8,9 @@ method, 1/2 x'Ax - b'x with b = B z, and nothing but x depends on u in other tha
     gradient = g_u + R' g_sets,      g = A x - b,      R (S, L) the shares of the classes in their sets
 
 The K columns are met once, in b. A Gauss-Newton step with the shares of an even split, H0 = [I; R0]' A [I; R0], takes
-one product with the inverse of H0 for all samples, and Anderson's acceleration makes up for the shares being others.
+one product with the inverse of H0 for all samples. The gradient is divided by the masses of the classes beforehand,
+columns of their own plus squared shares in sets, relative to those of an even split, and Anderson's acceleration makes
+up for the rest.
 Samples that do not come to rest in a few steps, and those in which a class vanishes, go to `set_fit`.
 """
 
@@ -21,13 +23,17 @@ from array_api_compat import array_namespace, device
 from sklearn_uhc.solvers.anderson import LONGEST, Rest, Step, accelerate
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Solution
+from sklearn_uhc.solvers.incidence import at_least
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, begin_again, solve_sets
 from sklearn_uhc.solvers.set_starts import linear_start
 from sklearn_uhc.solvers.sets import SetBlocks, level
 
-#: Steps after which samples are left to Newton's method, and Newton's after which they are left to `set_fit`.
-FEW_STEPS, MOST_STEPS = 12, 40
+#: Steps after which samples that are left go on together, how many more they take, and Newton's steps after which they
+#: are left to `set_fit`.
+FEW_STEPS, MORE_STEPS, MOST_STEPS = 12, 12, 40
+#: Changes that the acceleration remembers.
+MEMORY = 3
 #: How far starts of other methods are solved.
 START_TOL = 1e-3
 #: An accelerated step this short is the last.
@@ -46,7 +52,10 @@ class EvenSplit:
 
     A: Array  #: (L + S, L + S)
     B: Array  #: (L + S, K)
-    inverse: Array  #: (L, L)
+    inverse: Array  #: (L, L), of H0
+    alone: Array  #: (L, 1), columns that a class has for itself, by weight
+    in_sets: Array  #: (L, S), weights of the sets that a class is in
+    matrix: Array  #: (L, L), inverse of H0 times the masses of an even split
     start: Array  #: (L, L + S), takes b to the solution where every set splits evenly, up to a constant,
     offset: Array  #: (L,), which is this
     blocks: SetBlocks
@@ -65,7 +74,12 @@ class EvenSplit:
         inverse = xp.linalg.pinv(even.T @ A @ even, rtol=FLOOR)
         sizes = xp.concat([xp.zeros_like(even[0, :]), xp.log(xp.sum(blocks.in_set, axis=1))])
         start = inverse @ even.T
-        return cls(A, B, inverse, start, start @ (A @ sizes), blocks, weight)
+        w = blocks.to_teacher @ (xp.ones_like(blocks.sizes) if weight is None else weight)
+        alone = w @ blocks.to_single
+        sets = w @ blocks.to_set
+        matrix = inverse * (alone + sets @ even[L:, :] ** 2)
+        in_sets = (blocks.in_set * sets[:, None]).T
+        return cls(A, B, inverse, alone[:, None], in_sets, matrix, start, start @ (A @ sizes), blocks, weight)
 
     @property
     def scale(self) -> Array:
@@ -93,7 +107,10 @@ class EvenSplit:
         # The slow ones together: a batch of a few costs nearly as much as one of hundreds.
         slow = xp.nonzero(~found.solved)[0]
         if slow.shape[0] and max_iter > FEW_STEPS:
-            self._descend(found, slow, first, b, tol, min(MOST_STEPS, max_iter - FEW_STEPS))
+            self._iterate(found, slow, b, tol, min(MORE_STEPS, max_iter - FEW_STEPS))
+            slow = xp.nonzero(~found.solved)[0]
+        if slow.shape[0] and max_iter > FEW_STEPS + MORE_STEPS:
+            self._descend(found, slow, first, b, tol, min(MOST_STEPS, max_iter - FEW_STEPS - MORE_STEPS))
         U = level(found.U.T, self.blocks, 1.0)
         solution = Solution(U, U[:, :0], found.n_iter, found.residual, found.solved, found.solved)
         return self._finish(Z, first.T, solution, tol, max_iter)
@@ -128,9 +145,13 @@ class EvenSplit:
         xp, n = array_namespace(b), b.shape[1]
         with one_blas_thread():
             for start in range(0, n, self.batch_rows):
-                rows = xp.arange(start, min(start + self.batch_rows, n), device=device(b))
-                split = LogitSplit(self, b[:, rows])
-                found.write(rows, accelerate(split, found.U[:, rows], tol=tol, short=max(tol, SHORT), max_iter=most))
+                self._iterate(found, xp.arange(start, min(start + self.batch_rows, n), device=device(b)), b, tol, most)
+
+    def _iterate(self, found: Rest, rows: Array, b: Array, tol: float, most: int) -> None:
+        """Take accelerated steps with some samples, from where they stand."""
+        split = LogitSplit(self, b[:, rows])
+        short = max(tol, SHORT)
+        found.write(rows, accelerate(split, found.U[:, rows], tol=tol, short=short, max_iter=most, memory=MEMORY))
 
     def _descend(self, found: Rest, rows: Array, first: Array, b: Array, tol: float, most: int) -> None:
         """Solve some samples from the start by Newton's method."""
@@ -141,13 +162,17 @@ class EvenSplit:
         xp, blocks = array_namespace(Z), self.blocks
         w = xp.ones_like(blocks.sizes) if self.weight is None else self.weight
         problem = SetFit(Z, first, xp.ones_like(Z[:, 0]), MF_LF, w, 1.0, blocks, 1e-3 * tol)
-        rest = xp.nonzero(~found.converged | problem.loses_a_class(found.u))[0]
+        suspects = xp.nonzero(~found.converged | problem.is_suspect(found.u))[0]
+        if not suspects.shape[0]:
+            return found
+        lost = problem.keep(suspects).loses_a_class(found.u[suspects, :])
+        rest = suspects[lost | ~found.converged[suspects]]
         if rest.shape[0]:
-            again = solve_sets(Z[rest], first[rest], MF_LF, blocks, tol=tol, max_iter=max_iter, weight=self.weight)
-            again = again._replace(n_iter=again.n_iter + found.n_iter[rest])
-            for old, new in zip(found, again, strict=True):
-                old[rest, ...] = new
-        return begin_again(problem, found, Z, tol, max_iter)
+            new = solve_sets(Z[rest], first[rest], MF_LF, blocks, tol=tol, max_iter=max_iter, weight=self.weight)
+            new = new._replace(n_iter=new.n_iter + found.n_iter[rest])
+            for old, part in zip(found, new, strict=True):
+                old[rest, ...] = part
+        return begin_again(problem, found, suspects, Z, tol, max_iter)
 
 
 @dataclass(frozen=True)
@@ -162,13 +187,18 @@ class LogitSplit:
         xp, split, members = array_namespace(U), self.split, self.split.blocks.in_set
         L = U.shape[0]
         q = xp.exp(U)
-        qS = members @ q + self.split.tiny
+        qS = members @ q
+        qS += self.split.tiny
         g = split.A @ xp.concat([U, xp.log(qS)])
         g -= self.b
         slope = members.T @ (g[L:, :] / qS)
         slope *= q
         slope += g[:L, :]
-        return Step(-(split.inverse @ slope), slope, xp.maximum(xp.max(slope, axis=0), -xp.min(slope, axis=0)))
+        q *= q
+        mass = split.in_sets @ at_least(qS, split.tiny**0.5, in_place=True) ** -2
+        mass *= q
+        mass += split.alone
+        return Step(-(split.matrix @ (slope / mass)), slope, xp.maximum(xp.max(slope, axis=0), -xp.min(slope, axis=0)))
 
     def value(self, U: Array) -> Array:
         """(n,), the objective, up to a constant per sample."""

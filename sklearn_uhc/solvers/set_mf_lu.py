@@ -17,9 +17,12 @@ from typing import NamedTuple
 
 from array_api_compat import array_namespace
 
+from sklearn_uhc.solvers.anderson import Rest, Step, accelerate
 from sklearn_uhc.solvers.blocks import Array, Solution
 from sklearn_uhc.solvers.conjugate import solve_products
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
+from sklearn_uhc.solvers.set_mf_lf import EvenSplit
+from sklearn_uhc.solvers.set_mf_lu_start import MOST_STEPS, Common, StretchedSteps, approach
 from sklearn_uhc.solvers.set_newton import Point, minimize
 from sklearn_uhc.solvers.set_solve import Split
 from sklearn_uhc.solvers.sets import SetBlocks, level, lowest
@@ -28,6 +31,11 @@ from sklearn_uhc.solvers.sets import SetBlocks, level, lowest
 NEAR = 5e-2
 #: Longest step.
 MAX_STEP = 4.0
+#: Most steps with one Hessian, and the residual up to which they are tried.
+MOST_CHORDS, TRIED = 10, 1e-3
+#: The last step is at most this long, relative to the root of the tolerance, and the next, before acceleration,
+#: relative to the tolerance.
+SHORT, STILL = 1e-2, 10.0
 #: Least second derivative by v, relative to its positive part.
 LEAST_BEND = 1e-2
 
@@ -97,6 +105,28 @@ class Bends(NamedTuple):
     dv: Array  #: (n, N)
     scale_u: Array  #: (n, L), positive
     scale_v: Array  #: (n, N), positive
+
+
+class System(NamedTuple):
+    """Newton's system by u, diag(diagonal) + factors' diag(weights) factors, and what v follows u by."""
+
+    factors: Array  #: (n, S + 2 N, L)
+    weights: Array  #: (n, S + 2 N)
+    diagonal: Array  #: (n, L)
+    about: Array  #: (n, L), the same, positive
+    uv: Array  #: (n, N, L)
+    dv: Array  #: (n, N)
+
+    def matrix(self) -> Array:
+        """(n, L, L); for few classes."""
+        xp = array_namespace(self.dv)
+        H = xp.matmul(xp.permute_dims(self.factors * self.weights[:, :, None], (0, 2, 1)), self.factors)
+        add_diagonal(H, self.diagonal)
+        return H
+
+    def product(self, x: Array) -> Array:
+        """(n, L) to (n, L)."""
+        return self.diagonal * x + _weigh(self.weights * _within(self.factors, x), self.factors)
 
 
 @dataclass(frozen=True)
@@ -170,8 +200,20 @@ class SetLogitFit:
 
     def newton(self, point: Point, mu: Array) -> Array:
         """Return the damped step; v is eliminated, as the second derivatives by it are a diagonal."""
+        xp, (gu, gv), system = array_namespace(point.x), self.parts(point.gradient), self.system(point, mu)
+        target = _weigh(gv / system.dv, system.uv) - gu
+        if self.blocks.is_small:
+            step_u = solve_each(system.matrix(), target)
+        else:
+            share = xp.clip(xp.sqrt(point.residual), 1e-5, 0.1)
+            step_u = solve_products(system.product, target, system.about, share)
+        step_v = -(gv + _within(system.uv, step_u)) / system.dv
+        return xp.concat([step_u, step_v], axis=1)
+
+    def system(self, point: Point, mu: Array) -> System:
+        """Return the damped Hessian, v eliminated."""
         xp, V, bends = array_namespace(point.x), self.parts(point.x)[1], self.bends(point)
-        gu, gv = self.parts(point.gradient)
+        gv = self.parts(point.gradient)[1]
         # A v_i that its own slope takes to 0 goes there by itself.
         free = gv < V * bends.scale_v
         dv = xp.where(free, bends.dv, bends.scale_v) + mu[:, None] * bends.scale_v
@@ -179,20 +221,8 @@ class SetLogitFit:
         uv = bends.uv * xp.astype(free, V.dtype)[:, :, None]
         factors = xp.concat([bends.factors, uv], axis=1)
         weights = xp.concat([bends.weights, -1 / dv], axis=1)
-        diagonal, target = bends.du + mu[:, None] * bends.scale_u, _weigh(gv / dv, uv) - gu
-        if self.blocks.is_small:
-            H = xp.matmul(xp.permute_dims(factors * weights[:, :, None], (0, 2, 1)), factors)
-            add_diagonal(H, diagonal)
-            step_u = solve_each(H, target)
-        else:
-            share = xp.clip(xp.sqrt(point.residual), 1e-5, 0.1)
-
-            def product(x: Array) -> Array:
-                return diagonal * x + _weigh(weights * _within(factors, x), factors)
-
-            step_u = solve_products(product, target, xp.maximum(diagonal, 0.1 * bends.scale_u), share)
-        step_v = -(gv + xp.matmul(uv, step_u[:, :, None])[:, :, 0]) / dv
-        return xp.concat([step_u, step_v], axis=1)
+        diagonal = bends.du + mu[:, None] * bends.scale_u
+        return System(factors, weights, diagonal, xp.maximum(diagonal, 0.1 * bends.scale_u), uv, dv)
 
     def _scale_of_u(self, at: Stretched, wk: Array, vk: Array) -> Array:
         size = wk * vk**2
@@ -257,7 +287,74 @@ def solve_set_mf_lu(
     s = xp.clip(uu / vv, 1e-6, None) ** 0.25  # at the optimum both have the same norm
     Z = blocks.center(Z / temperature)
     size = xp.sum(Z**2, axis=1) + lam
-    problem = SetLogitFit(Z, xp.concat([U / s, V * s], axis=1), size, w, float(temperature), lam, blocks)
-    x, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter)
-    solved = residual <= tol
-    return Solution(*problem.parts(x), n_iter, residual, solved, solved)
+    first, T = xp.concat([U / s, V * s], axis=1), float(temperature)
+    problem = SetLogitFit(Z, first, size, w, T, lam, blocks)
+    if not isinstance(split, EvenSplit) or max_iter < MOST_STEPS + MOST_CHORDS:
+        x, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter)
+    else:
+        x, n_iter, residual = _solve_few(problem, Common.of(blocks, split.A, w, T, lam), tol, max_iter)
+    return Solution(*problem.parts(x), n_iter, residual, residual <= tol, residual <= tol)
+
+
+def _solve_few(problem: SetLogitFit, common: Common, tol: float, max_iter: int) -> tuple[Array, Array, Array]:
+    """Take steps that all samples share, then some with the Hessian of where these end, then Newton's."""
+    xp, room = array_namespace(problem.Z), problem.batch_rows
+    x, residual = approach(problem.Z, problem.first, problem.size, common)
+    first, done = xp.asarray(x, copy=True), residual < 0
+    n_iter = xp.zeros_like(residual, dtype=xp.int64) + MOST_STEPS
+    close = xp.nonzero(residual <= TRIED)[0]
+    for start in range(0, close.shape[0], room):
+        rows = close[start : start + room]
+        found = take_chords(problem.keep(rows), first[rows, :], common, tol)
+        x[rows, :], residual[rows], done[rows] = found.U.T, found.residual, found.solved
+        n_iter[rows] += found.n_iter
+    rest = xp.nonzero(~done)[0]
+    if rest.shape[0]:
+        some = replace(problem, first=first).keep(rest)
+        x[rest, :], more, residual[rest] = minimize(some, tol=tol, max_iter=max_iter)
+        n_iter[rest] += more
+    return x, n_iter, residual
+
+
+@dataclass(frozen=True)
+class Chords:
+    """Newton's steps with one Hessian per sample, where the steps before it ended; samples last."""
+
+    steps: StretchedSteps
+    inverse: Array  #: (n, L, L)
+    uv: Array  #: (n, N, L)
+    dv: Array  #: (n, N)
+
+    def step(self, x: Array) -> Step:
+        """Return the step at x (L + N, n), the projected gradient, and its largest entry, relative."""
+        xp, at, L = array_namespace(x), self.steps.step(x), self.inverse.shape[1]
+        gu, gv = at.slope[:L, :].T, at.slope[L:, :].T
+        step_u = _within(self.inverse, _weigh(gv / self.dv, self.uv) - gu)
+        step_v = -(gv + _within(self.uv, step_u)) / self.dv
+        return at._replace(d=xp.concat([step_u, step_v], axis=1).T)
+
+    def keep(self, rows: Array) -> Chords:
+        """Return the problem of some samples."""
+        return Chords(self.steps.keep(rows), self.inverse[rows, ...], self.uv[rows, ...], self.dv[rows, ...])
+
+
+def take_chords(problem: SetLogitFit, x: Array, common: Common, tol: float) -> Rest:
+    """Return where samples come to rest from x (n, L + N); `solved` tells which of them are at an optimum."""
+    xp, point = array_namespace(x), problem.at(x)
+    system = problem.system(point, xp.clip(point.residual, None, 1e-3))
+    try:
+        inverse = xp.linalg.inv(system.matrix())
+    except Exception:  # the name of a singular matrix differs from library to library
+        return Rest.nothing_yet(x.T)
+    steps = StretchedSteps(xp.asarray(problem.Z.T, copy=True), problem.size, common)
+    found = accelerate(
+        Chords(steps, inverse, system.uv, system.dv),
+        xp.asarray(x.T, copy=True),
+        tol=tol,
+        short=SHORT * tol**0.5,
+        still=STILL * tol,
+        max_iter=MOST_CHORDS,
+        least=common.least,
+    )
+    lower = steps.value(found.U) <= point.value + tol * problem.size
+    return found._replace(solved=found.solved & lower)

@@ -129,7 +129,8 @@ def _advance(problem: Objective, batch: Batch, tol: float) -> Batch:
     mu = xp.where(trusted, _damp(xp, trial.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
     length = getattr(problem, "length", _largest)(point, step)
     short = length <= tol**0.5  # the next Newton step would be about the square of the last
-    settled = ~better | short | (trial.residual <= 4 * eps)
+    gain = -xp.sum(point.gradient * (trial.x - point.x), axis=1)
+    settled = ~better | short | (trial.residual <= 4 * eps) | (gain <= getattr(problem, "nothing", 0.0))
     return Batch(batch.rows, batch.age + 1, mu, settled, trial)
 
 

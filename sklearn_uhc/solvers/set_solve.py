@@ -9,13 +9,13 @@ from __future__ import annotations
 from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array, Solution
-from sklearn_uhc.solvers.set_fit import CE, MF_P, solve_sets
+from sklearn_uhc.solvers.set_fit import CE, MF_P, START_TOL, solve_sets
 from sklearn_uhc.solvers.set_many import ManyClasses
 from sklearn_uhc.solvers.set_mf_lf import EvenSplit
 from sklearn_uhc.solvers.sets import SetBlocks
 
-#: How far CE is solved to be MF-P's start.
-START_TOL, START_ITER = 1e-3, 40
+#: Most of Newton's steps of CE to be MF-P's start.
+START_ITER = 40
 #: How far SD is solved, which has no such parameters.
 SD_TOL, SD_ITER = 1e-9, 1000
 

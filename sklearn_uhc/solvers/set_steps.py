@@ -26,8 +26,9 @@ from sklearn_uhc.solvers.sets import SetBlocks
 
 #: Most steps.
 MOST_STEPS = 40
-#: The last step is at most this long, in u, relative to the root of the tolerance.
-SHORT = 1e-2
+#: The last step is at most this long, in u, relative to the root of the tolerance, and the next before acceleration
+#: relative to the tolerance.
+SHORT, STILL = 1e-2, 0.1
 #: Curvature that counts as none where all classes are alike: no step is taken along it.
 FLOOR = 1e-9
 #: Least mass of a class.
@@ -93,21 +94,22 @@ class CommonSteps:
 
 
 def take_steps(
-    kind: type[Terms], P: Array, first: Array, size: Array, common: Common, *, tol: float, short: float
+    kind: type[Terms], P: Array, first: Array, size: Array, common: Common, *, tol: float, close: bool
 ) -> Rest:
     """Return where samples with tempered probabilities P (n, K) come to rest from `first` (n, L), as (L, n).
 
-    `solved` tells which of them are at an optimum: the residual, relative to `size` (n,), is within the tolerance, and
-    the last step no longer than `short`.
+    `solved` tells which of them are at an optimum: the residual, relative to `size` (n,), is within the tolerance and,
+    if they have to be that `close`, the last step is short and so is the next.
     """
     xp, found, n = array_namespace(P), Rest.nothing_yet(first.T), P.shape[0]
     room = max(64, min(2048, BATCH_NUMBERS // (12 * common.sources.has.shape[1])))
+    short, still = (SHORT * tol**0.5, STILL * tol) if close else (float("inf"), float("inf"))
     with one_blas_thread():
         for start in range(0, n, room):
             rows = xp.arange(start, min(start + room, n), device=device(P))
             problem = CommonSteps(kind.of(P[rows, :], common.sources), common.matrix, size[rows])
             U = found.U[:, rows]
-            rest = accelerate(problem, U, tol=tol, short=short, max_iter=MOST_STEPS)
+            rest = accelerate(problem, U, tol=tol, short=short, still=still, max_iter=MOST_STEPS)
             lower = problem.value(rest.U) <= problem.value(U) + 1e-3 * tol
             found.write(rows, rest._replace(solved=rest.solved & lower))
     return found

@@ -228,13 +228,23 @@ class SetBlocks(Blocks):
         """Return what u (n, L) says about the columns; phi up to a shift per sample."""
         xp = array_namespace(U)
         U = U - xp.max(U, axis=1, keepdims=True)
+        q, qS, thin = self._sums(U, T)
+        return Columns(self.by_source(U, xp.log(qS) / T), q, qS, thin)
+
+    def set_shares(self, U: Array, T: float) -> Array:
+        """(n, L) to (n, L): the shares of every class in all its sets, added up; 0 for a class that is in none."""
+        q, qS, thin = self._sums(U - array_namespace(U).max(U, axis=1, keepdims=True), T)
+        return q * self.give(1 / qS, thin)
+
+    def _sums(self, U: Array, T: float) -> tuple[Array, Array, Thin | None]:
+        """Return q, its sums over the sets, and which of them are thin, for u whose largest entry is 0."""
+        xp = array_namespace(U)
         q, tiny, thin = xp.exp(T * U), float(xp.finfo(U.dtype).tiny), None
         qS = self.sum_sets(q)
         if not self.is_small:
             thin = self.members.thin(qS, xp.sum(q, axis=1, keepdims=True))
             qS = qS if thin is None else self.members.refine(qS, q, thin)
-        qS = xp.where(qS > tiny, qS, xp.full_like(qS, tiny))
-        return Columns(self.by_source(U, xp.log(qS) / T), q, qS, thin)
+        return q, xp.where(qS > tiny, qS, xp.full_like(qS, tiny)), thin
 
     def column_logits(self, U: Array, temperature: float = 1.0) -> Array:
         """(n, L) to (n, K): log q(S_k) / T up to a shift per sample, U the logits of q at temperature T."""

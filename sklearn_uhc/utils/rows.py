@@ -18,7 +18,7 @@ MODERATE = 1e-100, 1e100
 
 def count_rows(X: Any) -> int:
     """Return the number of rows; raise an error if there are none, and for dicts of inputs and streams."""
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not issparse(X):  # a dok matrix of scipy before 1.13 is a dict
         raise TypeError(
             f"X is a {type(X).__name__} with {sorted(map(str, X))[:8]}: only one input per row is supported. Put the "
             "inputs side by side in one array or table, and separate them in the module or the Pipeline."

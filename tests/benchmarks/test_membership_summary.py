@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.membership_merge import SUMMARY, mean_and_interval, summarise
+from benchmarks.membership_summary import SUMMARY, mean_and_interval, summarise
 
 ROOT = Path(__file__).parents[2]
 
