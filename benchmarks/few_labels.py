@@ -219,7 +219,7 @@ def by_ranking(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def summary() -> None:
     """Write what the page shows."""
     records, out = read(TRIALS), []
-    for name in dict.fromkeys(r["world"] for r in records):
+    for name in [name for name in CHOSEN if any(r["world"] == name for r in records)]:
         for m in AMOUNTS:
             chosen = [r for r in records if r["world"] == name and r["labels"] == m]
             out.append({"table": "worlds", "world": name, "labels": m, **compared(chosen)})

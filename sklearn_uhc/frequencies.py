@@ -80,7 +80,7 @@ def class_frequencies(
     rows = some_rows(n, max(MOST_ROWS, MOST_ROWS_PER_CLASS * L))
     weights = (np.ones(n) if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float)))[rows]
     weights = weights * answers.heard[rows]
-    n_rows = np.count_nonzero(weights)
+    n_rows = int(np.count_nonzero(weights))
     if n_rows < ROWS_PER_CLASS * L or n_rows * L * space.n_teachers > MOST_WORK:
         return None
     start = to_numpy(Q)[rows].astype(float)
