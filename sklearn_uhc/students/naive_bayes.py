@@ -20,12 +20,12 @@ from sklearn_uhc.students.soft_data import SoftData
 
 
 def accepts(estimator: Any) -> bool:
-    """Gaussian, multinomial, complement and Bernoulli naive Bayes; CategoricalNB counts values, not sums."""
+    """Accept Gaussian, multinomial, complement and Bernoulli naive Bayes; CategoricalNB counts values."""
     return True
 
 
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
-    """Fit on the means of the classes, one row each, that weigh as much as their classes."""
+    """Fit on the class means, one row per class, weighted by the class."""
     if data.eval_set:
         raise ValueError(f"{type(estimator).__name__} does not accept eval_set.")
     known = np.flatnonzero((data.Q > 0).any(axis=0))
@@ -35,17 +35,17 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     X = validate_data(estimator, data.X, accept_sparse=False if gaussian else "csr", dtype=[np.float64, np.float32])
     W = data.Q[:, known] * data.row_weights[:, None]
     fitted = (_gaussian if gaussian else _discrete)(estimator, X, W, data.classes[known])
-    validate_data(fitted, data.X, skip_check_array=True)  # the names of the features
+    validate_data(fitted, data.X, skip_check_array=True)  # sets the feature names
     return fitted
 
 
 def _gaussian(estimator: Any, X: NDArray[Any], W: NDArray[np.float64], classes: NDArray[Any]) -> Any:
     centre = X.mean(axis=0, dtype=float)
-    X = X - centre  # or squares would lose the digits of small variances
+    X = X - centre  # else squares would lose the digits of small variances
     N = W.sum(axis=0)
     theta = W.T @ X / N[:, None]
     variance = np.maximum(W.T @ X**2 / N[:, None] - theta**2, 0.0)
-    estimator.fit(theta, classes)  # checks parameters and priors, and knows the classes
+    estimator.fit(theta, classes)  # checks parameters and priors, and sets the classes
     estimator.epsilon_ = estimator.var_smoothing * np.var(X, axis=0).max()
     estimator.theta_, estimator.var_ = theta + centre, variance + estimator.epsilon_
     estimator.class_count_ = N
