@@ -19,7 +19,7 @@ from sklearn.linear_model import (
     SGDClassifier,
 )
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
+from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC, LinearSVC, NuSVC
 from sklearn.tree import DecisionTreeClassifier
@@ -35,6 +35,7 @@ LINEAR_IN_LABELS = [
     MultinomialNB(alpha=0.3),
     ComplementNB(),
     BernoulliNB(binarize=1.0),
+    CategoricalNB(alpha=0.5),
     RidgeClassifier(alpha=3.0),
     RidgeClassifier(fit_intercept=False),
     RidgeClassifierCV(alphas=(3.0, 3.0)),
@@ -86,14 +87,16 @@ def test_one_hot_labels_give_the_plain_estimator(data, counts, model):
 @pytest.mark.parametrize("model", TRAINED_ON_PROBABILITIES, ids=str)
 def test_training_on_probabilities_contains_that_on_labels(data, model, classes):
     X, y = data
+    boosts = isinstance(model, HistGradientBoostingClassifier)
+    X = np.round(X) if boosts else X  # few values: scikit-learn would weigh the quantiles that it bins many by
     y, weight = y % classes, np.random.default_rng(0).random(len(X)) + 0.1
     plain = model.fit(X, y, sample_weight=weight)
     soft = SoftLabelClassifier(model).fit(X, np.eye(classes)[y], weight)
     assert soft.strategy_ == "direct"
-    np.testing.assert_allclose(soft.predict_proba(X), plain.predict_proba(X), atol=1e-9)
+    np.testing.assert_allclose(soft.predict_proba(X), plain.predict_proba(X), atol=1e-5 if boosts else 1e-9)
     revived = pickle.loads(pickle.dumps(soft.estimator_))
     assert type(revived) is type(model)
-    np.testing.assert_allclose(revived.predict_proba(X), plain.predict_proba(X), atol=1e-9)
+    np.testing.assert_allclose(revived.predict_proba(X), soft.predict_proba(X), atol=1e-9)
     assert "data" not in vars(getattr(revived, "_loss", object))  # a model does not carry its training rows
 
 

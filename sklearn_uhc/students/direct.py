@@ -41,6 +41,7 @@ MODULES = {
     ("sklearn", "MultinomialNB"): "naive_bayes",
     ("sklearn", "ComplementNB"): "naive_bayes",
     ("sklearn", "BernoulliNB"): "naive_bayes",
+    ("sklearn", "CategoricalNB"): "naive_bayes",
     ("skorch", "NeuralNet"): "skorch",
 }
 #: Extra to install for a missing package.

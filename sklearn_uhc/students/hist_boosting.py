@@ -1,7 +1,8 @@
 """HistGradientBoostingClassifier on soft labels: its own training, with the soft cross-entropy as its loss.
 
 scikit-learn accepts a loss object in place of the name. This one has the gradient s - q instead of s - y. Labels only
-tell the number of classes, and mark validation rows.
+tell the number of classes, and mark validation rows. Row weights are part of the loss: passed to scikit-learn, they
+would also weight the quantiles by which features are binned, which takes longer than the training.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ class _SoftLoss:
         two = self.data.Q.shape[1] == 2
         F = raw_prediction.reshape(len(y_true), -1)
         S, Q = (expit(F), self.data.Q[:, 1:]) if two else (softmax(F, axis=1), self.data.Q)
-        w = 1.0 if sample_weight is None else sample_weight[:, None]
+        w = self.data.row_weights[:, None]
         gradient_out[...] = (w * (S - Q)).reshape(gradient_out.shape)
         hessian_out[...] = (w * S * (1 - S)).reshape(hessian_out.shape)
         return gradient_out, hessian_out
 
     def __call__(self, y_true: Any, raw_prediction: Any, sample_weight: Any = None, n_threads: int = 1) -> float:
-        Q = self.data.eval_set[0].Q if y_true[0] == 1 else self.data.Q
-        F = raw_prediction.ravel() if Q.shape[1] == 2 else raw_prediction
-        return soft_log_loss(Q, F, sample_weight)
+        rows = self.data.eval_set[0] if y_true[0] == 1 else self.data
+        F = raw_prediction.ravel() if rows.Q.shape[1] == 2 else raw_prediction
+        return soft_log_loss(rows.Q, F, rows.weight)
 
 
 class _SoftMultinomialLoss(_SoftLoss, HalfMultinomialLoss):
@@ -74,14 +75,14 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
         data = data.with_validation()
         rows = data.one_eval_set("HistGradientBoostingClassifier")
         n = len(data.Q)
-        params |= {"X_val": rows.X, "y_val": np.repeat(data.classes[1], len(rows.Q)), "sample_weight_val": rows.weight}
+        params |= {"X_val": rows.X, "y_val": np.repeat(data.classes[1], len(rows.Q))}
     if n < L:  # labels could not include all classes
         return ReplicateStrategy.fit(estimator, replace(data, copies="all"), **params)
     stopping = estimator.early_stopping
     loss = _SoftBinomialLoss() if L == 2 else _SoftMultinomialLoss(n_classes=L)
     loss.data = data
     estimator.set_params(loss=loss, early_stopping=bool(data.eval_set))
-    estimator.fit(data.X, data.classes[np.arange(n) % L], sample_weight=data.weight, **params)
+    estimator.fit(data.X, data.classes[np.arange(n) % L], **params)
     estimator.set_params(loss="log_loss", early_stopping=stopping)
     estimator._loss = HalfBinomialLoss() if L == 2 else HalfMultinomialLoss(n_classes=L)  # without the data
     return estimator

@@ -2,6 +2,8 @@
 
     N_l = sum_i w_i q_il,      sum over rows of class l:  sum_i w_i q_il x_i,      and of x_i^2 for Gaussians
 
+CategoricalNB has such sums for every value of a feature.
+
 All weighted copies of the rows have the same sums.
 """
 
@@ -11,7 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.naive_bayes import BernoulliNB, GaussianNB
+from scipy.sparse import csr_matrix
+from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB
 from sklearn.preprocessing import binarize
 from sklearn.utils.validation import validate_data
 
@@ -20,7 +23,7 @@ from sklearn_uhc.students.soft_data import SoftData
 
 
 def accepts(estimator: Any) -> bool:
-    """Accept Gaussian, multinomial, complement and Bernoulli naive Bayes; CategoricalNB counts values."""
+    """Accept every naive Bayes."""
     return True
 
 
@@ -31,12 +34,34 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     known = np.flatnonzero((data.Q > 0).any(axis=0))
     if len(known) == 1:
         return fit_classifier(estimator, data.X, known, data.classes, {})
+    if isinstance(estimator, CategoricalNB):
+        return _categorical(estimator, data, known)
     gaussian = isinstance(estimator, GaussianNB)
     X = validate_data(estimator, data.X, accept_sparse=False if gaussian else "csr", dtype=[np.float64, np.float32])
     W = data.Q[:, known] * data.row_weights[:, None]
     fitted = (_gaussian if gaussian else _discrete)(estimator, X, W, data.classes[known])
     validate_data(fitted, data.X, skip_check_array=True)  # sets the feature names
     return fitted
+
+
+def _categorical(estimator: Any, data: SoftData, known: NDArray[np.int_]) -> Any:
+    """Fit on rows that tell it all values and classes, then put the counts of soft labels in their place."""
+    estimator.fit(data.X, data.classes[known[np.arange(len(data.Q)) % len(known)]])
+    X = validate_data(estimator, data.X, dtype="int", reset=False)
+    W = data.Q[:, known] * data.row_weights[:, None]
+    estimator.class_count_ = N = W.sum(axis=0)
+    alpha = max(estimator.alpha, 1e-10) if not estimator.force_alpha else estimator.alpha
+    rows = np.arange(len(X) + 1)
+    for j, values in enumerate(X.T):
+        shape = len(X), int(estimator.n_categories_[j])
+        counts = np.asarray((csr_matrix((np.ones(len(X)), values, rows), shape=shape).T @ W).T)
+        smoothed = counts + alpha
+        estimator.category_count_[j] = counts
+        with np.errstate(divide="ignore"):  # without smoothing, a value that a class never has is impossible
+            estimator.feature_log_prob_[j] = np.log(smoothed) - np.log(smoothed.sum(axis=1, keepdims=True))
+    if estimator.class_prior is None and estimator.fit_prior:
+        estimator.class_log_prior_ = np.log(N) - np.log(N.sum())
+    return estimator
 
 
 def _gaussian(estimator: Any, X: NDArray[Any], W: NDArray[np.float64], classes: NDArray[Any]) -> Any:

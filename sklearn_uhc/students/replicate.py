@@ -3,8 +3,8 @@
 For a learner that minimises a weighted sum of losses all copies are the soft cross-entropy itself, up to entries below
 `DROPPED` / L, together at most `DROPPED` of a row's mass, which the others of the row take over. They cost up to L
 times the training on hard labels. A few copies a row, drawn at random (`students/copies.py`), have the same expected
-loss. Kernel support vector machines, whose time grows with the square of the rows, get each row once by default, as its
-most probable class. An estimator that cross-validates gets folds in which all copies of a row stand on the same side.
+loss. Kernel support vector machines and AdaBoost get each row once by default, as its most probable class. An estimator
+that cross-validates gets folds in which all copies of a row stand on the same side.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import AdaBoostClassifier
 from sklearn.model_selection import check_cv
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils import get_tags
@@ -30,8 +31,8 @@ from sklearn_uhc.utils.rows import row_bytes, take_rows
 
 #: Copies of a row by default.
 FEW = 4
-#: Learners of a margin whose time grows faster than the number of rows.
-KERNEL_MACHINES = (SVC, NuSVC)
+#: Learners of a margin: rows with several labels cost them time (kernels) or lead them to chase errors (AdaBoost).
+MARGIN_LEARNERS = (SVC, NuSVC, AdaBoostClassifier)
 
 
 class ReplicateStrategy:
@@ -51,7 +52,7 @@ class ReplicateStrategy:
         """Fit the classifier itself, on the class names."""
         if keep_copies_together(estimator, bool(data.eval_set)):
             data = data.with_validation()
-        if isinstance(estimator, KERNEL_MACHINES) and data.copies == "auto":
+        if isinstance(estimator, MARGIN_LEARNERS) and data.copies == "auto":
             rows, labels, weights = leading_classes(data.Q, data.weight)
         else:
             rows, labels, weights = replicate(data.Q, data.weight, _copies(data), data.rng(estimator))

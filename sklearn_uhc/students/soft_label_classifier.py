@@ -71,8 +71,9 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
     copies : int, "all" or "auto", default="auto"
         Largest number of copies of a row for "replicate" and "sample". If there are fewer copies than classes, they are
         drawn at random, with the expected loss of all copies. Each takes as long as training on hard labels. "auto"
-        means 4, and 1 for "sample". Kernel support vector machines, whose time grows with the square, get each row
-        once, as its most probable class, weighted by its lead over the second.
+        means 4, and 1 for "sample". Kernel support vector machines, whose time grows with the square of the rows, and
+        AdaBoost, which would chase the less probable labels, get each row once, as its most probable class, weighted by
+        its lead over the second.
     validation_fraction : float, default=0.1
         Share of the rows used for early stopping, if the estimator stops early and `fit` gets no `eval_set`:
         `early_stopping_rounds` of a booster, `early_stopping=True` of HistGradientBoostingClassifier or SGDClassifier.
