@@ -48,10 +48,10 @@ def replicate(
 def leading_classes(
     Q: NDArray[np.float64], sample_weight: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.float64]]:
-    """Return row numbers, class numbers and weights: each row once, as its most probable class.
+    """Return row indices, class indices and weights: each row once, as its most probable class.
 
     A hinge loss over two soft labels p and q is, within the margin, that of the more probable class times the lead
-    p - q, plus a constant. So a row weighs as much as its most probable class leads, relative to the mean lead: flat
+    p - q, plus a constant. So a row's weight is the lead of its most probable class, relative to the mean lead: flat
     labels do not change how much a learner is penalised. A class that leads nowhere keeps its best row, as a second
     copy.
     """

@@ -45,7 +45,7 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
 
 
 def _categorical(estimator: Any, data: SoftData, known: NDArray[np.int_]) -> Any:
-    """Fit on rows that tell it all values and classes, then put the counts of soft labels in their place."""
+    """Fit on the rows with labels that include all classes, then replace its counts by those of the soft labels."""
     estimator.fit(data.X, data.classes[known[np.arange(len(data.Q)) % len(known)]])
     X = validate_data(estimator, data.X, dtype="int", reset=False)
     W = data.Q[:, known] * data.row_weights[:, None]
