@@ -31,10 +31,10 @@ from sklearn_uhc.solvers.sets import SetBlocks, level, lowest
 NEAR = 5e-2
 #: Longest step.
 MAX_STEP = 4.0
-#: Most steps with one Hessian, and the residual up to which they are tried.
+#: Maximum number of steps with one Hessian, and the residual up to which they are tried.
 MOST_CHORDS, TRIED = 10, 1e-3
-#: The last step is at most this long, relative to the root of the tolerance, and the next, before acceleration,
-#: relative to the tolerance.
+#: Maximum length of the last step, relative to the square root of the tolerance, and of the next one before
+#: acceleration, relative to the tolerance.
 SHORT, STILL = 1e-2, 10.0
 #: Smallest second derivative by v, relative to its positive part.
 LEAST_BEND = 1e-2
@@ -108,7 +108,7 @@ class Bends(NamedTuple):
 
 
 class System(NamedTuple):
-    """Newton's system by u, diag(diagonal) + factors' diag(weights) factors, and what v follows u by."""
+    """Newton's system by u, diag(diagonal) + factors' diag(weights) factors, and how v follows u."""
 
     factors: Array  #: (n, S + 2 N, L)
     weights: Array  #: (n, S + 2 N)
@@ -211,7 +211,7 @@ class SetLogitFit:
         return xp.concat([step_u, step_v], axis=1)
 
     def system(self, point: Point, mu: Array) -> System:
-        """Return the damped Hessian, v eliminated."""
+        """Return the damped Hessian, with v eliminated."""
         xp, V, bends = array_namespace(point.x), self.parts(point.x)[1], self.bends(point)
         gv = self.parts(point.gradient)[1]
         # A v_i that its own slope takes to 0 is decoupled.
@@ -297,7 +297,7 @@ def solve_set_mf_lu(
 
 
 def _solve_few(problem: SetLogitFit, common: Common, tol: float, max_iter: int) -> tuple[Array, Array, Array]:
-    """Take steps that all samples share, then some with the Hessian of where these end, then Newton's."""
+    """Take steps with one matrix for all samples, then with one Hessian per sample, then Newton's."""
     xp, room = array_namespace(problem.Z), problem.batch_rows
     x, residual = approach(problem.Z, problem.first, problem.size, common)
     first, done = xp.asarray(x, copy=True), residual < 0
@@ -318,7 +318,7 @@ def _solve_few(problem: SetLogitFit, common: Common, tol: float, max_iter: int) 
 
 @dataclass(frozen=True)
 class Chords:
-    """Newton's steps with one Hessian per sample, where the steps before it ended; samples last."""
+    """Newton's steps with one Hessian per sample, from the end of the steps before; samples last."""
 
     steps: StretchedSteps
     inverse: Array  #: (n, L, L)
@@ -339,12 +339,12 @@ class Chords:
 
 
 def take_chords(problem: SetLogitFit, x: Array, common: Common, tol: float) -> Rest:
-    """Return where samples come to rest from x (n, L + N); `solved` tells which of them are at an optimum."""
+    """Return the results from x (n, L + N); `solved` marks samples at an optimum."""
     xp, point = array_namespace(x), problem.at(x)
     system = problem.system(point, xp.clip(point.residual, None, 1e-3))
     try:
         inverse = xp.linalg.inv(system.matrix())
-    except Exception:  # the name of a singular matrix differs from library to library
+    except Exception:  # the exception for a singular matrix depends on the library
         return Rest.nothing_yet(x.T)
     steps = StretchedSteps(xp.asarray(problem.Z.T, copy=True), problem.size, common)
     found = accelerate(
