@@ -1,10 +1,11 @@
 """Soft labels for any classifier with `sample_weight`: copies of the rows, weighted by the probabilities of classes.
 
-For a learner that minimises a weighted sum of losses all copies are the soft cross-entropy itself, up to entries below
-`DROPPED` / L, together at most `DROPPED` of a row's mass, which the others of the row take over. They cost up to L
-times the training on hard labels. A few copies a row, drawn at random (`students/copies.py`), have the same expected
-loss. Kernel support vector machines, whose time grows with the square of the rows, get each row once by default, as its
-most probable class. An estimator that cross-validates gets folds in which all copies of a row stand on the same side.
+For a learner that minimises a weighted sum of losses, all copies are the soft cross-entropy itself, up to entries below
+`DROPPED` / L. Together these are at most `DROPPED` of a row's probability, and the row's other entries take it over.
+All copies cost up to L times the training on hard labels. A few copies per row, drawn at random
+(`students/copies.py`), have the same expected loss. Kernel support vector machines, whose time grows with the square
+of the rows, get each row once by default, as its most probable class. An estimator that cross-validates gets folds in
+which all copies of a row are on the same side.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.response import log_proba
 from sklearn_uhc.utils.rows import row_bytes, take_rows
 
-#: Copies of a row by default.
+#: Default number of copies per row.
 FEW = 4
-#: Learners of a margin whose time grows faster than the number of rows.
+#: Margin-based learners whose time grows faster than the number of rows.
 KERNEL_MACHINES = (SVC, NuSVC)
 
 
