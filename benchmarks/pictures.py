@@ -120,7 +120,9 @@ def draw_students(rows: list[dict[str, Any]], path: Path) -> None:
     """Time and log-loss of soft labels relative to argmax labels, with intervals, by dataset and temperature."""
     panels = sorted({(row["dataset"], row["T"]) for row in rows})
     names = list(dict.fromkeys(row["student"] for row in rows))
-    figure, grid = plt.subplots(2, len(panels), figsize=(9.6, 8.4), sharey=True, squeeze=False, layout="constrained")
+    figure, grid = plt.subplots(
+        2, len(panels), figsize=(9.6, 8.4), sharex="row", sharey=True, squeeze=False, layout="constrained"
+    )
     for column, (dataset, temperature) in enumerate(panels):
         here = [r for r in rows if (r["dataset"], r["T"]) == (dataset, temperature)]
         for axes, key, word in ((grid[0, column], "seconds", "time"), (grid[1, column], "log-loss", "log-loss")):
