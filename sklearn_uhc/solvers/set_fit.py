@@ -23,9 +23,9 @@ from sklearn_uhc.solvers.blocks import Array, Solution, softmax
 from sklearn_uhc.solvers.conjugate import solve_products
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_newton import Point, minimize
-from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms, Terms
+from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms
 from sklearn_uhc.solvers.set_starts import linear_start, lowest_of
-from sklearn_uhc.solvers.set_steps import MOST_STEPS, Common, take_steps
+from sklearn_uhc.solvers.set_steps import MOST_STEPS, Common, Kind, take_steps
 from sklearn_uhc.solvers.set_terms import Bend
 from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
 
@@ -35,14 +35,16 @@ MAX_STEP = 4.0
 FLOOR = 1e-11
 #: A class of a smaller share in all its sets, and of no use to them, is taken to vanish.
 SMALL_SHARE = 1e-6
+#: How much shorter the last step of MF-P must be.
+CAUTION = 100.0
 #: Answers that are solved this far are starts of other methods.
 START_TOL = 1e-3
 #: Shares that may be those of a bad local optimum: of a class that stands in sets only, and of any other.
-LITTLE_SHARE, NO_SHARE = 1e-4, 1e-12
+LITTLE_SHARE, NO_SHARE = 1e-4, 1e-7
 
 
-#: With a long step, a gain of less, relative to ||P||^2, means that MF-P is flat.
-NOTHING = 1e-16
+#: With a long step, a gain of less, relative to the objective, means that MF-P is flat; where answers agree none is.
+NOTHING = 1e-13
 
 
 class Objective(NamedTuple):
@@ -53,7 +55,7 @@ class Objective(NamedTuple):
     near: float  #: residual below which the whole Hessian is used
     vanish: bool = False  #: whether q = 0 may be best for a class that has a column of its own, too
     nothing: float = 0.0  #: a gain, relative, that is not worth a step, however long
-    terms: type[Terms] | None = None  #: what steps with one matrix for all samples are taken with, if any
+    terms: Kind | None = None  #: what steps with one matrix for all samples are taken with, if any
 
 
 CE = Objective(set_terms.cross_entropy, set_terms.bend_cross_entropy, 1e-2, terms=CrossEntropyTerms)
@@ -145,15 +147,18 @@ class SetFit:
         return array_namespace(U).any(lost | self._is_small(U, shares), axis=1)
 
     def length(self, point: Point, step: Array) -> Array:
-        """How far a step goes, in u; the next one would be about its square. MF-P does not see small u: there in q."""
+        """How far a step goes, in u; the next one would be about its square. MF-P does not see small u: there in q.
+
+        Its curvature changes quickly, so that the next step of MF-P may be much longer than that.
+        """
         xp = array_namespace(step)
-        size = xp.abs(step) * xp.sqrt(softmax(point.x)) if self.objective.vanish else xp.abs(step)
+        size = CAUTION * xp.abs(step) * xp.sqrt(softmax(point.x)) if self.objective.vanish else xp.abs(step)
         return xp.max(xp.where(self._settled(point), xp.zeros_like(size), size), axis=1)
 
     @property
-    def nothing(self) -> Array:
-        """(n,), a gain that is not worth a step."""
-        return self.objective.nothing * self.size
+    def nothing(self) -> float:
+        """Return the gain, relative to the objective, that is not worth a step."""
+        return self.objective.nothing
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
         """Hessian as a matrix plus a diagonal, and the mass of every class as the scale.

@@ -116,20 +116,15 @@ class EvenSplit:
         return self._finish(Z, first.T, solution, tol, max_iter)
 
     def starts(self, Z: Array) -> tuple[Array, ...]:
-        """Return starts of other methods, (n, L) each: where every set splits evenly, and about the optimum.
+        """Return starts of other methods, (n, L) each.
 
-        Where a few steps do not lead to it, the linear start is a third.
+        Where every set splits evenly, about the optimum, and where answers that agree have q.
         """
-        xp, b = array_namespace(Z), self.B @ Z.T
+        b = self.B @ Z.T
         first = self._first(b)
         found = Rest.nothing_yet(first)
         self._iterate_all(found, b, START_TOL, FEW_STEPS)
-        slow = xp.nonzero(~found.solved)[0]
-        if not slow.shape[0] or not self.blocks.is_small:
-            return first.T, found.U.T
-        linear = xp.asarray(found.U.T, copy=True)
-        linear[slow, :] = linear_start(Z[slow], self.blocks)
-        return first.T, found.U.T, linear
+        return first.T, found.U.T, linear_start(Z, self.blocks)
 
     def even(self, Z: Array) -> Array:
         """Return where every set splits evenly, (n, L), for logits Z (n, K) at temperature 1."""

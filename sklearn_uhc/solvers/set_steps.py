@@ -21,7 +21,7 @@ from sklearn_uhc.solvers.anderson import Rest, Step, accelerate
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.incidence import array_namespace, at_least
-from sklearn_uhc.solvers.set_sources import Sources, Terms
+from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms, Sources, Terms
 from sklearn_uhc.solvers.sets import SetBlocks
 
 #: Most steps.
@@ -37,6 +37,10 @@ LEAST_MASS = 1e-200
 BATCH_NUMBERS = 2**19
 
 
+#: The objectives that this is for.
+Kind = type[CrossEntropyTerms] | type[ProbabilityTerms]
+
+
 class Common(NamedTuple):
     """What all samples share."""
 
@@ -44,7 +48,7 @@ class Common(NamedTuple):
     matrix: Array  #: (L, L), C^-1 diag(m0)
 
     @classmethod
-    def of(cls, kind: type[Terms], blocks: SetBlocks, weight: Array | None, T: float) -> Common:
+    def of(cls, kind: Kind, blocks: SetBlocks, weight: Array | None, T: float) -> Common:
         """Prepare for a weight (N,) per teacher; without weights once for all calls."""
         if weight is None:
             ones = array_namespace(blocks.sizes).ones_like(blocks.sizes)
@@ -54,7 +58,7 @@ class Common(NamedTuple):
         return cls(sources, alike(kind, sources))
 
 
-def alike(kind: type[Terms], sources: Sources) -> Array:
+def alike(kind: Kind, sources: Sources) -> Array:
     """Return C^-1 diag(m0), (L, L), of teachers that say that all classes are alike, as far as these determine u."""
     blocks, xp = sources.blocks, array_namespace(sources.has)
     e, q, qS = sources.sums(xp.zeros_like(sources.has[:1, : blocks.n_classes].T))
@@ -93,9 +97,7 @@ class CommonSteps:
         return replace(self, terms=self.terms.keep(rows), size=self.size[rows])
 
 
-def take_steps(
-    kind: type[Terms], P: Array, first: Array, size: Array, common: Common, *, tol: float, close: bool
-) -> Rest:
+def take_steps(kind: Kind, P: Array, first: Array, size: Array, common: Common, *, tol: float, close: bool) -> Rest:
     """Return where samples with tempered probabilities P (n, K) come to rest from `first` (n, L), as (L, n).
 
     `solved` tells which of them are at an optimum: the residual, relative to `size` (n,), is within the tolerance and,

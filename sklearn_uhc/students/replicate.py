@@ -42,7 +42,7 @@ class ReplicateStrategy:
 
     @staticmethod
     def accepts(estimator: Any) -> bool:
-        """Whether the estimator is a classifier that takes sample weights."""
+        """Return whether this is a classifier that takes sample weights."""
         takes_weights = is_classifier(estimator) and has_fit_parameter(estimator, "sample_weight")
         return takes_weights and get_tags(estimator).target_tags.single_output
 
@@ -66,21 +66,21 @@ class ReplicateStrategy:
 
     @staticmethod
     def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-        """Log-probabilities over all classes; one that had no weight at all has probability 0."""
+        """Return log-probabilities over all classes; a class without any weight gets probability 0."""
         return answers_of(fitted, X, classes)
 
 
 def fit_classifier(
     estimator: Any, X: Any, labels: NDArray[np.int_], classes: NDArray[Any], params: dict[str, Any]
 ) -> Any:
-    """Fit on class names; most classifiers refuse a single class, for which nothing has to be learnt."""
+    """Fit on class names; a single class needs no training, and most classifiers do not accept it."""
     if len(np.unique(labels)) == 1:
         return DummyClassifier(strategy="prior").fit(np.zeros((1, 1)), classes[labels[:1]])
     return estimator.fit(X, classes[labels], **params)
 
 
 def answers_of(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Return log-probabilities over all classes; those that the fitted classifier has not seen get -inf."""
+    """Return log-probabilities over all classes; classes that the fitted classifier has not seen get -inf."""
     log_p = log_proba(fitted, X, type(fitted).__name__)
     out = np.full((len(log_p), len(classes)), -np.inf)
     out[:, np.searchsorted(classes, fitted.classes_)] = log_p
@@ -88,13 +88,13 @@ def answers_of(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64
 
 
 def keep_copies_together(estimator: Any, eval_set: bool) -> bool:
-    """Switch off, or refuse, what would tear the copies of a row apart; tell whether validation rows are wanted."""
+    """Disable, or reject, settings that would separate copies of a row; return whether validation rows are needed."""
     params, name = estimator.get_params(), type(estimator).__name__
     takes_rows = has_fit_parameter(estimator, "X_val")
     if takes_rows and params.get("early_stopping") == "auto" and eval_set:
         estimator.set_params(early_stopping=True)
     wanted = takes_rows and estimator.early_stopping is True
-    for key, value in params.items():  # those of inner estimators as well
+    for key, value in params.items():  # also those of inner estimators
         inner, _, last = key.rpartition("__")
         if last == "early_stopping" and value == "auto" and not (wanted and not inner):
             estimator.set_params(**{key: False})
@@ -117,7 +117,7 @@ def keep_copies_together(estimator: Any, eval_set: bool) -> bool:
 
 
 def count_rows_not_copies(estimator: Any, copies_per_row: float) -> None:
-    """Let leaves be as small as the user allowed in rows, which copies would have made smaller."""
+    """Scale minimum leaf sizes, which users give in rows, to the number of copies."""
     for name in ("min_samples_leaf", "min_samples_split"):
         value = estimator.get_params(deep=False).get(name)
         if isinstance(value, Integral) and copies_per_row > 1:
@@ -125,7 +125,7 @@ def count_rows_not_copies(estimator: Any, copies_per_row: float) -> None:
 
 
 def _validation(estimator: Any, data: SoftData, trained: NDArray[np.int_]) -> dict[str, Any]:
-    """Return the validation rows as copies, for estimators that take some."""
+    """Return the validation rows as copies, for estimators that accept some."""
     if not has_fit_parameter(estimator, "X_val"):
         raise ValueError(f"{type(estimator).__name__} does not accept eval_set.")
     X, Q, weight = data.one_eval_set(type(estimator).__name__)
@@ -135,14 +135,14 @@ def _validation(estimator: Any, data: SoftData, trained: NDArray[np.int_]) -> di
 
 
 def folds_of_copies(cv: Any, data: SoftData, rows: NDArray[np.int_]) -> list[tuple[NDArray[np.int_], NDArray[np.int_]]]:
-    """Return the folds of an estimator for copies of rows: those of the rows themselves, by most probable classes."""
+    """Return the folds of an estimator for copies: those of the rows, stratified by their most probable classes."""
     labels = data.classes[data.Q.argmax(axis=1)]
     folds = check_cv(cv, labels, classifier=True).split(data.X, labels)
     return [(np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test))) for train, test in folds]
 
 
 def _copies(data: SoftData) -> int:
-    """Return how many copies of a row there may be: as asked for, unless `working_memory` holds fewer."""
+    """Return the maximum number of copies per row: as requested, or fewer if `working_memory` is too small."""
     wanted = data.copies_or(FEW)
     limit = max(1, int(get_config()["working_memory"] * 2**20 / max(row_bytes(data.X), 1.0)) // len(data.Q))
     if limit < wanted <= data.Q.shape[1]:
