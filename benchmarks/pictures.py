@@ -57,9 +57,9 @@ def interval(axes: Any, values: list[float], y: float, color: str) -> tuple[floa
 
 
 def log_interval(ratios: list[float]) -> tuple[float, float]:
-    """Return the geometric mean of ratios, and the factor by which its 95 % interval (t) goes up and down."""
+    """Return the geometric mean of ratios, and the factor of its 95 % interval (t); 1 for fewer than three."""
     logs, n = np.log(ratios), len(ratios)
-    half = t.ppf(0.975, n - 1) * np.std(logs, ddof=1) / np.sqrt(n) if n > 1 else 0.0
+    half = t.ppf(0.975, n - 1) * np.std(logs, ddof=1) / np.sqrt(n) if n > 2 else 0.0
     return float(np.exp(np.mean(logs))), float(np.exp(half))
 
 
