@@ -6,8 +6,8 @@ python -m benchmarks run features --data FOLDER --protocol overlapping
 python -m benchmarks run features --data FOLDER --study temperature --trials 10
 python -m benchmarks report results/*.jsonl --out report
 
-A killed run goes on where it stopped when it is started again. Other epochs, teachers or data need another --out. Two
-machines share the trials with --first, and a report takes the files of both.
+A killed run resumes where it stopped when it is started again. Other epochs, teachers or data need another --out. Two
+machines can share the trials with --first, and a report takes the files of both.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def check(args: argparse.Namespace, refuse: Callable[[str], NoReturn]) -> None:
-    """Refuse arguments that cannot be run, before anything is loaded."""
+    """Raise an error for arguments that cannot be run, before anything is loaded."""
     for name, least in {"trials": 1, "first": 0, "epochs": 1}.items():
         if getattr(args, name) < least:
             refuse(f"--{name} is {getattr(args, name)}; it must be at least {least}")
@@ -91,7 +91,7 @@ def check(args: argparse.Namespace, refuse: Callable[[str], NoReturn]) -> None:
 
 
 def check_architectures(args: argparse.Namespace, refuse: Callable[[str], NoReturn]) -> None:
-    """Refuse names of networks that there are not."""
+    """Raise an error for unknown names of networks."""
     given = [("--student", args.student)] if args.student else []
     given += [("--teachers", name) for name in args.teachers or ()]
     if given:

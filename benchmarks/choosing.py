@@ -7,7 +7,7 @@ A trial is a world of `benchmarks.worlds` with 500 transfer rows. All 24 setting
 balance and student are fitted with all teachers, which gives their accuracy on the test rows, and judged by
 `TeacherHoldoutSearch`, by `teacher_agreement` on the test rows, and by 30 and 100 labelled rows, which are neither
 transfer nor test rows. How the score of the search is made was chosen on other seeds (`benchmarks.holdout_variants`).
-Beside them, for every student: the defaults, the defaults with labels of 100 transfer rows (`fit(X, y)`), and training
+In addition, for every student: the defaults, the defaults with labels of 100 transfer rows (`fit(X, y)`), and training
 with the true labels of all of them.
 """
 
@@ -51,7 +51,7 @@ SEEDS = (300, 301, 302)
 README_SEEDS = tuple(range(20))
 N_ROWS = 500
 N_LABELS = (30, 100)
-DRAWS = 10  #: of labelled rows
+DRAWS = 10  #: number of draws of labelled rows
 STUDENTS: dict[str, Any] = {
     "k-NN": KNeighborsClassifier(10),
     "logistic": LogisticRegression(max_iter=200),
@@ -73,14 +73,14 @@ IMAGES = ("digits", "MNIST", "Fashion-MNIST", "Tiny-ImageNet")
 
 
 def split(world: World) -> tuple[Any, Any, Any, Array]:
-    """Return what teachers see: transfer rows, rows to label and test rows; and the classes of those to label."""
+    """Return the teachers' view: transfer rows, rows to label and test rows; and the classes of those to label."""
     n = min(N_ROWS, len(world.y) - max(N_LABELS))
     pool = np.arange(n, len(world.y))
     return take_rows(world.X, np.arange(n)), take_rows(world.X, pool), world.X_test, world.y[pool]
 
 
 def encoded(world: World, *parts: Any) -> list[Any]:
-    """Return what students see: all parts through what they need before, fitted once on the first."""
+    """Return the students' view: all parts, transformed by the student's encoder, which is fitted on the first."""
     if world.encoder is None:
         return list(parts)
     encoder = clone(world.encoder).fit(parts[0])
@@ -88,7 +88,7 @@ def encoded(world: World, *parts: Any) -> list[Any]:
 
 
 def run_trial(name: str, seed: int, folder: Path) -> dict[str, Any]:
-    """Measure all settings in one world, and what every way to choose says of them."""
+    """Measure all settings in one world, and how every rule of choice ranks them."""
     world = make_world(name, seed, folder)
     X, X_pool, X_test, y_pool = split(world)
     outputs = TeacherOutputs(world.teachers)
@@ -166,7 +166,7 @@ def run_readme(seed: int) -> dict[str, Any]:
 
 
 def run(folder: Path | None, out: Path) -> None:
-    """Run what is not there yet."""
+    """Run what is missing."""
     done = {(r["part"], r.get("world"), r["seed"]) for r in read(out)}
     there = available(folder)
     worlds = [name for pair in zip_longest(MIXED, NETWORKS) for name in pair if name in there]
@@ -184,7 +184,7 @@ def run(folder: Path | None, out: Path) -> None:
 
 
 def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the figures of the docs."""
+    """Return the figures of the pages."""
     trials = [r for r in records if r["part"] == "trial"]
     lines: list[dict[str, Any]] = []
     every, scores = [*MIXED, *NETWORKS], ("held out", "agreement")
@@ -236,7 +236,7 @@ def _student_line(student: str, values: dict[str, list[float]]) -> dict[str, Any
 
 
 def ways_to_choose() -> list[str]:
-    """Return all ways, the best first."""
+    """Return all rules of choice, the best first."""
     return ["held out", STUDENT_ALONE, "agreement", *FIXED, *(f"{k} labels" for k in N_LABELS), "at random"]
 
 
@@ -246,7 +246,7 @@ def _rho(trials: list[dict[str, Any]], way: str) -> dict[str, Any]:
 
 
 def _reached(record: dict[str, Any], way: str, student: str | None) -> list[float]:
-    """Return the accuracies that a way reaches: among all settings, or among those with one student."""
+    """Return the accuracies that a rule reaches: among all settings, or among those with one student."""
     accuracy, among = record["accuracy"], [k for k, s in enumerate(SETTINGS) if student in (None, s[3])]
     if way in FIXED:  # the student is the user's choice: all are alike
         return [accuracy[k] for k in among if SETTINGS[k][:3] == FIXED[way]]

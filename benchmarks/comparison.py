@@ -1,11 +1,11 @@
-"""The merge beside what people do instead, on the same teachers and rows.
+"""The merge compared with what people do instead, on the same teachers and rows.
 
     python -m benchmarks.comparison [--data FOLDER] [--seeds 10] [--out docs/comparison.json]
 
 Without a student: the best single teacher (chosen with the test labels), votes, averages, the most confident teacher.
-With a student: the same student, trained on what each way makes of the unlabelled rows; our default; and on all the
-teachers' data in one place, which is what nobody may do. One line per world and seed is kept in
-benchmarks/results/comparison.jsonl, so that an interrupted run goes on.
+With a student: the same student, trained on what each approach makes of the unlabelled rows; our default; and training
+on all teachers' data in one place, which is not possible in practice. One line per world and seed is stored in
+benchmarks/results/comparison.jsonl, so that an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sklearn_uhc import HeterogeneousDistiller, LabelSpace, SoftLabelClassifier,
 
 Array = NDArray[Any]
 RESULTS = Path(__file__).parent / "results" / "comparison.jsonl"
-#: The first seeds of the worlds served to choose the defaults.
+#: The first seeds of the worlds were used to choose the defaults.
 FIRST_SEED = 200
 STUDENTS = {
     "digits, mixed": KNeighborsClassifier(10),
@@ -39,7 +39,7 @@ STUDENTS = {
     "Tiny-ImageNet, networks": LogisticRegression(max_iter=1000),
 }
 
-#: Of all ways, those that the first page shows.
+#: The approaches shown on the first page.
 SHOWN = (
     "best teacher alone",
     "average of probabilities",
@@ -51,7 +51,7 @@ SHOWN = (
 
 
 def measure(world: World, student: Any) -> dict[str, float]:
-    """Return the accuracy of every way on the test of a world."""
+    """Return the accuracy of every approach on the test rows of a world."""
     outputs = TeacherOutputs(list(world.teachers.values())).fit(world.X)
     log_p, test, space = outputs.transform(world.X), outputs.transform(world.X_test), outputs.label_space_
     right = np.searchsorted(space.classes, world.y_test)
@@ -75,7 +75,7 @@ def measure(world: World, student: Any) -> dict[str, float]:
 
 
 def _pooled(own: list[tuple[Any, Array]]) -> tuple[Any, Array]:
-    """Put the data of all teachers together."""
+    """Concatenate the data of all teachers."""
     parts = [X for X, _ in own]
     if isinstance(parts[0], pd.DataFrame):
         X: Any = pd.concat(parts)
@@ -87,14 +87,14 @@ def _pooled(own: list[tuple[Any, Array]]) -> tuple[Any, Array]:
 
 
 def majority(log_p: Array, space: LabelSpace) -> Array:
-    """Count a vote per teacher, among all classes; equal shares for equal counts."""
+    """Count one vote per teacher, among all classes; tied classes get equal shares."""
     votes = np.eye(space.n_classes)[_votes(log_p, space)].sum(axis=0)
     best = votes == votes.max(axis=1, keepdims=True)
     return best / best.sum(axis=1, keepdims=True)
 
 
 def average(log_p: Array, space: LabelSpace) -> Array:
-    """Average the probabilities, 0 for classes that a teacher does not know: soft voting as it would have to be."""
+    """Average the probabilities, with 0 for classes that a teacher does not know: soft voting."""
     total = np.zeros((len(log_p), space.n_classes))
     for block, columns in zip(space.blocks, space.columns, strict=True):
         total[:, columns] += np.exp(log_p[:, block])
@@ -102,13 +102,13 @@ def average(log_p: Array, space: LabelSpace) -> Array:
 
 
 def accuracy(P: Array, right: Array) -> float:
-    """Return the share of rows whose most probable column is the right one; of several, each counts its share."""
+    """Return the share of rows whose most probable column is right; tied columns count in part."""
     best = P.max(axis=1, keepdims=True) == P
     return float((best[np.arange(len(P)), right] / best.sum(axis=1)).mean())
 
 
 def run(folder: str | None, seeds: int) -> list[dict[str, Any]]:
-    """Measure what is not measured yet, and return all lines."""
+    """Measure what is missing, and return all lines."""
     lines = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
     done = {(line["world"], line["seed"]) for line in lines}
     for name in [name for name in available(folder) if name in STUDENTS]:

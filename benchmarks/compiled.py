@@ -1,4 +1,4 @@
-"""Would a compiled kernel be worth an extra? CE, row by row in numba, beside the batched code, in turns.
+"""Would a compiled kernel be worth an extra? CE, row by row in numba, compared with the batched code, in turns.
 
     python -m benchmarks.compiled [--rounds 7] [--out docs/compiled.json]
 
@@ -95,7 +95,7 @@ def hessian(
 
 @numba.njit
 def kernel(A: Array, classes: Array, starts: Array, teachers: Array, own: Array, inverse: Array, mean: Array) -> Any:
-    """Solve all rows, one after the other; returns theta, residuals and who is certified."""
+    """Solve all rows, one after the other; return theta, residuals and certificates."""
     n, N = len(A), len(starts) - 1
     out, residual, certified = np.empty((n, N)), np.empty(n), np.empty(n, dtype=np.bool_)
     t, g, s, H = np.empty(N), np.empty(N), np.empty(A.shape[1]), np.empty((N, N))

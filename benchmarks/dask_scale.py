@@ -43,10 +43,10 @@ FEATURES, CLASSES, TEACHERS, KNOWN = 20, 10, 6, 5
 ROWS_PER_FILE = 100_000
 MEMORY_LIMIT = 2**30
 COLUMNS = [f"x{j}" for j in range(FEATURES)]
-#: What Dask's worker processes are told of memory: by default they give each array above 64 KiB back to the system at
-#: once, and page faults take up to half of the time.
+#: Memory settings of Dask's worker processes: by default they return each array above 64 KiB to the system at once, and
+#: page faults take up to half of the time.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 2**27, "MALLOC_MMAP_THRESHOLD_": 2**25}
-#: Bytes of a row: features, answers, soft labels.
+#: Bytes per row: features, answers, soft labels.
 ROW_BYTES = 8 * (FEATURES + TEACHERS * KNOWN + CLASSES)
 
 
@@ -73,7 +73,7 @@ def make_teachers() -> dict[str, Any]:
 
 
 def make_data(folder: Path, n: int) -> list[str]:
-    """Write as many files as n rows need, unless they are there."""
+    """Write the files for n rows, unless they exist."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for i in range(-(-n // ROWS_PER_FILE)):
@@ -87,7 +87,7 @@ def make_data(folder: Path, n: int) -> list[str]:
 
 
 class Watch:
-    """Largest resident memory of processes, looked at ten times a second, and their CPU time."""
+    """Peak resident memory of processes, sampled ten times a second, and their CPU time."""
 
     def __init__(self, pids: list[int]) -> None:
         self.processes = [psutil.Process(pid) for pid in pids]
@@ -115,7 +115,7 @@ class Watch:
         self.thread.join()
 
     def record(self, n: int) -> dict[str, Any]:
-        """Return what was measured of n rows."""
+        """Return the measurements for n rows."""
         return {
             "seconds": round(self.seconds, 2),
             "rows_per_second": round(n / self.seconds),
@@ -173,7 +173,7 @@ def difference(one: Path, other: Path) -> float:
 
 
 def add_run(records: list[dict[str, Any]], folder: Path, key: dict[str, Any]) -> None:
-    """Measure one run, unless it is there, and write it down."""
+    """Measure one run, unless it exists, and save it."""
     if any(all(r.get(name) == value for name, value in key.items()) for r in records):
         return
     n, where, method = int(key["millions"] * 1e6), key["where"], key["method"]
@@ -194,13 +194,13 @@ def add_run(records: list[dict[str, Any]], folder: Path, key: dict[str, Any]) ->
 
 
 def save(records: list[dict[str, Any]]) -> None:
-    """Write all runs, and what follows from them."""
+    """Write all runs, and the records computed from them."""
     runs = [r for r in records if r["where"] != "overhead"]
     RESULTS.write_text(json.dumps(runs + list(overheads(runs)), indent=1) + "\n")
 
 
 def overheads(runs: list[dict[str, Any]]) -> Any:
-    """Yield a record for every method and size that cluster and process have both done."""
+    """Yield a record for every method and size measured both on the cluster and in one process."""
     times: dict[tuple[str, float, str], list[float]] = {}
     for r in runs:
         times.setdefault((r["method"], r["millions"], r["where"]), []).append(r["seconds"])

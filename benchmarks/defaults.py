@@ -1,4 +1,4 @@
-"""Which settings serve users who choose none: method, temperature, balance, calibration, floor, membership.
+"""The best defaults: method, temperature, balance, calibration, floor, membership.
 
     python -m benchmarks.defaults [--data FOLDER] [--stages methods temperatures ...]
 
@@ -17,8 +17,8 @@ stages before:
 - students: most of these with three other students;
 - membership: the best setting with membership by the student, or by the owners.
 
-A world's teachers are asked once per seed. One line of JSON per student trained is appended, and what is there is left
-out, so that a stopped run goes on. `benchmarks.defaults_summary` writes `docs/defaults.json` from them.
+A world's teachers are called once per seed. One line of JSON per trained student is appended, and existing ones are
+skipped, so that a stopped run resumes. `benchmarks.defaults_summary` writes `docs/defaults.json` from them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Array = NDArray[Any]
 Record = dict[str, Any]
 RESULTS, SUMMARY = Path("benchmarks/results/defaults.jsonl"), Path("docs/defaults.json")
 #: Settings are chosen on the first seeds, and reported on the others.
-CHOOSING, MORE, RIVALS, BALANCING, REPORTING = range(2), range(2, 5), range(5, 13), range(10), range(400, 410)
+CHOOSING, MORE, RIVALS, BALANCING, REPORTING = range(2), range(2, 5), range(5, 13), range(10), range(400, 405)
 STUDENTS: dict[str, Any] = {
     "10-NN": KNeighborsClassifier(10),
     "logistic": LogisticRegression(max_iter=300),
@@ -65,7 +65,7 @@ STUDENTS: dict[str, Any] = {
     "booster": LGBMClassifier(n_estimators=20, num_leaves=7, n_jobs=1, verbose=-1),
 }
 FIRST = ("10-NN", "logistic", "forest")
-#: A booster grows a tree per class and round: with more classes it is left out.
+#: Boosters grow a tree per class and round: they are skipped if there are more classes.
 MOST_BOOSTED, N_ROWS = 20, 1000
 METHODS, TEMPERATURES = ("mf_lf", "ce", "mf_p", "mf_lu", "sd"), (1, 2, 3, 6)
 FLOORS = (1e-1, 1e-2, 1e-4, 1e-6)
@@ -78,7 +78,7 @@ TARGETS: tuple[bool | float | str, ...] = (True, 0.5, False, *(f"{ESTIMATED}{pow
 
 @dataclass(frozen=True)
 class Setting:
-    """What a user could choose."""
+    """Settings that a user could choose."""
 
     method: str
     temperature: float
@@ -94,7 +94,7 @@ BEST, PLAIN, AUTO = Setting("mf_lf", 1, True), Setting("mf_lf", 1, False), Setti
 
 
 class Case:
-    """One world and seed: answers are read once, and merged once per method and temperature."""
+    """One world and seed: teachers are called once, and answers merged once per method and temperature."""
 
     def __init__(self, name: str, seed: int, folder: Path | None) -> None:
         world = make_world(name, seed, folder)
@@ -108,7 +108,7 @@ class Case:
         self.scorers = lru_cache(self._scorers)
 
     def floored(self, floor: float | str) -> Answers:
-        """Return the answers as `TeacherOutputs` gives them with this floor."""
+        """Return the answers of `TeacherOutputs` with this floor."""
         blocks = [self.raw.log_p[:, block] for block in self.raw.space.blocks]
         if isinstance(floor, str):
             bound = float(floor.removeprefix(AT_LEAST).removesuffix(PER_CLASS)) if floor.startswith(AT_LEAST) else 0.0
@@ -132,7 +132,7 @@ class Case:
         return [fit_membership(X, self.world.X, y_own=y) for X, y in self.world.own]
 
     def train(self, setting: Setting, student: Any) -> tuple[Any, Record]:
-        """Train as the distiller does; return the student, and what is to be said about its soft labels."""
+        """Train like the distiller; return the student, and figures on its soft labels."""
         if setting.membership is not None:
             return self._distil(setting, student), {}
         s = setting
@@ -170,14 +170,14 @@ class Case:
         )
 
     def supervised(self, student: Any) -> Any:
-        """Train with the true labels of the transfer set; where most rows are of unknown classes, the teachers' own."""
+        """Train on the transfer set's true labels, or on the teachers' own rows if most rows are of unknown classes."""
         X, y = self.world.X, self.world.y
         if not np.isin(y, self.world.classes).all():
             X, y = (np.concatenate(part) for part in zip(*self.world.own, strict=True))
         return student.fit(X, y)
 
     def score(self, setting: Setting | None, name: str) -> Record:
-        """Return accuracy and log-loss of one student; no setting: trained on true labels."""
+        """Return accuracy and log-loss of a student; without a setting, it is trained on true labels."""
         student, start, more = self.world.student(STUDENTS[name]), time.process_time(), {}
         if setting is None:
             model = self.supervised(student)
@@ -210,7 +210,7 @@ def read(path: Path) -> list[Record]:
 def ranking(records: list[Record], wanted: Any, students: tuple[str, ...] = FIRST) -> list[Any]:
     """Return values of `wanted(setting)` by mean accuracy over worlds and students on the choosing seeds, best first.
 
-    A value is judged by its best setting. Of settings within half a point of the best, better probabilities lead.
+    A value is judged by its best setting. Among settings within half a point of the best, better probabilities win.
     """
     cells: dict[Setting, list[tuple[float, float]]] = defaultdict(list)
     for r in records:
@@ -254,7 +254,7 @@ def plan(stage: str, records: list[Record]) -> list[tuple[Setting | None, tuple[
 
 
 def run_stage(stage: str, records: list[Record], out: Path, folder: Path | None) -> None:
-    """Train what a stage asks for and is not there, world by world."""
+    """Train what a stage needs and is missing, world by world."""
     done = {key_of(r) for r in records}
     nothing = dict.fromkeys(asdict(OLD))
     wanted = plan(stage, records)

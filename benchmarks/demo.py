@@ -48,7 +48,7 @@ def show_teachers(trial: Trial) -> None:
 
 
 def most_confident_teacher(trial: Trial) -> float:
-    """Accuracy of what people do without this library: of the teachers that give probabilities, believe the surest."""
+    """Return the accuracy without this library: believe the most confident teacher of those with probabilities."""
     best, label = np.zeros(len(trial.X_test)), np.zeros(len(trial.X_test), dtype=int)
     for teacher in trial.teachers:
         if hasattr(teacher, "predict_proba"):
@@ -59,7 +59,7 @@ def most_confident_teacher(trial: Trial) -> float:
 
 
 def answers(trial: Trial) -> tuple[list[Any], Any]:
-    """Ask the teachers once: their class lists and log-probabilities for the unlabelled images."""
+    """Call the teachers once; return their class lists and log-probabilities for the unlabelled images."""
     outputs = TeacherOutputs(trial.teachers).fit(trial.X_unlabelled)
     return outputs.class_lists_, outputs.transform(trial.X_unlabelled)
 
@@ -94,7 +94,7 @@ def show_results(trials: list[dict[Any, float]]) -> None:
 
 
 def draw(trials: list[dict[Any, float]], path: Path) -> None:
-    """Save the accuracies: a dot is a draw, a bar the mean."""
+    """Save a figure of the accuracies: a dot per draw, a bar for the mean."""
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

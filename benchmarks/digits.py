@@ -25,7 +25,7 @@ from sklearn_uhc import LabelSpace
 
 
 def kinds(seed: int) -> dict[str, list[Any]]:
-    """Return the mixtures of teachers, not fitted yet."""
+    """Return the mixtures of unfitted teachers."""
     logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     forest = RandomForestClassifier(100, random_state=seed)
     extra = ExtraTreesClassifier(100, random_state=seed)
@@ -43,14 +43,14 @@ def kinds(seed: int) -> dict[str, list[Any]]:
 
 @dataclass
 class Trial:
-    """Fitted teachers and the data that they did not see."""
+    """Fitted teachers, and data that they did not see."""
 
     teachers: list[Any]
     X_unlabelled: NDArray[Any]
     y_unlabelled: NDArray[Any]  #: for measurements only, never for training
     X_test: NDArray[Any]
     y_test: NDArray[Any]
-    X_pool: NDArray[Any]  #: what the teachers saw, all together: the supervised ceiling trains on it
+    X_pool: NDArray[Any]  #: the rows of all teachers together, for the supervised ceiling
     y_pool: NDArray[Any]
 
 

@@ -82,7 +82,7 @@ def some_labels(world: World, rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def distiller(world: World, student: Any) -> HeterogeneousDistiller:
-    """Return the distiller; where the test is balanced and the transfer set is not, the user has to say so."""
+    """Return the distiller; if the test is balanced and the transfer set is not, `balance` has to be set."""
     balance = True if world.name.endswith("balanced test") else "auto"
     return HeterogeneousDistiller(world.teachers, world.student(student), balance=balance)
 
@@ -117,7 +117,7 @@ def ranked(world: World) -> Iterator[dict[str, Any]]:
 
 
 def measure(path: Path, run: Any, worlds: list[str], seeds: range, folder: Any, amounts: Sequence[int]) -> None:
-    """Run what has not been run, and append it."""
+    """Run what is missing, and append it."""
     done = {(r["world"], r["seed"], r["labels"]) for r in read(path)}
     for seed in seeds:
         for name in worlds:
@@ -217,9 +217,9 @@ def by_ranking(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def summary() -> None:
-    """Write what the page shows."""
+    """Write the figures of the page."""
     records, out = read(TRIALS), []
-    for name in dict.fromkeys(r["world"] for r in records):
+    for name in [name for name in CHOSEN if any(r["world"] == name for r in records)]:
         for m in AMOUNTS:
             chosen = [r for r in records if r["world"] == name and r["labels"] == m]
             out.append({"table": "worlds", "world": name, "labels": m, **compared(chosen)})

@@ -1,4 +1,4 @@
-"""How often `fit` warns of what is wrong, and of what is not.
+"""How often `fit` warns about real problems, and falsely.
 
     python -m benchmarks.findings run --data FOLDER [--part choosing] [--out benchmarks/results/findings.jsonl]
     python -m benchmarks.findings summary
@@ -55,7 +55,7 @@ UNBROKEN = ("clean", "clean, 300 rows", "uneven")
 
 
 class Case(NamedTuple):
-    """Answers about rows, and the class lists that go with them, right or wrong."""
+    """Answers on rows, with class lists that are right or wrong."""
 
     name: str
     expected: str | None  #: kind of finding, None if nothing is wrong
@@ -66,7 +66,7 @@ class Case(NamedTuple):
 
 
 def run_case(case: Case, student: Any) -> dict[str, Any]:
-    """Fit, and return what was warned of."""
+    """Fit, and return the warnings."""
     clf = HeterogeneousDistiller(None, student, class_lists=case.lists)
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
@@ -114,7 +114,7 @@ def cases_of(world: World, rng: np.random.Generator) -> Iterator[Case]:
 
 
 def deranged(labels: Array, rng: np.random.Generator) -> Array:
-    """Return labels in an order in which none is at its place."""
+    """Return labels in an order in which none keeps its place."""
     order = rng.permutation(len(labels))
     while (order == np.arange(len(labels))).any():
         order = rng.permutation(len(labels))
@@ -122,7 +122,7 @@ def deranged(labels: Array, rng: np.random.Generator) -> Array:
 
 
 def swapped(labels: Array, rng: np.random.Generator) -> Array:
-    """Return labels with two in each other's place."""
+    """Return labels with two of them exchanged."""
     a, b = rng.choice(len(labels), 2, replace=False)
     new = labels.copy()
     new[[a, b]] = labels[[b, a]]
@@ -135,7 +135,7 @@ def replaced(lists: list[Array], i: int, labels: Array) -> list[Array]:
 
 
 def at_random(log_p: Array, lists: list[Array], i: int, rng: np.random.Generator) -> Array:
-    """Return answers in which those of teacher i have nothing to do with the rows."""
+    """Return answers in which those of teacher i are unrelated to the rows."""
     new, block = log_p.copy(), LabelSpace(lists).blocks[i]
     Z = 3 * rng.normal(size=(len(log_p), len(lists[i])))
     new[:, block] = Z - np.log(np.exp(Z).sum(axis=1, keepdims=True))
@@ -230,7 +230,7 @@ def trials(folder: Path, part: str) -> Iterator[tuple[str, int, Any]]:
 
 
 def run(folder: Path, part: str, out: Path) -> None:
-    """Run what is not there yet."""
+    """Run what is missing."""
     done = {(r["part"], r["world"], r["seed"]) for r in read(out)}
     for world, seed, make in trials(folder, part):
         if (part, world, seed) in done:
@@ -264,14 +264,14 @@ def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def false_alarms(records: list[dict[str, Any]], case: str) -> dict[str, Any]:
-    """Count fits in which nothing was wrong, and what was said."""
+    """Count fits without a problem, and their findings."""
     own = [r for r in records if r["case"] == case]
     counts = {kind: sum(kind in r["kinds"] for r in own) for kind in KINDS}
     return {"part": "alarms", "case": case, "fits": len(own), "worlds": len({r["world"] for r in own}), **counts}
 
 
 def detected(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Say how often the right thing was found, the right teacher named, something else said, or nothing."""
+    """Count how often the right problem was found, the right teacher named, something else found, or nothing."""
     right = [r for r in records if r["expected"] in r["kinds"]]
     named = [r for r in right if r["culprit"] is None or r["culprit"] in r["teachers"]]
     other = [r for r in records if r["kinds"] and r["expected"] not in r["kinds"]]

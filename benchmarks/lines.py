@@ -1,4 +1,4 @@
-"""Result files of one JSON record a line, so that a run that was interrupted goes on where it stopped."""
+"""Result files with one JSON record per line, so that an interrupted run resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """Return the records of a file, none if it is not there."""
+    """Return the records of a file, or none if it does not exist."""
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 

@@ -83,7 +83,7 @@ class Trial(NamedTuple):
     transfer: Array
     test: Array
     y_test: Array
-    labelled: tuple[Array, Array]  #: what a supervised student is trained on
+    labelled: tuple[Array, Array]  #: training data of a supervised student
     y_transfer: Array | None = None
     own: tuple[Array, Array] | None = None  #: rows and classes that the teachers' own rows were taken from
 
@@ -264,7 +264,7 @@ def run_more(folder: Path, out: Path) -> None:
 
 
 def run(folder: Path, out: Path, trials: int) -> None:
-    """Run what is not there yet, the data sets in turn, slow Tiny-ImageNet last."""
+    """Run what is missing, the data sets in turn, and slow Tiny-ImageNet last."""
     warnings.simplefilter("ignore")
     done = {(r["part"], r.get("data"), r["seed"]) for r in read(out)}
     fast = [(name, seed) for seed in REPORTING[:trials] for name in DATA if not name.startswith("Tiny")]

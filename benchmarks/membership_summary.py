@@ -20,10 +20,19 @@ from benchmarks.lines import read
 from benchmarks.membership_merge import DATA, GAMMAS, RESULTS, STUDENTS
 
 SUMMARY = Path("docs/membership.json")
+#: In the order of the tables.
+WAYS = ("plain", "membership", "membership, none of these", "student", "supervised")
 #: Trials of the paper's setting from here on are for choosing.
 CHOOSING_PAPER = 900
 #: Trials of the paper's table: what they are called, fewest and most classes, and how many of the first.
-GAPS = (("first 10", 0, 99, 10), ("all", 0, 99, 50), ("20 to 28 classes", 20, 28, 50), ("29 to 50", 29, 50, 50))
+GAPS = (
+    ("first 10", 0, 99, 10),
+    ("all", 0, 99, 50),
+    ("20 to 28 classes", 20, 28, 50),
+    ("29 to 36 classes", 29, 36, 50),
+    ("37 to 44 classes", 37, 44, 50),
+    ("45 to 50 classes", 45, 50, 50),
+)
 #: The head's records of the paper's setting, by way.
 PAPER = {"plain": "CE-BS", "supervised": "SPV"}
 PAPER_FILES = Path("benchmarks/results/features-random.jsonl"), Path("benchmarks/results/membership-paper.jsonl")
@@ -50,17 +59,27 @@ def summarise(root: Path) -> list[dict[str, Any]]:
         lines.append({"part": "choosing", "weight": weight} | _line(own, columns))
     for name in [*DATA, "the paper's"]:
         of_data = join(r for r in records if r["part"] == "comparing" and r["data"] == name)
-        for way in dict.fromkeys(r["way"] for r in of_data):
+        for way in sorted({r["way"] for r in of_data}, key=WAYS.index):
             own = [r for r in of_data if r["way"] == way]
-            lines.append({"part": "comparing", "data": name, "way": way, "trials": len(own)} | _line(own, columns))
+            head = {"data": name, "called": called(way, name)}
+            lines.append({"part": "comparing", **head, "way": way, "trials": len(own)} | _line(own, columns))
             if way != "plain":
-                lines.append({"part": "gain", "data": name} | _gain(of_data, way, columns))
+                lines.append({"part": "gain", **head} | _gain(of_data, way, columns))
     _add_shares(lines)
     before = read(root / BEFORE_FILE)
     ways = [way for way in dict.fromkeys(r["way"] for r in before) if way != "plain"]
     lines += [{"part": "before"} | _gain(before, way, columns) for way in ways]
     lines += paper_choice(root) + paper_gaps(root)
     return lines + [_none_line(*each) for each in _by_none(read(root / NONE_FILE))]
+
+
+def called(way: str, data: str) -> str:
+    """Return what tables call a way: there are two kinds of supervised training."""
+    if way != "supervised":
+        return way
+    return (
+        "supervised, owners' rows" if data in ("Tiny-ImageNet features", "the paper's") else "supervised, true labels"
+    )
 
 
 def join(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -83,11 +102,24 @@ def paper_records(root: Path) -> list[dict[str, Any]]:
     """Return the records of the paper's setting."""
     first, second = (read(root / path) for path in PAPER_FILES)
     head, names = {"part": "comparing", "data": "the paper's"}, {method: way for way, method in PAPER.items()}
+    second = complete([r for r in second if r["seed"] < CHOOSING_PAPER])
     found = [head | {"way": r["way"], "seed": r["seed"], r["student"]: r["accuracy"]} for r in second]
-    found = [r for r in found if r["seed"] < CHOOSING_PAPER]
     seeds = {r["seed"] for r in found}
     table = (r for r in first if r["method"] in names and r["trial"] in seeds)
     return found + [head | {"way": names[r["method"]], "seed": r["trial"], "network": r["accuracy"]} for r in table]
+
+
+def complete(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out trials of a student that lack a way; the network's others stand in the paper's table."""
+    ways: dict[str, set[str]] = {}
+    for r in records:
+        ways.setdefault(r["student"], set()).add(r["way"])
+    there = {(r["student"], r["seed"], r["way"]) for r in records}
+    return [
+        r
+        for r in records
+        if r["student"] == "network" or all((r["student"], r["seed"], way) in there for way in ways[r["student"]])
+    ]
 
 
 def paper_choice(root: Path) -> list[dict[str, Any]]:
@@ -98,8 +130,9 @@ def paper_choice(root: Path) -> list[dict[str, Any]]:
     for way, weight in dict.fromkeys((r["way"], r["weight"]) for r in records if r["way"] != "plain"):
         own = [r for r in records if (r["way"], r["weight"]) == (way, weight) and r["seed"] in plain]
         gain = mean_and_interval([r["accuracy"] - plain[r["seed"]] for r in own])
-        lines.append({"part": "choosing, the paper's", "way": way, "weight": weight, "network": gain})
-    return sorted(lines, key=lambda line: (line["way"], line["weight"]))
+        line = {"part": "choosing, the paper's", "way": way, "called": called(way, "the paper's")}
+        lines.append(line | {"weight": weight if way == "membership" else None, "network": gain})
+    return sorted(lines, key=lambda line: (line["way"], line["weight"] or 0))
 
 
 def paper_gaps(root: Path) -> list[dict[str, Any]]:
@@ -132,16 +165,11 @@ def _key(column: str) -> str:
 
 def _add_shares(lines: list[dict[str, Any]]) -> None:
     """Say what share of the gap between plain and supervised every gain closes."""
-    mean = {
-        (r["data"], r["way"], c): r[c]["mean"]
-        for r in lines
-        if r["part"] == "comparing"
-        for c in map(_key, STUDENTS)
-        if c in r
-    }
-    for gain in (r for r in lines if r["part"] == "gain"):
-        for c in (c for c in gain if (gain["data"], "supervised", c) in mean):
-            gap = mean[gain["data"], "supervised", c] - mean[gain["data"], "plain", c]
+    gains = [line for line in lines if line["part"] == "gain"]
+    gaps = {line["data"]: line for line in gains if line["way"] == "supervised"}
+    for gain in gains:
+        for c in (c for c in map(_key, STUDENTS) if c in gain and c in gaps.get(gain["data"], {})):
+            gap = gaps[gain["data"]][c]["mean"]
             gain[c]["share"] = gain[c]["mean"] / gap if gap > 0 else None
 
 

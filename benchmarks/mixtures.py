@@ -1,4 +1,4 @@
-"""Other data with teachers of different kinds: 20 classes of points, and of texts by TF-IDF; made, not downloaded."""
+"""Other data with teachers of different kinds: 20 classes of points, and of texts by TF-IDF; generated data."""
 
 from __future__ import annotations
 

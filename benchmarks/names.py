@@ -1,4 +1,4 @@
-"""How often suggestions about class lists are right, on lists that were broken on purpose.
+"""How often suggestions about class lists are right, on lists that were changed on purpose.
 
     python -m benchmarks.names --data FOLDER [--seeds 15] [--first 3000] [--out benchmarks/results/names.jsonl]
 
@@ -98,7 +98,7 @@ def kinds(data: str, seed: int) -> list[Any]:
 
 
 def respelled(name: str, rng: np.random.Generator) -> str:
-    """Write a name in another way."""
+    """Return a variant spelling of a name."""
     ways = [
         name.upper(),
         name.title(),

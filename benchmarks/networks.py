@@ -50,7 +50,7 @@ def sgd(epochs: int, rate: float = 0.1) -> Any:
 
 
 def adam(epochs: int) -> Any:
-    """Return what becomes of a bare module, but for its number of epochs."""
+    """Return the net made of a bare module, with a given number of epochs."""
     return NeuralNetClassifier(
         Net, max_epochs=epochs, lr=0.001, batch_size=128, optimizer=torch.optim.Adam, train_split=None, verbose=0
     )

@@ -57,9 +57,9 @@ def interval(axes: Any, values: list[float], y: float, color: str) -> tuple[floa
 
 
 def log_interval(ratios: list[float]) -> tuple[float, float]:
-    """Return the geometric mean of ratios, and the factor by which its 95 % interval (t) goes up and down."""
+    """Return the geometric mean of ratios, and the factor of its 95 % interval (t); 1 for fewer than three."""
     logs, n = np.log(ratios), len(ratios)
-    half = t.ppf(0.975, n - 1) * np.std(logs, ddof=1) / np.sqrt(n) if n > 1 else 0.0
+    half = t.ppf(0.975, n - 1) * np.std(logs, ddof=1) / np.sqrt(n) if n > 2 else 0.0
     return float(np.exp(np.mean(logs))), float(np.exp(half))
 
 
@@ -120,7 +120,9 @@ def draw_students(rows: list[dict[str, Any]], path: Path) -> None:
     """Time and log-loss of soft labels relative to argmax labels, with intervals, by dataset and temperature."""
     panels = sorted({(row["dataset"], row["T"]) for row in rows})
     names = list(dict.fromkeys(row["student"] for row in rows))
-    figure, grid = plt.subplots(2, len(panels), figsize=(9.6, 8.4), sharey=True, squeeze=False, layout="constrained")
+    figure, grid = plt.subplots(
+        2, len(panels), figsize=(9.6, 8.4), sharex="row", sharey=True, squeeze=False, layout="constrained"
+    )
     for column, (dataset, temperature) in enumerate(panels):
         here = [r for r in rows if (r["dataset"], r["T"]) == (dataset, temperature)]
         for axes, key, word in ((grid[0, column], "seconds", "time"), (grid[1, column], "log-loss", "log-loss")):

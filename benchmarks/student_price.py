@@ -1,4 +1,4 @@
-"""What soft labels cost every scikit-learn classifier that takes `sample_weight` or has `partial_fit`.
+"""The cost of soft labels for every scikit-learn classifier that takes `sample_weight` or has `partial_fit`.
 
     python -m benchmarks.student_price --data FOLDER [--only NAME ...] [--rows N] [--temperature T]
         [--out docs/student_price.json]

@@ -1,4 +1,4 @@
-"""Every kind of student on soft labels: what that costs and what it is worth.
+"""Every kind of student on soft labels: cost and benefit.
 
     python -m benchmarks.students [--data FOLDER] [--only NAME ...] [--temperatures T ...] [--seeds N] [--out docs]
 
@@ -220,7 +220,7 @@ def rescaled_log_loss(y: Array, P: Array) -> float:
 
 
 def in_its_own_process(name: str, way: str, path: Path, limit: float) -> dict[str, Any]:
-    """Train in a new process; one that takes too long or fails is recorded as such."""
+    """Train in a new process; failures and timeouts are recorded."""
     context = get_context("forkserver")
     context.set_forkserver_preload(["sklearn_uhc", "benchmarks.digits", "benchmarks.pictures"])
     answers, send = context.Pipe(duplex=False)

@@ -1,4 +1,4 @@
-"""Teachers that cannot be trusted alike: what calibration, weights and abstention give and cost.
+"""Teachers of different reliability: benefit and cost of calibration, weights and abstention.
 
     python -m benchmarks.teachers [--seeds 20] [--data FOLDER] [--trials 10] [--out docs/teachers]
 

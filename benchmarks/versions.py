@@ -41,7 +41,7 @@ SHORTEST = 0.05
 
 
 def tasks() -> list[tuple[str, str, str]]:
-    """Return what is measured: kind, size, method."""
+    """Return the tasks: kind, size, method."""
     found = [("transform", size, method) for size in (LARGE, PAPER, "LSUN (L=10, N=5)") for method in METHODS]
     found += [("fit(X).transform(X)", PAPER, method) for method in METHODS]
     found += [("fit_transform", PAPER, method) for method in METHODS]
@@ -90,7 +90,7 @@ def ensemble(method: str) -> tuple[Any, Any]:
 
 
 def prepared(kind: str, size: str, method: str, seed: int) -> tuple[Callable[[], Any], int]:
-    """Return what is to be timed, and how many rows it takes."""
+    """Return the function to time, and its number of rows."""
     if kind.startswith("UnifiedEnsemble"):
         fitted, X = ensemble(method)
         n = int(kind.split()[1])
@@ -119,7 +119,7 @@ def measure(run: Callable[[], Any], n: int) -> float:
 
 
 def work(seed: int) -> None:
-    """Answer requests: a task a line, its time as the answer; the first run of a task does not count."""
+    """Answer requests: one task per line, its time as the answer; the first run of a task does not count."""
     known: dict[tuple[str, ...], tuple[Callable[[], Any], int]] = {}
     for line in sys.stdin:
         task = tuple(json.loads(line))

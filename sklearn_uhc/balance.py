@@ -1,4 +1,4 @@
-"""Balanced soft labels: classes that the transfer set rarely shows count as much as the others.
+"""Balanced soft labels: classes that are rare in the transfer set count as much as the others.
 
 The paper weights the student's cross-entropy by w_l = 1 / (mean of q_l over the transfer set). For any learner,
 
@@ -21,20 +21,20 @@ from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["balanced_targets", "class_weights"]
 
-#: "auto" takes rows for skewed if their estimated class frequencies are less even than this, ...
+#: "auto" considers rows skewed if their estimated class frequencies are less even than this, ...
 UNEVEN = 0.86
 #: ... and then balances to these frequencies, raised to this power: they are estimates, and no more even than the rows.
 SKEWED_POWER = 0.75
-#: A class is called rare if its frequency is less than this part of 1 / L.
+#: A class is called rare if its frequency is below this share of 1 / L.
 RARE = 0.5
-#: Frequencies are estimated only where merged labels are less even than this.
+#: Frequencies are estimated only if merged labels are less even than this.
 DOUBTFUL = 0.93
-#: A class whose mean soft label is smaller is treated as if it had this one: no weight is infinite.
+#: Smallest mean soft label of a class; smaller ones are raised to it, so that no weight is infinite.
 MIN_MEAN = 1e-6
 
 
 def check_balance(balance: Any) -> None:
-    """Raise unless `balance` is True, False or "auto"."""
+    """Raise an error unless `balance` is True, False or "auto"."""
     if not (isinstance(balance, (bool, np.bool_)) or (isinstance(balance, str) and balance == "auto")):
         raise ValueError(f'balance must be True, False or "auto", got {balance!r}.')
 
@@ -44,10 +44,10 @@ class Decision(NamedTuple):
 
     balances: bool
     why: str
-    frequencies: NDArray[np.float64] | None = None  #: (L,); None: equal ones
+    frequencies: NDArray[np.float64] | None = None  #: (L,); None: equal frequencies
 
     def weigh(self, class_weight: NDArray[Any], temperature: float = 1.0) -> NDArray[Any]:
-        """Return the class weights for these frequencies, from those for equal ones."""
+        """Return the class weights for these frequencies, given those for equal ones."""
         if self.frequencies is None:
             return class_weight
         ratio = self.frequencies * len(self.frequencies)
@@ -57,9 +57,9 @@ class Decision(NamedTuple):
 def look_for_skew(
     answers: Answers, space: LabelSpace, Q: Any, temperature: float, sample_weight: NDArray[Any] | None = None
 ) -> NDArray[np.float64] | None:
-    """Return how frequent the classes are among the rows, (L,), if merged labels Q are uneven; None if not.
+    """Return the class frequencies of the rows, (L,), if merged labels Q are uneven, else None.
 
-    Also None where that cannot be told. `space` is the teachers', without memberships.
+    Also None if they cannot be estimated. `space` is that of the teachers, without memberships.
     """
     if space.is_shared:
         return None
@@ -78,10 +78,10 @@ def decide_balance(
 ) -> Decision:
     """Decide how to balance soft labels of n rows.
 
-    "auto" balances unless all teachers share one class list (the paper's two tables), or there are fewer rows than
-    classes, which say nothing about how often a class is meant. Where classes are estimated to be uneven among the rows
-    themselves, it balances to these frequencies and not to equal ones, which would predict rare classes as often as
-    the others. Labels of some rows tell how frequent classes are, and balance follows them.
+    "auto" balances unless all teachers share one class list (as in the paper's two tables), or there are fewer rows
+    than classes, too few to tell how frequent classes are. If the rows themselves seem to have uneven classes, it
+    balances to the estimated frequencies instead of equal ones, which would predict rare classes as often as the
+    others. Labels of some rows show how frequent classes are, and then balance follows them.
     """
     if not isinstance(balance, str):
         return Decision(bool(balance), f"balance={bool(balance)}")
@@ -104,7 +104,7 @@ def decide_balance(
 
 
 def tell_balance(decided: Decision, verbose: int) -> None:
-    """Print what was decided, and why."""
+    """Print the decision and its reason."""
     if verbose:
         print(f"{'Balancing' if decided.balances else 'Not balancing'} the classes: {decided.why}")
 
@@ -142,7 +142,7 @@ def evenness(Q: NDArray[Any], temperature: float = 1.0, sample_weight: NDArray[A
 
 
 def untempered(Q: NDArray[Any], temperature: float) -> NDArray[np.float64]:
-    """Bring soft labels back to temperature 1."""
+    """Return soft labels at temperature 1."""
     P = np.asarray(Q, dtype=float)
     if temperature == 1:
         return P
@@ -151,7 +151,7 @@ def untempered(Q: NDArray[Any], temperature: float) -> NDArray[np.float64]:
 
 
 def heard_weights(answers: Answers, sample_weight: NDArray[Any] | None, labels: Any = None) -> NDArray[Any] | None:
-    """Take the weight from rows for which no teacher answers, unless they have a label."""
+    """Set the weight of rows without any answer to 0, unless they have a label."""
     heard = answers.heard
     if labels is not None:
         heard[labels.rows] = True

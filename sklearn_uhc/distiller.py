@@ -38,7 +38,7 @@ from sklearn_uhc.utils.rows import check_row_weights
 
 __all__ = ["HeterogeneousDistiller"]
 
-#: The paper's, for its networks trained on the objective itself.
+#: Default temperature of direct backpropagation, from the paper.
 BACKPROP_TEMPERATURE = 3.0
 NO_BACKPROP = (
     "backprop=True does not support teacher_weight or abstain: leave them out, in the method as well, or use "
@@ -248,7 +248,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         check_routing(fit_params)
         check_balance(self.balance)
         student = self._make_student()
-        check_student(student.estimator, student.strategy)  # before hours of reading teachers
+        check_student(student.estimator, student.strategy)  # before teachers are called, which may take hours
         X = check_input(self, X, reset=True)
         check_readable(student.estimator, X)
         sample_weight = check_row_weights(sample_weight, X)
@@ -260,7 +260,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         if self.backprop and read_labels(y, X, merger.classes_) is not None:
             warn_user(NO_LABELS)
         learnt = train(merger, student, X, answers, sample_weight, fit_params)
-        self.__dict__.pop("soft_labels_", None)  # of an earlier fit
+        self.__dict__.pop("soft_labels_", None)  # from an earlier fit
         self.__dict__.update(learnt)
         self.merger_, self.classes_, self.student_ = merger, merger.classes_, student
         return self
@@ -317,7 +317,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         sample_weight: NDArray[Any] | None,
         fit_params: dict[str, Any],
     ) -> dict[str, Any]:
-        """Merge, balance, train; return what is to be kept."""
+        """Merge, balance and train; return the attributes to set."""
         Q, pool = merger.fit_merge(answers, X, sample_weight=sample_weight), merger.label_pool_
         student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
         heard = heard_weights(answers, sample_weight, merger.labels_)
@@ -339,7 +339,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     def _targets(
         self, merger: TeacherMerger, Q: NDArray[Any], pool: LabelPool | None, weights: NDArray[Any] | None
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[np.float64] | None]:
-        """Return soft labels, the student's targets made of them, weights of the rows, and the classes' behind them."""
+        """Return soft labels, the student's targets, row weights and class weights."""
         T = merger.method_.temperature
         Q = as_given(Q, merger.labels_, T)
         weights = known_weights(Q, merger.classes_, self.none_label, T, weights)
@@ -354,7 +354,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     def _train_by_backprop(
         self, merger: TeacherMerger, student: SoftLabelClassifier, X: Any, answers: Answers, *_: Any
     ) -> dict[str, Any]:
-        """Train a network on the method's own objective, its logits in the place of u."""
+        """Train a network on the method's own objective, with its logits in place of u."""
         if answers.trust is not None or answers.silent is not None:
             raise ValueError(NO_BACKPROP)
         loss = merger.method_.make_loss(answers.space.class_lists)
@@ -365,7 +365,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         return {"class_weight_": None}
 
     def _check_backprop(self, fit_params: dict[str, Any], sample_weight: Any) -> None:
-        """Refuse what direct backpropagation has no place for, before any teacher is asked."""
+        """Raise an error for settings that direct backpropagation does not support, before any teacher is called."""
         if fit_params:
             raise ValueError(f"Direct backpropagation does not accept fit parameters, got {sorted(fit_params)}.")
         if not isinstance(self.balance, str) and self.balance:

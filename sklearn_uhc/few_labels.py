@@ -1,9 +1,9 @@
-"""What labels of some rows add to a merge.
+"""Use labels of some rows to improve a merge.
 
 Three opinions on every row are pooled: the merge itself; a classifier of the teachers' answers, trained on labelled
-rows, which finds out what an answer means about classes that the teacher does not know; and a classifier of X, trained
-on the same rows. How much each counts is decided by cross-validation on the labelled rows (`labels/pool.py`). Without
-evidence the merge alone counts.
+rows, which learns what an answer means for classes that the teacher does not know; and a classifier of X, trained on
+the same rows. Their weights are learned by cross-validation on the labelled rows (`labels/pool.py`). Without evidence
+only the merge counts.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import chunks, some_rows, take_rows
 
-#: Answers are clipped here before a classifier reads them: beyond, they are as good as certain.
+#: Smallest log-probability for the classifier of answers; smaller ones are raised to it, as practically certain.
 LEAST_LOG_P = float(np.log(1e-3))
-#: Columns of answers that a classifier of them reads at most, those that differ most from row to row.
+#: Maximum number of columns for the classifier of answers: those that vary most between rows.
 MOST_COLUMNS = 2000
-#: Labelled rows that decide whom to trust, at most.
+#: Maximum number of labelled rows for learning the weights.
 MOST_ROWS = 3000
-#: Regularisation of the classifier of answers; cross-validation takes one.
+#: Regularisation strengths of the classifier of answers, chosen by cross-validation.
 STRENGTHS = (0.001, 0.01, 0.1)
-#: Share of a labelled row's soft label that all classes have alike.
+#: Share of a labelled row's soft label that is spread evenly over all classes.
 DOUBT = 1e-3
-#: How wide frequencies of classes may be spread (shapes of a gamma distribution), and which share of the classes may be
-#: of average frequency, with the probability that it is.
+#: Spread of class frequencies (shapes of a gamma distribution), and shares of classes of average frequency, with their
+#: prior probabilities.
 SHAPES = (0.3, 1.0, 3.0)
 AVERAGE = ((0.998, 0.97), (0.7, 0.01), (0.3, 0.01), (0.05, 0.01))
 
 
 @dataclass(frozen=True, eq=False)
 class LabelPool:
-    """What was learnt from labels, ready to be applied to the merge of any rows.
+    """What was learned from labels, to be applied to the merge of any rows.
 
     Parameters
     ----------
@@ -127,9 +127,9 @@ def temper(P: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
 
 
 def features(log_p: NDArray[Any], Q: NDArray[np.float64], starts: NDArray[np.int_]) -> NDArray[np.float64]:
-    """Return what a classifier of answers reads, (n, K + L): logits of answers (n, K) and merge (n, L).
+    """Return the features of the classifier of answers, (n, K + L): logits of answers (n, K) and merge (n, L).
 
-    Those of each teacher, whose columns begin at `starts`, have mean 0; so has silence.
+    Each teacher's logits, whose columns begin at `starts`, are centred; silence is 0.
     """
     K = log_p.shape[1]
     Z = np.maximum(log_p.astype(float), LEAST_LOG_P)
@@ -141,7 +141,7 @@ def features(log_p: NDArray[Any], Q: NDArray[np.float64], starts: NDArray[np.int
 def opinions(
     said: list[NDArray[np.float64]], doubts: tuple[float, ...], groups: NDArray[np.int_]
 ) -> NDArray[np.float64]:
-    """Return (J, n, L), logarithms of opinions, flattened; where groups are not linked, theirs apart."""
+    """Return (J, n, L), logarithms of flattened opinions; those of unlinked groups are separate."""
     logs = (doubted(P, doubt) for P, doubt in zip(said, doubts, strict=True))
     return np.stack([part for log_p in logs for part in by_groups(log_p, groups)])
 
@@ -212,22 +212,22 @@ def learn_from_labels(
 
 @dataclass(frozen=True, eq=False)
 class RowsExpert:
-    """The classifier of rows, None if there is none; how it wants them; why it could not be trained."""
+    """The classifier of rows or None, its scaling, and why it could not be trained."""
 
     expert: Expert | None
     scaling: Scaling | None = None
     problem: str = ""
-    said: NDArray[np.float64] | None = None  #: of labelled rows, out of fold; only until whom to trust is decided
+    said: NDArray[np.float64] | None = None  #: out-of-fold probabilities of labelled rows, to learn the weights
 
     def says(self, X: Any, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return probabilities (n, L) of rows for which the merge says Q."""
+        """Return probabilities (n, L) of rows X, given those of the merge, Q."""
         assert self.expert is not None
         return self.expert.says(X if self.scaling is None else self.scaling(X), Q)
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Labelled rows: their answers (m, F), classes (m,), merge (m, L), weights (m,); and which decide whom to trust."""
+    """Labelled rows: features (m, F), classes (m,), merge (m, L), weights (m,), to learn the weights of opinions."""
 
     A: NDArray[np.float64]
     codes: NDArray[np.int_]
@@ -235,30 +235,30 @@ class Evidence:
     weight: NDArray[np.float64]
     fold_of: NDArray[np.int_]
     every: tuple[NDArray[np.int_], NDArray[np.float64]]  #: classes and weights of all labelled rows
-    some: Any  #: which of them decide
+    some: Any  #: the rows used, among all labelled ones
 
     @classmethod
     def of(
         cls, A: NDArray[np.float64], codes: NDArray[np.int_], Q: NDArray[np.float64], weight: NDArray[np.float64]
     ) -> Evidence:
-        """Return the evidence of labelled rows, or of so many of them that it does not take too long."""
+        """Return the evidence of labelled rows, or of a limited number of them."""
         some = some_rows(len(codes), MOST_ROWS)
         A_s, codes_s = A[some], codes[some]
         return cls(A_s, codes_s, Q[some], weight[some], fold_of_rows(A_s, codes_s), (codes, weight), some)
 
     def judge(self, template: Any, X: Any) -> NDArray[np.float64]:
-        """Return (m, L), what copies of a classifier say of rows that they were not trained on."""
+        """Return (m, L), out-of-fold probabilities of copies of a classifier."""
         return out_of_fold(template, X, self.codes, self.Q, self.fold_of, self.weight)
 
     def answers_expert(self) -> tuple[Expert, NDArray[np.float64]]:
-        """Return a classifier of answers, at the strength that does best on other rows, and what it says of them."""
+        """Return the classifier of answers with the best regularisation, and its out-of-fold probabilities."""
         tried = {C: self.judge(_logistic(C), self.A) for C in STRENGTHS}
         losses = {C: log_loss_of(doubted(P, 0.01), self.codes, self.weight) for C, P in tried.items()}
         best = min(STRENGTHS, key=lambda C: losses[C])
         return train_expert(_logistic(best), self.A, self.codes, self.Q.shape[1], self.weight), tried[best]
 
     def rows_expert(self, label_model: Any, X: Any) -> RowsExpert:
-        """Return the classifier of rows; none, and why, if it cannot be trained on so few."""
+        """Return the classifier of rows; without one if it cannot be trained on so few rows, with the reason."""
         codes, weight = self.every
         scaling = None
         if isinstance(label_model, str):  # "auto"
@@ -275,11 +275,11 @@ class Evidence:
             return RowsExpert(None, problem=f"{name} cannot be trained on the {len(codes)} labelled rows alone ({why})")
 
     def doubts(self, said: list[NDArray[np.float64]]) -> tuple[float, ...]:
-        """Return by how much opinions are flattened; the merge hardly."""
+        """Return how much each opinion is flattened; the merge hardly."""
         return DOUBT, *(best_doubt(P, self.codes, self.weight) for P in said[1:])
 
     def pool(self, said: list[NDArray[np.float64]], doubts: tuple[float, ...], groups: NDArray[np.int_]) -> Pool:
-        """Return how much each opinion counts; without evidence, the merge alone does."""
+        """Return the pool with the weights of the opinions; without evidence, only the merge counts."""
         F = opinions(said, doubts, groups)
         start = np.repeat(np.arange(len(said)) == 0, len(F) // len(said)).astype(float)
         return fit_pool(F, self.codes, start, self.weight)
@@ -290,7 +290,7 @@ def _logistic(C: float) -> SoftLabelClassifier:
 
 
 def check_label_model(label_model: Any) -> None:
-    """Raise unless this is None, "auto" or something that can be trained."""
+    """Raise an error unless this is None, "auto" or an estimator."""
     if isinstance(label_model, str) and label_model == "auto":
         return
     if label_model is not None and (isinstance(label_model, (str, type)) or not hasattr(label_model, "fit")):
@@ -298,7 +298,7 @@ def check_label_model(label_model: Any) -> None:
 
 
 def as_template(label_model: Any) -> SoftLabelClassifier:
-    """Return the classifier of labelled rows, not fitted; a network has an output for every class."""
+    """Return the unfitted classifier of labelled rows; a network has an output for every class."""
     if not isinstance(label_model, SoftLabelClassifier):
         label_model = SoftLabelClassifier(label_model)
     last = as_estimator(label_model.estimator)
@@ -309,7 +309,7 @@ def as_template(label_model: Any) -> SoftLabelClassifier:
 
 
 def warn_of_labels(pool: LabelPool | None) -> None:
-    """Say that labels count without a classifier of rows, if it could not be trained; after everything else worked."""
+    """Warn if the classifier of rows could not be trained; called after everything else worked."""
     if pool is not None and pool.of_rows.problem:
         warn_user(
             f"{pool.of_rows.problem}. The labels are used without it. Pass another classifier as label_model, or "
@@ -318,7 +318,7 @@ def warn_of_labels(pool: LabelPool | None) -> None:
 
 
 def as_given(Q: NDArray[Any], labels: Labels | None, temperature: float) -> NDArray[Any]:
-    """Return soft labels in which every labelled row has the label that was given."""
+    """Return soft labels in which labelled rows have their given labels."""
     if labels is None:
         return Q
     Q = Q.copy()
@@ -327,21 +327,21 @@ def as_given(Q: NDArray[Any], labels: Labels | None, temperature: float) -> NDAr
 
 
 def as_labelled(class_weight: NDArray[Any], pool: LabelPool | None, balance: bool | str) -> NDArray[Any]:
-    """Balance classes to their frequencies by the labels; if `balance` is True, or without labels, to equal ones."""
+    """Balance classes to their frequencies among labels; if `balance` is True, or without labels, to equal ones."""
     if pool is None or not isinstance(balance, str):
         return class_weight
     return class_weight * pool.class_prior * len(pool.classes)
 
 
 def widest(F: NDArray[np.float64]) -> NDArray[np.int_]:
-    """Return the columns that differ most from row to row, in their order."""
+    """Return the columns that vary most between rows, in their order."""
     if F.shape[1] <= MOST_COLUMNS:
         return np.arange(F.shape[1])
     return np.sort(np.argsort(-F.std(axis=0), kind="stable")[:MOST_COLUMNS])
 
 
 def all_groups(space: LabelSpace, classes: NDArray[Any]) -> NDArray[np.int_]:
-    """Return (L,), groups of classes that no teacher links; a class that no teacher knows is one by itself."""
+    """Return (L,), groups of classes that no teacher links; each class that no teacher knows is its own group."""
     groups = np.full(len(classes), -1)
     groups[np.searchsorted(classes, space.classes)] = space.components
     new = groups < 0
@@ -350,12 +350,12 @@ def all_groups(space: LabelSpace, classes: NDArray[Any]) -> NDArray[np.int_]:
 
 
 def class_prior(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how frequent classes are, from labelled rows: their shares, drawn towards equal ones.
+    """Return class frequencies estimated from labelled rows: their shares, shrunk towards equal ones.
 
-    A class is as frequent as the average one, or r times that, with r from a gamma distribution of mean 1; its count is
-    Poisson. What share of the classes is average, and how wide the distribution is, the counts decide. Counts of a few
-    rows per class differ by chance, and a student that followed them would lose accuracy, so that beforehand nearly all
-    classes are taken to be average.
+    A class has the average frequency, or r times that, with r from a gamma distribution of mean 1; its count is
+    Poisson. The share of average classes and the width of the distribution are estimated from the counts. Counts of a
+    few rows per class differ by chance, and a student that followed them would lose accuracy. So a priori nearly all
+    classes are average.
     """
     mean = counts.mean()
     as_average = counts * np.log(mean) - mean

@@ -1,15 +1,15 @@
-"""How frequent the classes are among rows without labels, estimated from what the teachers name.
+"""Estimate class frequencies of unlabelled rows from the classes that the teachers choose.
 
-The mean of merged labels is a poor estimate. A teacher names one of its own classes for every row, and where rows of
-unknown classes go to is an accident, which the merge does not quite undo. The rows themselves show these accidents: if
-teacher i takes shoes, which it does not know, for bags, then most rows that others call shoes are bags to it. So every
-class l has a habit in the answers of every teacher,
+The mean of merged labels is a poor estimate. A teacher chooses one of its own classes for every row, and which one it
+chooses for rows of unknown classes is an accident that the merge does not fully correct. The rows themselves show these
+accidents: if teacher i calls shoes, which it does not know, bags, then most rows that others call shoes are bags to it.
+So every class l has a distribution over the answers of every teacher,
 
     y_n ~ pi,    a_ni | y_n = l ~ C_i(l, .),    independent given y_n,
 
-where a_ni is the column that teacher i prefers for row n, and whether it is surer than usual. EM finds the frequencies
-pi and the habits C_i, from the balanced merged labels. A teacher mostly names its own classes right: C_i(l, .) has a
-prior for l in its list. (Dawid and Skene's model of raters who may name any class is the case of equal lists.)
+where a_ni is the column that teacher i prefers for row n, and whether it is surer than usual. EM estimates the
+frequencies pi and the distributions C_i, starting from the balanced merged labels. Since a teacher is mostly right
+about its own classes, C_i(l, .) has a prior for l in its list. (With equal lists this is Dawid and Skene's model.)
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from sklearn_uhc.utils.rows import in_range, some_rows
 
 Floats = NDArray[np.float64]
 
-#: Rows per class that an estimate needs.
+#: Minimum number of rows per class.
 ROWS_PER_CLASS = 20
-#: Rows that are looked at: so many, or so many per class.
+#: Maximum number of rows used: the larger of this, and this many per class.
 MOST_ROWS, MOST_ROWS_PER_CLASS = 2_000, 20
-#: Rows x classes x teachers beyond which nothing is estimated.
+#: Nothing is estimated if rows x classes x teachers exceed this.
 MOST_WORK = 2e7
 STEPS = 20
-#: A teacher is taken to name a class of its own right this often, with the weight of this part of n / L rows.
+#: Prior: a teacher is right about its own classes this often, with the weight of this share of n / L rows.
 RIGHT, RIGHT_ROWS = 0.9, 0.2
-#: Weight of the prior for classes that a teacher does not know (anything may be named), in rows.
+#: Prior for classes that a teacher does not know: uniform, with the weight of this many rows.
 FOREIGN_ROWS = 2.0
-#: Rows added to every class, so that none is impossible.
+#: Number of rows added to every class, so that none is impossible.
 LEAST_ROWS = 1.0
 
 
@@ -80,7 +80,7 @@ def class_frequencies(
     rows = some_rows(n, max(MOST_ROWS, MOST_ROWS_PER_CLASS * L))
     weights = (np.ones(n) if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float)))[rows]
     weights = weights * answers.heard[rows]
-    n_rows = np.count_nonzero(weights)
+    n_rows = int(np.count_nonzero(weights))
     if n_rows < ROWS_PER_CLASS * L or n_rows * L * space.n_teachers > MOST_WORK:
         return None
     start = to_numpy(Q)[rows].astype(float)
@@ -90,9 +90,9 @@ def class_frequencies(
 
 
 def named(answers: Answers, space: LabelSpace) -> csr_matrix:
-    """Return what every teacher says about every row, one-hot, (n, 2 K): column k, less or more sure than usual."""
+    """Return every teacher's answer to every row, one-hot, (n, 2 K): column k, less or more sure than usual."""
     rows, said = [], []
-    for i, block in enumerate(space.blocks):  # scorers of memberships come after the teachers
+    for i, block in enumerate(space.blocks):  # membership scorers come after the teachers
         speaks = np.flatnonzero(answers.speaking[:, i])
         if len(speaks):
             Z = to_numpy(answers.log_p[:, block])[speaks]
@@ -104,7 +104,7 @@ def named(answers: Answers, space: LabelSpace) -> csr_matrix:
 
 
 def habits(space: LabelSpace, n: int) -> Floats:
-    """Return the rows that the prior adds to what is said of every class, (2 K, L)."""
+    """Return the pseudo-counts of the prior for every answer and class, (2 K, L)."""
     K, L = space.blocks[-1].stop, space.n_classes
     stands = np.zeros((K, L))
     sizes = np.diff(space.offsets)[:K]
@@ -119,7 +119,7 @@ def habits(space: LabelSpace, n: int) -> Floats:
 
 
 def expect_and_maximise(said: csr_matrix, prior: Floats, space: LabelSpace, T: Floats) -> Floats:
-    """Return the frequencies, from labels T, (n, L), whose rows sum to their weights."""
+    """Return the frequencies by EM, from initial labels T, (n, L), whose rows sum to their weights."""
     weights, starts = T.sum(axis=1), 2 * np.array([block.start for block in space.blocks])
     lengths = np.diff([*starts, said.shape[1]])
     for _ in range(STEPS):

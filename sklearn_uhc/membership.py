@@ -25,11 +25,11 @@ from sklearn_uhc.utils.versioned import Versioned
 
 __all__ = ["MembershipScorer", "fit_membership"]
 
-#: Landmarks of the default's kernel.
+#: Number of landmarks of the default's kernel.
 N_COMPONENTS = 200
-#: With fewer own rows than this, the held-out median says little.
+#: Minimum number of rows; with fewer, the held-out median is unreliable.
 LEAST_ROWS = 10
-#: Smaller probabilities count as this.
+#: Smallest log-probability; smaller ones are raised to it.
 LOG_MIN = float(np.log(1e-6))
 
 
@@ -186,7 +186,7 @@ class MembershipScorer(Versioned, BaseEstimator):
         return np.exp(np.minimum(_log_odds(self.estimator_, X) - self.log_scale_, 0.0))
 
     def _own_columns(self, X: Any) -> Any:
-        """Return a frame's columns by name; of an array all of them."""
+        """Return a frame's columns by name; all columns of an array."""
         names = column_names(X)
         if names is None or not hasattr(self, "feature_names_in_"):
             return X
@@ -240,9 +240,9 @@ def _default(X: Any, random_state: Any, cv: int) -> Any:
 
 
 def bounded_rows(X: NDArray[Any]) -> NDArray[np.float64]:
-    """Scale standardised rows: a usual one to length 1, like those of the kernel, the farthest to less than 1.5.
+    """Scale standardised rows: typical ones to length 1, like kernel features, and the farthest to less than 1.5.
 
-    Without a bound the linear part alone would decide about rows that are far from own and public ones.
+    Without a bound, the linear part alone would decide about rows far from own and public ones.
     """
     return X / np.sqrt(0.5 * (X.shape[1] + (X**2).sum(axis=1, keepdims=True)))
 
@@ -267,7 +267,7 @@ def _check_estimator(estimator: Any) -> None:
 
 
 def _held_out(estimator: Any, X: Any, codes: NDArray[np.int_], folds: StratifiedKFold) -> NDArray[np.float64]:
-    """Return log-odds of being own, from classifiers that have not seen the row."""
+    """Return out-of-fold log-odds of being an own row."""
     scores = np.empty(len(codes))
     for train, test in folds.split(np.zeros(len(codes)), np.minimum(codes, 1)):
         fitted = clone(estimator).fit(take_rows(X, train), codes[train])
@@ -276,9 +276,9 @@ def _held_out(estimator: Any, X: Any, codes: NDArray[np.int_], folds: Stratified
 
 
 def _log_odds(fitted: Any, X: Any) -> NDArray[np.float64]:
-    """Return log p / (1 - p), where neither is below 1e-6: a forest may say 0."""
+    """Return log p / (1 - p), with both raised to at least 1e-6: a forest may return 0."""
     log_p = log_proba(fitted, X, "the estimator of membership").astype(float)
-    own, public = np.logaddexp.reduce(log_p[:, 1:], axis=1), log_p[:, 0]  # public rows are 0, the first of classes_
+    own, public = np.logaddexp.reduce(log_p[:, 1:], axis=1), log_p[:, 0]  # class 0 is public rows
     return np.asarray(np.maximum(own, LOG_MIN) - np.maximum(public, LOG_MIN))
 
 
@@ -292,7 +292,7 @@ def _auroc(own: NDArray[np.float64], public: NDArray[np.float64]) -> float:
 def _with_background(
     X: Any, codes: NDArray[np.int_], n: int, rng: np.random.RandomState
 ) -> tuple[Any, NDArray[np.int_]]:
-    """Add n rows that take each feature from a row drawn for it, if the features are numbers."""
+    """Add n rows with each feature taken from a random row, if all features are numbers."""
     if n == 0 or issparse(X) or getattr(X, "ndim", len(getattr(X, "shape", ()))) != 2:
         return X, codes
     values = np.asarray(X)
@@ -310,7 +310,7 @@ def _with_background(
 
 
 def _stack(X_own: Any, X_public: Any) -> tuple[Any, NDArray[np.int_]]:
-    """Put own rows above public ones, and say which are which."""
+    """Stack own rows above public ones, and return a mask of own rows."""
     n_own, n_public = count_rows(X_own), count_rows(X_public)
     own = np.repeat([1, 0], [n_own, n_public])
     if issparse(X_own) or issparse(X_public):
@@ -327,7 +327,7 @@ def _stack(X_own: Any, X_public: Any) -> tuple[Any, NDArray[np.int_]]:
 
 
 def _stack_frames(X_own: Any, X_public: Any, names: list[str] | None, others: list[str] | None) -> Any:
-    """Put frames of pandas or Polars below each other, columns by name."""
+    """Stack frames of pandas or Polars, with columns matched by name."""
     if names is None or others is None or not set(names) <= set(others):
         shown = [(own or [type(X).__name__])[:8] for own, X in ((names, X_own), (others, X_public))]
         raise ValueError(
@@ -337,7 +337,7 @@ def _stack_frames(X_own: Any, X_public: Any, names: list[str] | None, others: li
 
 
 def _below(upper: Any, lower: Any) -> Any:
-    """Put one frame of pandas or Polars below another with the same columns."""
+    """Stack two frames of pandas or Polars with the same columns."""
     if hasattr(upper, "iloc"):
         import pandas as pd
 

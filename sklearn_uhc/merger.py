@@ -1,4 +1,4 @@
-"""From X to soft labels: teachers are asked, their answers adjusted and merged."""
+"""From X to soft labels: teachers are called, and their answers adjusted and merged."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         D = None if memberships is None else memberships.read(X)
         self.findings_: list[Finding] = find(read, self.calibrator_)
         if D is not None and D.shape[1] == space.n_teachers and self.none_label is None:
-            self.findings_ = self.findings_ or find_foreign(D)
+            self.findings_ = find_foreign(D) or self.findings_  # about foreign rows teachers contradict each other, too
         warn_of(self.findings_)
         return answers if memberships is None or D is None else memberships.join_scores(answers, D)
 
@@ -421,8 +421,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         balanced : bool
             Whether the classes are balanced afterwards.
         """
-        if not self.findings_:  # where teachers contradict each other, uneven classes are but a symptom
-            of_teachers = np.isin(self.classes_, answers.space.classes)  # labels may have added some
+        if not self.findings_:  # if teachers contradict each other, uneven classes are only a symptom
+            of_teachers = np.isin(self.classes_, answers.space.classes)  # labels may have added classes
             self.findings_ = find_uneven(to_numpy(Q)[:, of_teachers], answers, self.none_label, balanced)
             warn_of(self.findings_)
 
@@ -447,7 +447,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         return np.asarray([str(label) for label in self.classes_], dtype=object)
 
     def _check_teachers(self, log_p: Any) -> tuple[Roster | None, LabelSpace]:
-        """Check teachers and class lists, before anything is read."""
+        """Check teachers and class lists, before any teacher is called."""
         universe = universe_of(self.none_label)
         if self.teachers is not None:
             roster = check_teachers(self.teachers, self.class_lists, universe)
@@ -461,7 +461,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         )
 
     def _make_memberships(self, roster: Roster | None, space: LabelSpace, X: Any) -> Memberships | None:
-        """Return the memberships that take part, with all parameters checked."""
+        """Return the memberships for these parameters, which are checked, or None."""
         found = make_memberships(self.membership, self.membership_weight, self.none_label, space, roster, self.store)
         if found is not None and X is None:
             raise ValueError("Memberships need X, which is None: pass X with log_p, or membership=None.")
@@ -486,7 +486,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         return method
 
     def _make_outputs(self, method: Any) -> TeacherOutputs:
-        """Return the teacher step, not fitted yet."""
+        """Return unfitted `TeacherOutputs`."""
         abstain = getattr(method, "abstain", False) if self.abstain is None else self.abstain
         return TeacherOutputs(
             self.teachers,
@@ -500,7 +500,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         )
 
     def _trust(self, method: Any, space: LabelSpace) -> Any:
-        """Return the weights of the teachers that are given, here or in the method."""
+        """Return the teacher weights given to the merge or to its method."""
         given = None if isinstance(self.teacher_weight, str) else self.teacher_weight
         weight = getattr(method, "teacher_weight", None) if given is None else given
         if weight is not None:
@@ -508,14 +508,14 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         return weight
 
     def _take_features(self, outputs: TeacherOutputs) -> None:
-        """Take over what the teacher step has seen of X."""
+        """Copy the attributes about the features of X from `outputs`."""
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
             if hasattr(outputs, name):
                 setattr(self, name, getattr(outputs, name))
 
     def _sk_visual_block_(self) -> DiagramBlock:
-        """Tell scikit-learn how to draw this in a notebook."""
+        """Return how scikit-learn draws this estimator in a notebook."""
         return self.diagram()
 
     def diagram(self, **more: Any) -> DiagramBlock:

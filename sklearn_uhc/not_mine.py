@@ -1,8 +1,8 @@
-"""Memberships in a merge: what a teacher's scorer says is one more teacher with two columns, (its classes, OTHER).
+"""Memberships in a merge: a teacher's scorer acts as one more teacher with two columns, (its classes, OTHER).
 
-A scorer is anything with `predict_membership(X)`, shape (n,), values in [0, 1]: d(x), the chance that a row belongs to
-the teacher's classes at all. The answers (d, 1 - d) join those of the teachers after calibration, with a weight of
-their own. "None of these" is one more class that stands in OTHER alone.
+A scorer is any object with `predict_membership(X)`, shape (n,), values in [0, 1]: d(x), the probability that a row
+belongs to any of the teacher's classes. The answers (d, 1 - d) are added to those of the teachers after calibration,
+with their own weight. "None of these" is an additional class that is only part of OTHER.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from sklearn_uhc.utils.notes import add_note, warn_user
 from sklearn_uhc.utils.rows import chunks, count_rows, row_bytes, take_columns, take_rows
 from sklearn_uhc.utils.unchanged import unchanged
 
-#: Neither d nor 1 - d counts as less: scorers say 0 and 1 as trees do, whose floor for two classes it is.
+#: Smallest d and 1 - d; smaller ones are raised to it, since scorers return 0 and 1. It is the floor of a binary tree.
 LEAST = 0.025
-#: Rounding by which d may leave [0, 1].
+#: Rounding error by which d may leave [0, 1].
 ROUNDING = 1e-6
-#: A row has at least this weight in training, however surely it is none of the classes.
+#: Smallest weight of a row in training, however certain "none of these" is.
 LEAST_WEIGHT = 1e-6
 
 
@@ -63,11 +63,11 @@ class Memberships:
     folder: Any = None
 
     def join(self, answers: Answers, X: Any) -> Answers:
-        """Return answers with those of the scorers beside them; a row that no teacher answers stays unanswered."""
+        """Return answers with those of the scorers added; a row that no teacher answers stays unanswered."""
         return self.join_scores(answers, self.read(X))
 
     def join_scores(self, answers: Answers, D: NDArray[np.float64]) -> Answers:
-        """Return answers with memberships, (n, M), beside them."""
+        """Return answers with memberships (n, M) added."""
         if len(D) != len(answers):
             raise ValueError(f"Membership has {len(D)} rows, but the teachers' answers have {len(answers)}.")
         D = np.clip(D, LEAST, 1 - LEAST)
@@ -81,7 +81,7 @@ class Memberships:
         return Answers(self._beside(answers.log_p, more), self.space, silent, self._trust(answers), untempered)
 
     def read(self, X: Any) -> NDArray[np.float64]:
-        """Ask all scorers, and return (n, M)."""
+        """Call all scorers, and return (n, M)."""
         return np.stack([read_scorer(*each, X) for each in zip(self.scorers, self.titles, strict=True)], axis=1)
 
     def _trust(self, answers: Answers) -> NDArray[np.float64]:
@@ -100,7 +100,7 @@ class Memberships:
 def make_memberships(
     membership: Any, weight: Any, none_label: Any, space: LabelSpace, roster: Roster | None, folder: Any = None
 ) -> Memberships | None:
-    """Return what these parameters of a merge ask for, None if that is nothing, or say which of them is wrong."""
+    """Return the memberships for these parameters of a merge, or None; raise an error if one of them is wrong."""
     _check_weight(weight)
     scorers = find_scorers(membership, space, roster)
     found = [i for i, scorer in enumerate(scorers) if scorer is not None] if weight > 0 else []
@@ -127,7 +127,7 @@ def _check_weight(weight: Any) -> None:
 
 
 def find_scorers(membership: Any, space: LabelSpace, roster: Roster | None) -> list[Any]:
-    """Return a scorer or None for every teacher, checked as far as that can be done without rows."""
+    """Return a scorer or None for every teacher, checked as far as possible without rows."""
     N = space.n_teachers
     if membership is None:
         return [None] * N
@@ -151,7 +151,7 @@ def find_scorers(membership: Any, space: LabelSpace, roster: Roster | None) -> l
 
 
 def any_scorer(membership: Any, teachers: list[Any]) -> bool:
-    """Whether any teacher has a membership, as far as the parameters tell."""
+    """Return whether any teacher has a membership scorer, judged by the parameters."""
     if isinstance(membership, str) and membership == "auto":
         membership = [_carried(teacher) for teacher in teachers]
     values = membership.values() if isinstance(membership, Mapping) else membership
@@ -159,13 +159,13 @@ def any_scorer(membership: Any, teachers: list[Any]) -> bool:
 
 
 def _carried(teacher: Any) -> Any:
-    """Return the scorer that a teacher carries, or None: other things may have that name."""
+    """Return the scorer in a teacher's `membership_`, or None if that is something else."""
     scorer = getattr(teacher, "membership_", None)
     return scorer if hasattr(scorer, "predict_membership") else None
 
 
 def _in_order(membership: Any, space: LabelSpace) -> list[Any]:
-    """Return scorers in the order of the teachers; who is not in a dict has none."""
+    """Return scorers in the order of the teachers; None for teachers missing from a dict."""
     if isinstance(membership, Mapping):
         names = space.teacher_names
         if unknown := [name for name in membership if name not in names]:
@@ -197,14 +197,14 @@ def extended_space(space: LabelSpace, whose: list[int], new: list[Any]) -> Label
 
 
 def universe_of(none_label: Any) -> list[Any] | None:
-    """Return the classes that stand in OTHER alone."""
+    """Return the classes that are only part of OTHER."""
     if none_label is not None and (isinstance(none_label, tuple) or none_label is OTHER or np.ndim(none_label) > 0):
         raise ValueError(f"none_label must be one label of the type of the classes, got {none_label!r}.")
     return None if none_label is None else [none_label]
 
 
 def with_none(answers: Answers, none_label: Any) -> Answers:
-    """Return answers in which OTHER also stands for "none of these"."""
+    """Return answers in which OTHER includes "none of these"."""
     space = answers.space
     lists = dict(zip(space.teacher_names, space.class_lists, strict=True)) if space.is_named else space.class_lists
     wider = LabelSpace(lists, universe=[*space.classes.tolist(), none_label])
@@ -212,7 +212,7 @@ def with_none(answers: Answers, none_label: Any) -> Answers:
 
 
 def _check_none(none_label: Any, space: LabelSpace, whose: list[int]) -> None:
-    """Raise if "none of these" is the name of a class, of another type, or in nobody's OTHER."""
+    """Raise an error if "none of these" is already a class, of another type, or not in any OTHER."""
     values = space.classes.tolist()
     if isinstance(none_label, str) != isinstance(values[0], str):
         raise TypeError(
@@ -229,7 +229,7 @@ def _check_none(none_label: Any, space: LabelSpace, whose: list[int]) -> None:
 
 
 def read_scorer(scorer: Any, title: str, X: Any) -> NDArray[np.float64]:
-    """Return one scorer's answers about all rows, asked in chunks and checked."""
+    """Return one scorer's answers for all rows, called in chunks and checked."""
     columns, n = own_columns(scorer, X, title), count_rows(X)
     out = np.empty(n)
     for rows in chunks(n, 2 * row_bytes(X)):
@@ -252,7 +252,7 @@ def _checked(found: Any, rows: slice, title: str) -> NDArray[np.float64]:
             f"predict_membership must return one number per row; {title} gave {d.dtype} of shape {d.shape} for "
             f"{n} rows."
         )
-    bad = ~((d >= -ROUNDING) & (d <= 1 + ROUNDING))  # NaN too
+    bad = ~((d >= -ROUNDING) & (d <= 1 + ROUNDING))  # also NaN
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(
@@ -265,7 +265,7 @@ def _checked(found: Any, rows: slice, title: str) -> NDArray[np.float64]:
 def known_weights(
     Q: NDArray[Any], classes: NDArray[Any], none_label: Any, temperature: float, weights: NDArray[Any] | None
 ) -> NDArray[Any] | None:
-    """Multiply row weights by the chance that a row belongs to a known class, at temperature 1."""
+    """Multiply row weights by the probability that a row belongs to a known class, at temperature 1."""
     if none_label is None:
         return weights
     none = sharpen(Q, temperature)[:, classes.tolist().index(none_label)]
@@ -274,7 +274,7 @@ def known_weights(
 
 
 def leave_none_unbalanced(class_weight: NDArray[Any], classes: NDArray[Any], none_label: Any) -> NDArray[Any]:
-    """Give "none of these" the weight of a usual class: how often it is meant is not for a balance to say."""
+    """Give "none of these" the median class weight, so that balancing does not decide how often it is predicted."""
     if none_label is None:
         return class_weight
     is_none = np.array([label == none_label for label in classes.tolist()])

@@ -1,7 +1,7 @@
-"""Membership without the owner: a student that has not seen a row says to whose classes it belongs.
+"""Membership without the owner: the student's out-of-fold predictions say whose classes a row belongs to.
 
-The student is trained on merged soft labels of the other folds. The mass that it gives to a teacher's classes takes the
-place of that teacher's scorer, and the answers are merged again.
+The student is trained on merged soft labels of the other folds. The probability that it gives to a teacher's classes
+replaces that teacher's scorer, and the answers are merged again.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from sklearn_uhc.not_mine import Memberships, extended_space
 from sklearn_uhc.students import SoftLabelClassifier
 from sklearn_uhc.utils.rows import take_rows
 
-#: Folds of the cross-fitting.
+#: Number of folds of the cross-fitting.
 N_FOLDS = 5
 
 
 def by_student(membership: Any) -> bool:
-    """Whether memberships are the student's to say."""
+    """Return whether membership is estimated by the student."""
     return isinstance(membership, str) and membership == "student"
 
 
 def judge_by_student(answers: Answers, S: NDArray[np.float64], weight: float, folder: Any = None) -> Answers:
-    """Return answers with memberships beside them: the mass that S, (n, L), gives to every teacher's classes."""
+    """Return answers with memberships added: the probability that S, (n, L), gives to every teacher's classes."""
     space = answers.space
     whose = [i for i in range(space.n_teachers) if not space.mask[i].all()]
     if not whose or weight == 0:
@@ -41,7 +41,7 @@ def judge_by_student(answers: Answers, S: NDArray[np.float64], weight: float, fo
 def out_of_fold(
     student: SoftLabelClassifier, X: Any, targets: NDArray[Any], weights: NDArray[Any] | None
 ) -> NDArray[np.float64]:
-    """Return (n, L), what students say of rows that they were not trained on, at temperature 1."""
+    """Return (n, L), the students' out-of-fold probabilities, at temperature 1."""
     n = len(targets)
     if n < N_FOLDS:
         raise ValueError(f'membership="student" needs at least {N_FOLDS} rows, got {n}: use membership=None.')

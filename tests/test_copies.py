@@ -8,7 +8,6 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
-    BaggingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
@@ -17,7 +16,6 @@ from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc import SoftLabelClassifier
@@ -239,7 +237,7 @@ def test_automatic_early_stopping_is_switched_off(data, soft):
 
 def test_copies_stay_within_the_working_memory(data, soft):
     X, y = data
-    student = BaggingClassifier(DecisionTreeClassifier(max_depth=3), random_state=0)
+    student = AdaBoostClassifier(n_estimators=20, random_state=0)
     few = sklearn.config_context(working_memory=0.02)
     with few, pytest.warns(UserWarning, match="4 copies of every row need more than working_memory: 2") as told:
         clf = SoftLabelClassifier(student, random_state=0).fit(X, soft)

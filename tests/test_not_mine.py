@@ -28,7 +28,7 @@ from sklearn_uhc import (
     pack_teacher,
 )
 from sklearn_uhc.not_mine import LEAST
-from tests.helpers import METHOD_NAMES, linear_teachers
+from tests.helpers import METHOD_NAMES, linear_teachers, random_outputs
 from tests.memberships import SITES, SMALL, ByFeature, Fixed, small
 
 
@@ -64,6 +64,19 @@ def test_fit_warns_of_rows_that_no_scorer_takes_for_its_own():
     # Warnings are errors here: none is given for fewer such rows, with "none of these", or where one has no scorer.
     for params in ({"membership": scorers(0.35)}, {"none_label": "none"}, {"membership": [scorers(0.5)[0], None]}):
         assert not clone(merger).set_params(**params).fit(X).findings_
+
+
+def test_scorers_explain_why_teachers_contradict_each_other():
+    lists = [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 0, 1], [1, 2, 4, 5], [2, 5, 3, 0]]  # the last in the wrong order
+    right = [*lists[:4], [0, 3, 5, 2]]
+    log_p, X = random_outputs(np.random.default_rng(0), right, 400, spread=2.5, noise=0.7), np.zeros((400, 1))
+    found = []
+    for d in (0.9, 0.2):
+        merger = TeacherMerger(None, class_lists=lists, membership=[Fixed(np.full(400, d))] * 5)
+        with pytest.warns(FindingWarning):
+            merger.fit(X, log_p=log_p)
+        found += [finding.kind for finding in merger.findings_]
+    assert found == ["contradiction", "foreign"]
 
 
 @pytest.mark.parametrize("method", METHOD_NAMES)

@@ -1,4 +1,4 @@
-"""What runs have written: one JSON record a line for every finished (trial, method)."""
+"""Results of runs: one JSON record per line for every finished (trial, method)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from benchmarks.paper.published import METHODS
 
 STUDIES = ("main", "size", "temperature", "accuracy")  #: in the paper's order
 Record = dict[str, Any]
-#: What tells records apart.
+#: Fields that identify a record.
 KEY = ("dataset", "protocol", "student", "study", "value", "trial", "method")
-#: What all records of a setting must share: students trained otherwise make no table together.
+#: Fields that all records of a setting must share: students trained in different ways do not make one table.
 CONDITIONS = ("epochs", "batch_size", "teachers", "data")
 
 
 class Setting(NamedTuple):
-    """What is averaged over trials."""
+    """A setting, over whose trials results are averaged."""
 
     study: str
     dataset: str

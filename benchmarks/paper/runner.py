@@ -1,7 +1,7 @@
-"""Trials in parallel, every finished student kept: a killed run goes on where it stopped.
+"""Run trials in parallel and store every finished student: a killed run resumes where it stopped.
 
-Results are lines of JSON in one file. A worker writes what it has finished to a file of its trial beside it, which the
-main process takes over when the trial is done or, after a kill, when the run is started again.
+Results are lines of JSON in one file. A worker writes what it has finished to a separate file of its trial, which the
+main process reads when the trial is done or, after a kill, when the run is started again.
 """
 
 from __future__ import annotations
@@ -101,14 +101,14 @@ class Results:
             self.part(number).unlink(missing_ok=True)
 
     def check(self, conditions: Record) -> None:
-        """Refuse to go on under other conditions than those of the records."""
+        """Raise an error if conditions differ from those of the records."""
         known: Known = {}
         for record in self.records:
             check_conditions(record, str(self.file), known)
         check_conditions(conditions, "this run", known)
 
     def missing(self, experiment: Experiment, number: int) -> list[tuple[float | None, str]]:
-        """Return the settings and methods of a trial that are not there yet."""
+        """Return the settings and methods of a trial that are missing."""
         seen = {key_of(record) for record in self.records}
         own = experiment.dataset, experiment.protocol, experiment.student, experiment.study
         pairs = [(value, method) for value in experiment.values for method in experiment.methods]
@@ -120,7 +120,7 @@ class Results:
         return [r for r in self.records if key_of(r)[:4] == own and r["trial"] in numbers]
 
     def _end_last_line(self) -> None:
-        """Close half a line that a kill may have left: what is added next must not join it."""
+        """Complete a partial line that a kill may have left, so that the next record starts on a new line."""
         if self.file.exists() and self.file.stat().st_size and not self.file.read_bytes().endswith(b"\n"):
             with self.file.open("a") as file:
                 file.write("\n")

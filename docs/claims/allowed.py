@@ -36,7 +36,6 @@ ALLOWED: list[tuple[str, str, str]] = [
     ("reproducing.md", r"momentum \.9, ten epochs at \.1 and ten at \.01", "settings of the paper"),
     ("holdout_search.md", r"trained on 70 % of|would reach \.50", "a setting, and chance"),
     ("security.md", r"1 GiB by default", "a default"),
-    ("students.md", r"stopped after 60 seconds", "a limit of the benchmark"),
     ("students.md", r"accuracy below \.25", "a limit of the table"),
     ("students.md", r"the aim of 5 times", "an aim"),
     ("solvers.md", r"at most 5 times the plain method", "an aim"),

@@ -79,7 +79,7 @@ def fit_distiller(
 
 
 def _decide(estimator: Any, merger: Any, n: int) -> Decision:
-    """Decide as in memory; how frequent classes are shows in the sample."""
+    """Decide whether to balance as in memory, with class frequencies estimated on the sample."""
     decided = decide_balance(estimator.balance, merger.label_space_, n, merger.class_frequencies_)
     tell_balance(decided, estimator.verbose)
     return decided

@@ -1,4 +1,4 @@
-"""What `fit` finds odd about teachers and rows, without labels: each finding with its evidence and a remedy."""
+"""Problems with teachers and rows that `fit` finds without labels, each with evidence and a remedy."""
 
 from sklearn_uhc.findings.find import find, warn_of
 from sklearn_uhc.findings.members import find_foreign

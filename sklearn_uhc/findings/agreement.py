@@ -1,4 +1,4 @@
-"""What comparisons of teachers show: one of them is wrong, names are positions, or the rows are foreign to all.
+"""Rules for comparisons of teachers: a teacher is wrong, names are positions, or the rows are foreign to all.
 
 Teachers that mean the same confirm nearly all shared classes of each other. If leaving out a few teachers restores
 that, these are to blame; if leaving out any one of them does not, it is the class lists or the rows. The thresholds
@@ -17,34 +17,34 @@ from sklearn_uhc.findings.comparisons import Comparisons
 from sklearn_uhc.findings.result import Finding
 from sklearn_uhc.label_space import LabelSpace, shorten, spelled
 
-#: Fewer comparisons show nothing.
+#: Minimum number of comparisons.
 LEAST_COMPARISONS = 4
-#: The others are fine if they confirm this share of each other's classes, with this strength at least.
+#: The others are fine if they confirm at least this share of each other's classes, with at least this strength.
 FINE_CONFIRMED, FINE_STRENGTH = 0.9, 0.35
-#: A teacher is wrong if its strength is this much below that of the others, and ...
+#: A teacher is wrong if its strength is at least this much below that of the others, and ...
 GAP = 0.3
-#: ... others confirm at most this share of its classes, and prefer another one by this much on average; or ...
+#: ... others confirm at most this share of its classes, and prefer another one by at least this margin on average; or
 WRONG_CONFIRMED, WRONG_AGAINST = 0.75, 0.1
-#: ... its answers have next to nothing to do with theirs: its strength is this small relative to them; or ...
+#: ... its strength is at most this share of theirs, and at most this share is confirmed: its answers are noise; or ...
 NOISE_STRENGTH, NOISE_CONFIRMED = 0.2, 0.85
-#: ... two of its classes or more are called something else, by this much on average, in two comparisons at least; by
-#: more where fewer rows than this were looked at, as their mean varies more.
+#: ... at least two of its classes have another name, by this margin on average, in at least two comparisons. The margin
+#: is larger if there are fewer rows than this, since their mean varies more.
 MISNAMED, MISNAMED_ROWS = -0.3, 30
-#: In so few comparisons (one other teacher, two shared classes) chance is large, and hardly any may be confirmed.
+#: With so few comparisons (one other teacher, two shared classes) chance is large: at most this share may be confirmed.
 FEW_COMPARISONS, FEW_CONFIRMED = 8, 0.25
-#: Two teachers contradict each other if no more than this is confirmed, and they prefer another class by this much.
+#: Two teachers contradict each other if at most this share is confirmed, and they prefer another class by this margin.
 QUARREL_CONFIRMED, QUARREL_AGAINST = 0.5, 0.1
-#: Rows are foreign, or lists positions, if no more than this is confirmed, others prefer another class by this much,
-#: and strength is low whoever is left out. Uneven classes are confirmed less too, but little is said against them.
+#: Rows are foreign, or lists are positions, if at most this share is confirmed, others prefer another class by this
+#: margin, and strength is low whichever teacher is left out. Uneven classes are confirmed less, but margins are small.
 TROUBLED_CONFIRMED, TROUBLED_AGAINST, TROUBLED_STRENGTH = 0.92, 0.02, 0.7
-#: Fewer comparisons cannot tell foreign rows from a weak teacher.
+#: With fewer comparisons, foreign rows cannot be distinguished from a weak teacher.
 TROUBLED_COMPARISONS = 8
-#: Classes that a message names at most.
+#: Maximum number of classes in a message.
 MOST_NAMED = 4
 
 
 def judge(found: Comparisons, space: LabelSpace, suspects: tuple[int, ...] = ()) -> list[Finding]:
-    """Return what is wrong with teachers, lists or rows; `suspects` are teachers that are noise by other evidence."""
+    """Return problems with teachers, lists or rows; `suspects` are teachers that are noise by other evidence."""
     culprits = find_culprits(found, space.n_teachers)
     if len(culprits) == 1 and (other := only_partner(found, culprits[0])) is not None:
         return [quarrel(found, space, (culprits[0], other))]
@@ -59,7 +59,7 @@ def judge(found: Comparisons, space: LabelSpace, suspects: tuple[int, ...] = ())
 
 
 def find_culprits(found: Comparisons, n_teachers: int) -> list[int]:
-    """Return teachers, a third of them at most, without whom the others confirm each other."""
+    """Return teachers, at most a third of them, without which the others confirm each other."""
     gone: list[int] = []
     while len(gone) < max(1, (n_teachers - 1) // 3):
         tally = Tally.of(found.without(gone), n_teachers)
@@ -76,7 +76,7 @@ def find_culprits(found: Comparisons, n_teachers: int) -> list[int]:
 
 
 def only_partner(found: Comparisons, i: int) -> int | None:
-    """Return the teacher that alone contradicts teacher i, unless others confirm that one."""
+    """Return the only teacher that contradicts teacher i, or None if others confirm that one."""
     own = found.of(i)
     partners = np.setdiff1d(np.union1d(own.teacher, own.other), [i]).tolist()
     if len(partners) > 1 or len(found.of(partners[0])) > len(own):
@@ -85,7 +85,7 @@ def only_partner(found: Comparisons, i: int) -> int | None:
 
 
 def is_quarrel(found: Comparisons) -> bool:
-    """Whether two teachers contradict each other."""
+    """Return whether two teachers contradict each other."""
     if len(found) < LEAST_COMPARISONS:
         return False
     limit = FEW_CONFIRMED if len(found) < FEW_COMPARISONS else QUARREL_CONFIRMED
@@ -93,13 +93,13 @@ def is_quarrel(found: Comparisons) -> bool:
 
 
 def is_wrong(own: Comparisons, rest: Comparisons) -> bool:
-    """Whether a teacher contradicts others who confirm each other."""
+    """Return whether a teacher contradicts others that confirm each other."""
     figures, others = ((part.confirmed, part.mean_strength, part.against) for part in (own, rest))
     return bool(_wrong(len(own), len(rest), figures, others, n_misnamed(own, np.zeros_like(own.label), 1)[0]))
 
 
 def _wrong(n: Any, n_rest: Any, own: Any, rest: Any, misnamed: Any) -> Any:
-    """Judge numbers of comparisons, and confirmed, strength, against: (3,) or, of N teachers at once, (3, N)."""
+    """Apply the rules to numbers of comparisons and (confirmed, strength, against), (3,) or for N teachers (3, N)."""
     (confirmed, strength, against), (confirmed_rest, strength_rest, _) = own, rest
     fine = (confirmed_rest >= FINE_CONFIRMED) & (strength_rest >= FINE_STRENGTH)
     limit = np.where(n < FEW_COMPARISONS, FEW_CONFIRMED, WRONG_CONFIRMED)
@@ -110,7 +110,7 @@ def _wrong(n: Any, n_rest: Any, own: Any, rest: Any, misnamed: Any) -> Any:
 
 
 def n_misnamed(found: Comparisons, who: NDArray[np.int_], n_teachers: int) -> NDArray[np.int_]:
-    """Count the classes of each teacher, (N,), that others call something else; `who` takes part, (m,)."""
+    """Return (N,), the number of each teacher's classes that others name differently; `who` (m,) is the teacher."""
     keys = np.column_stack([who, found.label])
     kinds, kind, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
     values = (found.margin, found.n_rows)
@@ -121,7 +121,7 @@ def n_misnamed(found: Comparisons, who: NDArray[np.int_], n_teachers: int) -> ND
 
 @dataclass(frozen=True)
 class Tally:
-    """Of each teacher, (N,): its comparisons, their mean strength, and whether it contradicts all others."""
+    """For each teacher, (N,): number of comparisons, their mean strength, and whether it contradicts all others."""
 
     n: NDArray[np.int_]
     strength: NDArray[np.float64]
@@ -129,7 +129,7 @@ class Tally:
 
     @classmethod
     def of(cls, found: Comparisons, n_teachers: int) -> Tally:
-        """Add up all comparisons at once; a teacher takes part on either side."""
+        """Add up all comparisons at once; a teacher counts on either side."""
         both = found.twice()
         values = np.stack([np.ones(len(both)), both.margin > 0, both.strength, np.maximum(0.0, -both.margin)])
         own = np.stack([np.bincount(both.teacher, v, minlength=n_teachers) for v in values])
@@ -141,7 +141,7 @@ class Tally:
 
 
 def is_troubled(found: Comparisons, n_teachers: int) -> bool:
-    """Whether teachers contradict each other whoever is left out."""
+    """Return whether teachers contradict each other whichever is left out."""
     if len(found) < TROUBLED_COMPARISONS or found.confirmed > TROUBLED_CONFIRMED or found.against < TROUBLED_AGAINST:
         return False
     rests = [found.without([i]) for i in range(n_teachers)]
@@ -150,17 +150,17 @@ def is_troubled(found: Comparisons, n_teachers: int) -> bool:
 
 
 def is_range(labels: NDArray[Any]) -> bool:
-    """Whether a class list is 0, 1, 2, ..., as numbers or as digits."""
+    """Return whether a class list is 0, 1, 2, ..., as numbers or digits."""
     return [str(label) for label in labels.tolist()] == [str(k) for k in range(len(labels))]
 
 
 def like_positions(space: LabelSpace) -> bool:
-    """Whether all class lists are 0, 1, 2, ..."""
+    """Return whether all class lists are 0, 1, 2, ..."""
     return all(map(is_range, space.class_lists))
 
 
 def contradiction(found: Comparisons, space: LabelSpace, i: int, culprits: Any) -> Finding:
-    """Say that a teacher is wrong."""
+    """Return the finding that a teacher is wrong."""
     own, rest = found.without(set(culprits) - {i}).of(i), found.without(culprits)
     who = space.called(i)
     called = other_names(own, space, i)
@@ -175,7 +175,7 @@ def contradiction(found: Comparisons, space: LabelSpace, i: int, culprits: Any) 
 
 
 def quarrel(found: Comparisons, space: LabelSpace, pair: tuple[int, int]) -> Finding:
-    """Say that one of two teachers is wrong."""
+    """Return the finding that one of two teachers is wrong."""
     own, both = found.of(pair[0]), " and ".join(space.called(i) for i in pair)
     says = f"T{both[1:]} contradict each other{_confirmed(own)}."
     remedy = (
@@ -186,7 +186,7 @@ def quarrel(found: Comparisons, space: LabelSpace, pair: tuple[int, int]) -> Fin
 
 
 def positions(found: Comparisons, space: LabelSpace) -> Finding:
-    """Say that class lists look like positions."""
+    """Return the finding that class lists look like positions."""
     lengths = sorted({len(labels) for labels in space.class_lists})
     size = f"0 to {lengths[0] - 1}" if len(lengths) == 1 else f"0 to {lengths[0] - 1} up to 0 to {lengths[-1] - 1}"
     says = (
@@ -201,7 +201,7 @@ def positions(found: Comparisons, space: LabelSpace) -> Finding:
 
 
 def foreign(found: Comparisons) -> Finding:
-    """Say that rows look foreign."""
+    """Return the finding that rows look foreign."""
     says = f"The rows look foreign to the teachers, who contradict each other on all kinds of rows{_confirmed(found)}."
     remedy = (
         "Do not trust what is learned from such rows: use rows like those the teachers were trained on. If "
@@ -211,7 +211,7 @@ def foreign(found: Comparisons) -> Finding:
 
 
 def other_names(own: Comparisons, space: LabelSpace, i: int) -> dict[Any, Any]:
-    """Return what others call the classes of teacher i, where most of them agree on another name."""
+    """Return other names for the classes of teacher i, on which most of the others agree."""
     names = {}
     for label in np.unique(own.label[own.teacher == i]).tolist():
         votes = np.bincount(own.choice[(own.teacher == i) & (own.label == label)], minlength=space.n_classes)
@@ -221,7 +221,7 @@ def other_names(own: Comparisons, space: LabelSpace, i: int) -> dict[Any, Any]:
 
 
 def _confirmed(own: Comparisons, rest: Comparisons | None = None) -> str:
-    """Give the figures."""
+    """Return the numbers as text."""
     if not len(own):
         return ""
     text = f": where one teacher is most confident, others choose the same class in {own.confirmed:.0%} of the cases"

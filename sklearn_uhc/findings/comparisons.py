@@ -1,17 +1,17 @@
-"""Do teachers mean the same by the classes they share? Asked where each is surest, without labels.
+"""Compare what teachers mean by shared classes, on the rows where each is surest, without labels.
 
-Column a of teacher i stands for class c. Its surest rows are those with the largest p_a, MASS times as many as a class
-has on average, or as p_a adds up to if that is less: rows of classes that the teacher has never seen are seldom among
-them. Teacher j answers the same rows; t is its mean answer there, restricted to the classes that both know and
-normalised. It *confirms* c if t is largest there:
+Column a of teacher i stands for class c. Its surest rows are those with the largest p_a. Their number is MASS times the
+smaller of n / L and the sum of p_a. Rows of classes that the teacher has never seen are seldom among them. Teacher j
+answers the same rows; t is its mean answer there, restricted to the classes that both know and normalised. It
+*confirms* c if t is largest there:
 
     margin = t_c - max over other shared classes of t,        strength = (t_c - 1 / s) / (1 - 1 / s)
 
-with s classes shared, so that strength is 1 if j is as sure and 0 if j guesses. There is one comparison for every class
+with s shared classes, so that strength is 1 if j is as sure and 0 if j guesses. There is one comparison for every class
 and ordered pair of teachers that share it and at least one more.
 
-Where teachers are weak they are unsure (strength falls), but seldom prefer another class (margins stay positive). Where
-names are wrong, or rows are of nobody's classes, they do.
+Weak teachers are unsure (strength falls), but seldom prefer another class (margins stay positive). If names are wrong,
+or rows belong to no teacher's classes, they do.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from sklearn_uhc.utils.rows import some_rows
 
 Floats = NDArray[np.float64]
 
-#: Surest rows of a class, as a share of n / L: fewer than a class has, so that uneven classes do little harm.
+#: Number of surest rows of a class, as a share of n / L: fewer than a class has, so that uneven classes do little harm.
 MASS = 0.5
-#: With fewer surest rows than this, a class is not compared.
+#: A class with fewer surest rows is not compared.
 LEAST_ROWS = 12
-#: A teacher must answer this share of another's surest rows.
+#: A teacher must answer at least this share of another's surest rows.
 LEAST_ANSWERED = 0.2
-#: Up to so many columns, products of matrices full of zeros are quicker than sparse ones.
+#: Up to this many columns, dense matrix products are faster than sparse ones.
 DENSE = 200
-#: Rows looked at: this many for every class, within bounds, and no more answers than MOST_ANSWERS.
+#: Number of rows used: this many per class, within bounds, and at most MOST_ANSWERS answers.
 ROWS_PER_CLASS, FEWEST_ROWS, MOST_ROWS, MOST_ANSWERS = 40, 600, 5_000, 4_000_000
 
 
 @dataclass(frozen=True)
 class Comparisons:
-    """One entry for every class c of teacher i that another teacher, which knows it too, was asked about."""
+    """One entry for each class c of teacher i and each other teacher j that knows it."""
 
     teacher: NDArray[np.int_]  #: (m,), i
     other: NDArray[np.int_]  #: (m,), j
     label: NDArray[np.int_]  #: (m,), c
-    choice: NDArray[np.int_]  #: (m,), what j prefers there among the classes that both know
+    choice: NDArray[np.int_]  #: (m,), the class that j prefers there among the shared ones
     strength: Floats  #: (m,)
     margin: Floats  #: (m,)
-    n_rows: Floats  #: (m,), surest rows that were looked at
+    n_rows: Floats  #: (m,), number of surest rows
 
     @classmethod
     def joined(cls, parts: list[Comparisons]) -> Comparisons:
-        """Put comparisons one after the other."""
+        """Concatenate comparisons."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
@@ -64,46 +64,46 @@ class Comparisons:
         return len(self.margin)
 
     def where(self, mask: NDArray[np.bool_]) -> Comparisons:
-        """Return some of them."""
+        """Return those where the mask holds."""
         return Comparisons(**{field.name: getattr(self, field.name)[mask] for field in fields(self)})
 
     def twice(self) -> Comparisons:
-        """Return them from both sides: every other one is a teacher, too."""
+        """Return each comparison twice, with the roles of the two teachers exchanged."""
         return Comparisons.joined([self, replace(self, teacher=self.other, other=self.teacher)])
 
     def of(self, i: int) -> Comparisons:
-        """Return those that teacher i takes part in, on either side."""
+        """Return those that involve teacher i, on either side."""
         return self.where((self.teacher == i) | (self.other == i))
 
     def without(self, teachers: Any) -> Comparisons:
-        """Return those that none of these teachers takes part in."""
+        """Return those that involve none of these teachers."""
         gone = list(teachers)
         return self.where(~np.isin(self.teacher, gone) & ~np.isin(self.other, gone))
 
     @property
     def confirmed(self) -> float:
-        """Share in which the other prefers the same class."""
+        """Share of comparisons in which the other teacher prefers the same class."""
         return float((self.margin > 0).mean()) if len(self) else np.nan
 
     @property
     def mean_strength(self) -> float:
-        """Mean of the strength."""
+        """Mean strength."""
         return float(self.strength.mean()) if len(self) else np.nan
 
     @property
     def against(self) -> float:
-        """Mean of how much more the other gives to the class it prefers instead."""
+        """Mean excess of the class that the other teacher prefers instead."""
         return float(np.maximum(0.0, -self.margin).mean()) if len(self) else np.nan
 
 
 class _Columns(NamedTuple):
-    """The columns that mean a single class, of teachers that have some."""
+    """The columns of single classes, of teachers that have some."""
 
-    at: NDArray[np.int_]  #: (K',), among the K columns
+    at: NDArray[np.int_]  #: (K',), indices among the K columns
     teacher_of: NDArray[np.int_]  #: (K',)
     class_of: NDArray[np.int_]  #: (K',)
     who: NDArray[np.int_]  #: (N',), the teachers
-    starts: NDArray[np.int_]  #: (N',), where their columns begin
+    starts: NDArray[np.int_]  #: (N',), start of their columns
     where: NDArray[np.int_]  #: (N', L), the column of each class, -1 if there is none
 
     @classmethod
@@ -117,7 +117,7 @@ class _Columns(NamedTuple):
 
 
 def enough_rows(answers: Answers) -> Answers | None:
-    """Return the rows to look at, evenly spaced; None if they are too few for the number of classes."""
+    """Return evenly spaced rows to compare on, or None if they are too few for the number of classes."""
     space = answers.space
     wanted = int(np.clip(ROWS_PER_CLASS * space.n_classes, FEWEST_ROWS, MOST_ROWS))
     some = answers.take(some_rows(len(answers), max(1, min(wanted, MOST_ANSWERS // space.n_outputs))))
@@ -138,7 +138,7 @@ def compare(answers: Answers) -> Comparisons:
 
 
 def _responses(P: Floats, answered: NDArray[np.bool_], n_classes: int) -> tuple[Floats, Floats, Floats]:
-    """Return (K, K), the mean of column b over the surest rows of a, the share answered there, and how many, (K,)."""
+    """Return the mean of column b on the surest rows of a, (K, K), the share answered there, and their number, (K,)."""
     sizes = MASS * np.minimum(answered.sum(axis=0) / n_classes, P.sum(axis=0))
     surest = surest_rows(P, sizes)[0] * answered
     surest = (surest if P.shape[1] <= DENSE else csc_array(surest)).T
@@ -147,7 +147,7 @@ def _responses(P: Floats, answered: NDArray[np.bool_], n_classes: int) -> tuple[
 
 
 def _of_teacher(k: int, T: Floats, enough: NDArray[np.bool_], sizes: Floats, columns: _Columns) -> Comparisons:
-    """Compare the classes of the k-th teacher with what all others say on its surest rows."""
+    """Compare the classes of the k-th teacher with the answers of all others on its surest rows."""
     own, starts = np.flatnonzero(columns.teacher_of == columns.who[k]), columns.starts
     shares = (columns.where >= 0) & (columns.where[k] >= 0)  # (N', L)
     shared, known = shares.sum(axis=1), shares[k][columns.class_of]
@@ -167,7 +167,7 @@ def _of_teacher(k: int, T: Floats, enough: NDArray[np.bool_], sizes: Floats, col
 
 
 def _largest(t: Floats, known: NDArray[np.bool_], columns: _Columns) -> NDArray[np.int_]:
-    """Return (k, N'), the class that each teacher gives most to, the first one if there are several."""
+    """Return (k, N'), the class with each teacher's largest answer; in a tie, the first."""
     lengths = np.diff(np.append(columns.starts, t.shape[1]))
     best = np.repeat(np.maximum.reduceat(t, columns.starts, axis=1), lengths, axis=1)
     candidates = np.where(known & (t == best), columns.class_of, columns.where.shape[1])

@@ -35,7 +35,7 @@ def find(answers: Answers, calibrator: Any = None) -> list[Finding]:
 
 
 def noise_of(calibrator: Any, answers: Answers) -> tuple[int, ...]:
-    """Return the teachers that a calibration found to be noise."""
+    """Return the teachers that calibration found to be noise."""
     weights = getattr(calibrator, "weights_", None)
     if weights is None:
         return ()
@@ -44,6 +44,6 @@ def noise_of(calibrator: Any, answers: Answers) -> tuple[int, ...]:
 
 
 def warn_of(findings: Iterable[Finding]) -> None:
-    """Warn of each finding, at the user's own line."""
+    """Warn about each finding, at the user's own line."""
     for finding in findings:
         warn_user(str(finding), FindingWarning)

@@ -1,6 +1,6 @@
-"""Rows that no teacher's scorer takes for its own.
+"""Rows that no teacher's membership scorer accepts.
 
-Teachers of one kind are wrong in the same way about foreign rows, and agree; their owners' scorers do not.
+Teachers of one kind make the same errors on foreign rows, and agree; their owners' scorers detect such rows.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.findings.result import Finding
 
-#: A row is nobody's if no scorer gives it more.
+#: A row belongs to no teacher if all scorers give it at most this.
 NOBODYS = 0.5
-#: Rows look foreign if more than this share is nobody's. Of rows like the owners' it is a sixth.
+#: Rows look foreign if a larger share belongs to no teacher. For rows like the owners' it is a sixth.
 MOST_NOBODYS = 0.4
-#: Fewer rows show nothing.
+#: Minimum number of rows.
 LEAST_ROWS = 30
 
 

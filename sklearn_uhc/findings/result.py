@@ -1,4 +1,4 @@
-"""One finding, and the category of the warning that tells of it."""
+"""A finding, and the category of its warning."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Classes that are very uneven in the merge, which balance answers by one assumption and its absence by another.
+"""Very uneven classes in the merge: balancing them, or not, is an assumption about future rows.
 
-A class can be rare in the merge because rows of it are rare, or because the merge is bad at it. Only the first counts:
-a teacher that knows the class claims it for few rows too. Its claim is the sum of its probabilities for the class; the
-smallest of those who know it counts, as rows of unknown classes only add to a claim.
+A class can be rare in the merge because its rows are rare, or because the merge is bad at it. Only the first counts:
+then a teacher that knows the class claims few rows for it too. Its claim is the sum of its probabilities for the class.
+The smallest claim of all teachers that know it counts, since rows of unknown classes only add to a claim.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from sklearn_uhc.utils.rows import some_rows
 
 Floats = NDArray[np.float64]
 
-#: The commonest class has this many times the rows of the rarest in the merge, and in what teachers claim.
+#: Minimum ratio of the most common to the rarest class, in the merge and in the teachers' claims.
 MERGED_RATIO, CLAIMED_RATIO = 18.0, 4.5
-#: The merged classes are worth no more than this share of as many even ones, by the entropy of their shares.
+#: Maximum evenness of the merged classes, exp(entropy of their shares) / L.
 MOST_EVEN = 0.66
-#: Comparisons per teacher that the class lists must allow: with short lists, merges are uneven by themselves.
+#: Minimum overlap of the class lists: with short lists, merges are uneven by themselves.
 LEAST_OVERLAP = 0.75
-#: The rarest may have been missed by chance: this many standard errors of its number are added.
+#: Number of standard errors added to the rarest class, which may have been missed by chance.
 ERRORS = 2.0
-#: Rows of which claims are added up.
+#: Maximum number of rows over which claims are summed.
 MOST_ROWS = 5_000
 
 
@@ -67,7 +67,7 @@ def find_uneven(
 
 
 def ratio(counts: NDArray[Any]) -> float:
-    """Return how many times the rarest the commonest is at least, chance aside."""
+    """Return a lower bound of the ratio of the most common to the rarest class, allowing for chance."""
     least = counts.min()
     return float(counts.max() / (least + ERRORS * np.sqrt(least + 1.0)))
 
@@ -79,7 +79,7 @@ def evenness(counts: NDArray[Any]) -> float:
 
 
 def claims(answers: Answers) -> Floats:
-    """Return (L,), for how many rows each class is claimed by whoever claims it least; the median if nobody says."""
+    """Return (L,), the smallest number of rows claimed for each class; the median if no teacher knows it alone."""
     space = answers.space
     some = answers.take(some_rows(len(answers), MOST_ROWS))
     Z = to_numpy(some.log_p).astype(np.float64)

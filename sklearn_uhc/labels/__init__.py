@@ -1,4 +1,4 @@
-"""Labels of some rows: how they are read from y, scored, spread over folds, and pooled with a merge."""
+"""Labels of some rows: reading them from y, scoring, folds, and pooling with a merge."""
 
 from sklearn_uhc.labels.folds import LabelledKFold
 from sklearn_uhc.labels.pool import Pool, fit_pool

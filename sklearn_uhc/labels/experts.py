@@ -1,7 +1,7 @@
-"""Classifiers that are trained on labelled rows alone, and what they say of rows that they have not learnt from.
+"""Classifiers trained on labelled rows only, and their out-of-fold answers.
 
-An expert knows the classes that it was shown. Of the others it says what the merge says, so that it takes no part in
-the choice between the classes that it knows and those that it does not.
+An expert knows the classes in its training rows. For the others it repeats the merge, so that it does not affect the
+choice between classes that it knows and classes that it does not.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from sklearn.base import clone
 
 from sklearn_uhc.utils.rows import take_rows
 
-#: Folds of the cross-validation that decides whom to trust.
+#: Number of folds of the cross-validation that determines the weights.
 N_FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Expert:
-    """A classifier trained on labelled rows; None if these are all of one class."""
+    """A classifier trained on labelled rows; the model is None if they are all of one class."""
 
     model: Any
-    known: NDArray[np.bool_]  #: (L,), which classes it was shown
+    known: NDArray[np.bool_]  #: (L,), the classes in its training rows
 
     def says(self, X: Any, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return probabilities (n, L) of rows for which the merge says Q, (n, L)."""
+        """Return probabilities (n, L) of rows X, given those of the merge, Q (n, L)."""
         if not self.known.any():
             return Q
         P = np.ones((len(Q), 1)) if self.model is None else self._proba(X)
@@ -37,7 +37,7 @@ class Expert:
         return out
 
     def _proba(self, X: Any) -> NDArray[np.float64]:
-        """Return probabilities of the classes that it was shown."""
+        """Return probabilities of the classes in its training rows."""
         P: NDArray[np.float64] = _quietly(self.model.predict_proba, X)
         P = P[:, np.isin(self.model.classes_, np.flatnonzero(self.known))]
         return P / np.maximum(P.sum(axis=1, keepdims=True), np.finfo(float).tiny)
@@ -48,24 +48,24 @@ def train_expert(
 ) -> Expert:
     """Train a copy of a `SoftLabelClassifier` on labelled rows, as soft labels.
 
-    Its `classes` are those that the rows show; all of them for a template whose `classes` are set, as networks have as
-    many outputs as there are classes.
+    Its `classes` are those in the rows, or all classes if `classes` of the template is set, since networks have one
+    output per class.
     """
     known = np.bincount(codes, minlength=n_classes) > 0
     if known.sum() < 2:
         return Expert(None, known)
     columns = np.flatnonzero(known) if template.classes is None else np.arange(n_classes)
     Y = np.eye(len(columns))[np.searchsorted(columns, codes)]
-    even = row_weight.max() == row_weight.min()  # some estimators take no weights
+    even = row_weight.max() == row_weight.min()  # some estimators do not accept weights
     model = clone(template).set_params(classes=columns)
     _quietly(model.fit, X, Y, None if even else row_weight)
     return Expert(model, known)
 
 
 def fold_of_rows(A: NDArray[np.float64], codes: NDArray[np.int_]) -> NDArray[np.int_]:
-    """Return the fold of every labelled row: classes are spread, and rows that are alike share a fold.
+    """Return the fold of every labelled row: classes are spread evenly, and identical rows share a fold.
 
-    Rows are dealt out in the order of A, (m, F), so that the folds depend neither on their order nor on chance, and a
+    Rows are assigned in the order of A, (m, F), so that folds depend neither on the order of rows nor on chance, and a
     row of weight 2 counts as much as two copies of it.
     """
     different, kind = np.unique(np.column_stack([codes, A]), axis=0, return_inverse=True)
@@ -80,7 +80,7 @@ def out_of_fold(
     fold_of: NDArray[np.int_],
     row_weight: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return (m, L): what experts that were trained on the other folds say of labelled rows X."""
+    """Return (m, L), out-of-fold probabilities of labelled rows X."""
     out = Q.copy()
     for fold in range(fold_of.max() + 1):
         train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
@@ -91,7 +91,7 @@ def out_of_fold(
 
 
 def _quietly(function: Any, *args: Any) -> Any:
-    """Call without warnings: that few rows are few is known, and five folds would say so five times."""
+    """Call without warnings: that there are few rows is known, and five folds would say so five times."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return function(*args)

@@ -1,4 +1,4 @@
-"""Folds in which labelled rows are spread by class, and the others too."""
+"""Folds in which labelled rows are stratified by class, and other rows are spread evenly."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class LabelledKFold(BaseCrossValidator):
             yield np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
 
     def _fold_of(self, X: Any, y: Any) -> NDArray[np.int_]:
-        """Return the fold of every row: classes one after the other, shuffled within, dealt out like cards."""
+        """Return the fold of every row: sorted by class and shuffled within, then assigned in turn."""
         check_positive("n_splits", self.n_splits, integer=True)
         if y is None:
             raise ValueError("LabelledKFold stratifies labelled rows: pass y, with None, NaN or -1 for unknown labels.")

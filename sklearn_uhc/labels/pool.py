@@ -1,14 +1,14 @@
-r"""Several opinions on the class of a row, pooled with weights that labelled rows decide.
+r"""Several opinions on the class of a row, pooled with weights learned from labelled rows.
 
 Opinion j gives probabilities P_j. The pool is their weighted geometric mean, with a bias for every class,
 
     q_l  proportional to  exp( c_l + sum_j b_j log P_j(l) )
 
-and b >= 0, c minimise, over labelled rows that no opinion has learnt from, the penalised log-loss
+where b >= 0 and c minimise, over labelled rows that no opinion was trained on, the penalised log-loss
 
     - sum_x w_x log q_{y(x)}(x) + RIDGE / 2 ( ||b - b0||^2 + ||c||^2 )
 
-which is convex. b0 is what a merge without labels is: weight 1 for itself, 0 for all others.
+which is convex. b0 is the merge without labels: weight 1 for itself, 0 for all others.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-#: Strength of the prior: where labels say nothing, weights and biases stray from it by 1 / 5 (one standard deviation).
+#: Strength of the prior: its standard deviation of weights and biases is 1 / 5.
 RIDGE = 25.0
-#: Shares of all classes alike that an opinion may be mixed with, for those who say 0 and mean "hardly".
+#: Shares of the uniform distribution that an opinion may be mixed with, for opinions with overconfident zeros.
 DOUBTS = (0.5, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 
 
@@ -81,7 +81,7 @@ def fit_pool(
 
 
 def doubted(P: NDArray[np.float64], doubt: float) -> NDArray[np.float64]:
-    """Return the logarithm of probabilities mixed with a share of all classes alike."""
+    """Return the logarithm of probabilities mixed with a share of the uniform distribution."""
     return np.log((1 - doubt) * P + doubt / P.shape[1])
 
 
@@ -91,12 +91,12 @@ def log_loss_of(log_p: NDArray[np.float64], codes: NDArray[np.int_], row_weight:
 
 
 def best_doubt(P: NDArray[np.float64], codes: NDArray[np.int_], row_weight: NDArray[np.float64]) -> float:
-    """Return the share of all classes alike by which an opinion predicts labels best."""
+    """Return the share of the uniform distribution with which an opinion predicts labels best."""
     return min(DOUBTS, key=lambda doubt: log_loss_of(doubted(P, doubt), codes, row_weight))
 
 
 def by_groups(log_p: NDArray[np.float64], groups: NDArray[np.int_]) -> list[NDArray[np.float64]]:
-    """Split log-probabilities into those within groups of classes and those of the groups; one group: as they are."""
+    """Split log-probabilities into those within groups of classes and those of the groups; unchanged for one group."""
     if groups.max() == 0:
         return [log_p]
     member = np.eye(groups.max() + 1)[groups]

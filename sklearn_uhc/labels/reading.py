@@ -1,4 +1,4 @@
-"""What y says: which rows have a label, and which class that is."""
+"""Read y: which rows have a label, and which class it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn_uhc.utils.missing import is_missing
 from sklearn_uhc.utils.notes import warn_user
 
-#: What numpy makes of missing values among strings: np.where(known, names, np.nan) is an array of text.
+#: Text of missing values in numpy's string arrays, such as np.where(known, names, np.nan).
 TEXT_OF_NOTHING = {"nan", "None", "<NA>", "NaT", ""}
 
 
@@ -46,7 +46,7 @@ class Labels:
         return len(self.rows)
 
     def one_hot(self, doubt: float) -> NDArray[np.float64]:
-        """Return (m, L): the labels as probabilities, with a little of each row shared by all classes."""
+        """Return (m, L): the labels as probabilities, mixed with a small share of the uniform distribution."""
         L = len(self.classes)
         return np.eye(L)[self.codes] * (1 - doubt) + doubt / L
 
@@ -116,16 +116,16 @@ def read_labels(y: Any, X: Any, classes: NDArray[Any], *, foreign: str = "raise"
 
 
 def as_array(y: Any) -> NDArray[Any]:
-    """Return y as an array of one dimension; what has missing values of its own, as an array of objects."""
+    """Return y as a one-dimensional array; of objects if its type has its own missing values."""
     if hasattr(y, "to_numpy") and not isinstance(getattr(y, "dtype", None), np.dtype):
         return np.asarray(y.to_numpy(dtype=object) if hasattr(y, "isna") else y.to_numpy())
     array = np.asarray(y)
-    mixed = array.dtype.kind == "U" and isinstance(y, (list, tuple))  # numpy turns numbers among texts into texts
+    mixed = array.dtype.kind == "U" and isinstance(y, (list, tuple))  # numpy turns numbers among strings into strings
     return np.asarray(y, dtype=object) if mixed else array
 
 
 def known_values(y: Any, known: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return the labels there are, as texts or numbers if they are all of one sort."""
+    """Return the known labels, as strings or numbers if they are all of one type."""
     values = as_array(y)[known]
     if values.dtype != object:
         return values
@@ -134,7 +134,7 @@ def known_values(y: Any, known: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def _coded(values: NDArray[Any], known: NDArray[np.bool_], classes: NDArray[Any]) -> Labels:
-    """Return labels as indices in all classes, those that only y names among them."""
+    """Return labels as indices into all classes, including those that only y has."""
     new = _new_classes(set(values.tolist()) - set(classes.tolist()), classes)
     union = np.unique(np.concatenate([classes, new])) if len(new) else classes
     codes = np.searchsorted(union, values.astype(union.dtype))
@@ -142,7 +142,7 @@ def _coded(values: NDArray[Any], known: NDArray[np.bool_], classes: NDArray[Any]
 
 
 def _new_classes(new: set[Any], classes: NDArray[Any]) -> NDArray[Any]:
-    """Return classes that only y names, in the type of the teachers' classes, or say what they look like."""
+    """Return the classes that only y has, in the type of the teachers' classes; raise an error if they look wrong."""
     if not new:
         return classes[:0]
     texts = isinstance(classes.tolist()[0], str)
@@ -166,7 +166,7 @@ def _new_classes(new: set[Any], classes: NDArray[Any]) -> NDArray[Any]:
 
 
 def _refuse_ambiguous(y: NDArray[Any], known: NDArray[np.bool_], classes: NDArray[Any]) -> None:
-    """Raise if -1 may be a class or "no label": it is a class where others are None or NaN, or y holds objects."""
+    """Raise an error if -1 may be a class or "no label"; it is a class if others are None or NaN, or y has objects."""
     if not known.all() or y.dtype == object:
         return
     for mark in (-1, "-1"):
@@ -178,6 +178,6 @@ def _refuse_ambiguous(y: NDArray[Any], known: NDArray[np.bool_], classes: NDArra
 
 
 def _some(labels: Any) -> list[Any]:
-    """Return a few labels for a message, sorted if they can be."""
+    """Return a few labels for a message, sorted if possible."""
     found = set(labels.tolist() if isinstance(labels, np.ndarray) else labels)
     return sorted(found, key=lambda label: (isinstance(label, str), label))[:8]

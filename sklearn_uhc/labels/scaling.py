@@ -1,4 +1,4 @@
-"""Features of labelled rows on one scale, for a classifier that is our choice and not the user's."""
+"""Scaling of labelled rows, for a classifier that the library chooses."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from scipy.sparse import csr_array, issparse
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Takes a matrix to mean 0 and standard deviation 1; a sparse one stays sparse and keeps its mean."""
+    """Scales a matrix to mean 0 and standard deviation 1; a sparse one is only scaled, not centred."""
 
     mean: NDArray[np.float64]
     scale: NDArray[np.float64]
 
     def __call__(self, X: Any) -> Any:
-        """Return scaled features; missing and infinite ones are at the mean."""
+        """Return scaled features; missing and infinite values become the mean."""
         if issparse(X):
             return csr_array(csr_array(X).multiply(1 / self.scale[None, :]))
         Z = (as_matrix(X) - self.mean) / self.scale
@@ -26,7 +26,7 @@ class Scaling:
 
 
 def is_matrix(X: Any) -> bool:
-    """Whether X is a matrix of numbers: an array, a sparse matrix, or a table of numbers alone."""
+    """Return whether X is a numeric matrix: an array, a sparse matrix, or a table of numbers."""
     if issparse(X):
         return True
     table = X.to_numpy() if hasattr(X, "to_numpy") else X
@@ -34,13 +34,13 @@ def is_matrix(X: Any) -> bool:
 
 
 def as_matrix(X: Any) -> NDArray[np.float64]:
-    """Return a matrix of floats; infinite values are missing."""
+    """Return a matrix of floats, with infinite values as missing."""
     Z = np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=float)
     return np.where(np.isfinite(Z), Z, np.nan)
 
 
 def fit_scaling(X: Any, row_weight: NDArray[np.float64]) -> Scaling:
-    """Return what brings these rows, with their weights, to one scale; constant features stay as they are."""
+    """Return the scaling of these weighted rows; constant features are not scaled."""
     if issparse(X):
         mean = np.zeros(X.shape[1])
         squares = np.asarray(X.multiply(X).T @ row_weight).ravel() / row_weight.sum()

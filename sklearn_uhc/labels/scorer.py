@@ -1,4 +1,4 @@
-"""Scorers that count labelled rows only."""
+"""Scorers that use labelled rows only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn_uhc.utils.rows import take_rows
 
 __all__ = ["labelled_scorer"]
 
-#: Why there is nothing to score.
+#: Error message if no row has a label.
 NONE_LABELLED = (
     "No row has a label, so there is nothing to score. In a search, some folds may have no labels: pass "
     "cv=LabelledKFold(), which spreads labelled rows over all folds."
@@ -31,7 +31,7 @@ class LabelledScorer:
     def __call__(self, estimator: Any, X: Any, y: Any, **params: Any) -> float:
         """Return the score of a fitted estimator on the labelled rows."""
         X, y, _ = labelled_part(X, y, getattr(estimator, "classes_", ()))
-        if self.scoring == "neg_log_loss":  # scikit-learn's own wants every class among the labels
+        if self.scoring == "neg_log_loss":  # scikit-learn's own needs every class among the labels
             return -float(log_loss(y, estimator.predict_proba(X), labels=estimator.classes_))
         scorer = get_scorer(self.scoring) if isinstance(self.scoring, str) else self.scoring
         return float(scorer(estimator, X, y, **params))
@@ -67,14 +67,14 @@ def labelled_scorer(scoring: str | Callable[..., float]) -> LabelledScorer:
     0.5
     """
     if isinstance(scoring, str):
-        get_scorer(scoring)  # a name that is not known is said now
+        get_scorer(scoring)  # raises an error for an unknown name now
     elif not callable(scoring):
         raise TypeError(f"scoring must be the name of a metric or a scorer(estimator, X, y), got {scoring!r}.")
     return LabelledScorer(scoring)
 
 
 def labelled_part(X: Any, y: Any, classes: Any) -> tuple[Any, Any, NDArray[np.bool_]]:
-    """Return the rows that have a label, their labels, and which of all rows they are."""
+    """Return the labelled rows, their labels, and a mask of them among all rows."""
     y = column_or_1d(as_array(y), warn=True)
     check_consistent_length(X, y)
     known = is_labelled(y, classes)

@@ -1,4 +1,4 @@
-"""Choosing settings without labels: every teacher is held out once, and the merge of the others has to predict it."""
+"""Choice of settings without labels: each teacher is held out once, and the merge of the others has to predict it."""
 
 from sklearn_uhc.search.holdout_search import TeacherHoldoutSearch
 

@@ -1,4 +1,4 @@
-"""The candidates of a search: one estimator for each, checked before any teacher is asked."""
+"""The candidates of a search: one estimator each, checked before any teacher is called."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sklearn_uhc.students import SoftLabelClassifier, check_student
 from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.parameters import check_weights
 
-#: All candidates are compared with the same teachers.
+#: Parameters that cannot be searched: all candidates are compared with the same teachers.
 FIXED = ("teachers", "class_lists")
 
 
@@ -47,7 +47,7 @@ class Candidate:
 
 
 def split_estimator(estimator: Any) -> tuple[Pipeline | None, MergedClassifier]:
-    """Return what comes before the merge, and the merge."""
+    """Return the steps before the merge, or None, and the merge."""
     before, merged = (estimator[:-1], estimator[-1]) if isinstance(estimator, Pipeline) else (None, estimator)
     if not isinstance(merged, MergedClassifier):
         raise TypeError(
@@ -58,7 +58,7 @@ def split_estimator(estimator: Any) -> tuple[Pipeline | None, MergedClassifier]:
 
 
 def make_candidates(estimator: Any, param_grid: Any, space: LabelSpace) -> list[Candidate]:
-    """Return all candidates, or say which parameter is wrong."""
+    """Return all candidates; raise an error if a parameter is wrong."""
     step = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
     candidates = [_make_candidate(estimator, step, params, space) for params in _points(param_grid)]
     if not candidates:
@@ -93,7 +93,7 @@ def _make_candidate(estimator: Any, step: str, params: dict[str, Any], space: La
 
 
 def check_candidate(merged: MergedClassifier, space: LabelSpace) -> None:
-    """Raise for parameters that `fit` would refuse, before hours of reading teachers."""
+    """Raise an error for parameters that `fit` would reject, before teachers are called for hours."""
     resolve_method(merged.method)
     if (weights := given_weights(merged)) is not None:
         check_weights(weights, space.n_teachers)
@@ -106,7 +106,7 @@ def check_candidate(merged: MergedClassifier, space: LabelSpace) -> None:
 
 
 def read_all(candidates: list[Candidate], roster: Any, space: LabelSpace, X: Any, log_p: Any) -> dict[Any, Reading]:
-    """Ask the teachers once for all candidates that can share their answers."""
+    """Call the teachers once for all candidates that can share their answers."""
     readings: dict[Any, Reading] = {}
     for candidate in candidates:
         if candidate.key not in readings:

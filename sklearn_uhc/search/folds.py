@@ -1,4 +1,4 @@
-"""Which teachers are held out together, and which of their columns the others can be compared with."""
+"""Which teachers are held out together, and which of their columns can be compared with the others."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.label_space import LabelSpace, shorten
 
-#: Folds if the user does not say how many: a search costs so many fits per candidate at most.
+#: Default maximum number of folds; a search needs this many fits per candidate.
 MOST_FOLDS = 10
 
 
 class Comparison(NamedTuple):
-    """What a held-out teacher and the merge of the others can both say."""
+    """The columns of a held-out teacher that can be compared with the merge of the others."""
 
     teacher: int
-    columns: NDArray[np.int_]  #: of the teacher, among all K
-    column_of: NDArray[np.int_]  #: for every class of the others the column, by its place in `columns`; else -1
-    group: NDArray[np.int_]  #: of every column; the others link classes of one group only
+    columns: NDArray[np.int_]  #: the teacher's columns, among all K
+    column_of: NDArray[np.int_]  #: (classes of the others,), position in `columns` of each class's column, or -1
+    group: NDArray[np.int_]  #: (columns,), group of each column; the others link only classes of the same group
 
 
 class Fold(NamedTuple):
-    """Teachers that are held out together, and the teachers that are merged meanwhile."""
+    """Teachers that are held out together, and those that are merged."""
 
     rest: NDArray[np.int_]
     space: LabelSpace  #: of the rest
@@ -33,7 +33,7 @@ class Fold(NamedTuple):
 
 
 def make_folds(space: LabelSpace, folds: Any) -> list[Fold]:
-    """Return the folds of teachers, or say why teachers cannot be held out."""
+    """Return the folds of teachers; raise an error if teachers cannot be held out."""
     if space.n_teachers < 3:
         raise ValueError(
             f"Holding a teacher out needs at least 3 teachers, so that two are left to merge; got {space.n_teachers}. "
@@ -69,7 +69,7 @@ def _groups(space: LabelSpace, folds: Any) -> list[list[int]]:
 
 
 def _given(space: LabelSpace, folds: Sequence[Any]) -> list[list[int]]:
-    """Return groups that the user has made, of names or numbers."""
+    """Return groups passed by the user, as names or numbers."""
     numbers: dict[Any, int] = {name: i for i, name in enumerate(space.teacher_names)}
     numbers |= {i: i for i in range(space.n_teachers)}
     groups: list[list[Any]] = [[group] if isinstance(group, (str, Integral)) else list(group) for group in folds]
@@ -93,7 +93,7 @@ def _given(space: LabelSpace, folds: Sequence[Any]) -> list[list[int]]:
 
 
 def spread(space: LabelSpace, n_folds: int) -> list[list[int]]:
-    """Spread teachers over folds of equal size; teachers that share few classes go together, so that few are lost."""
+    """Spread teachers over folds of equal size; those that share few classes go together, so that few are lost."""
     groups: list[list[int]] = [[] for _ in range(n_folds)]
     shared = space.mask.astype(int) @ space.mask.T.astype(int)
     for teacher in np.argsort(-space.mask.sum(axis=1), kind="stable").tolist():
@@ -111,9 +111,9 @@ def _fold(space: LabelSpace, held: list[int]) -> Fold:
 
 
 def compare(space: LabelSpace, teacher: int, others: LabelSpace) -> Comparison | None:
-    """Return what a teacher can be compared by, None if it shares no two columns that the others link.
+    """Return how a teacher can be compared, or None if it has no two columns that the others link.
 
-    A column counts if the others know all its classes and link them. What they do not link they can only guess.
+    A column counts if the others know all its classes and link them. Classes that they do not link are a guess.
     """
     at = {label: j for j, label in enumerate(others.classes.tolist())}
     place = np.array([at.get(label, -1) for label in space.classes.tolist()])

@@ -1,4 +1,4 @@
-"""A search over settings that needs no labels: candidates are judged by teachers that were held out."""
+"""A search over settings without labels: candidates are compared with teachers that were held out."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
                 f"X is a lazy {type(X).__name__}: a search needs rows in memory, and a sample of a few "
                 "thousand is enough. Then fit the estimator with best_params_ to all of X."
             )
-        self.__dict__.pop("best_estimator_", None)  # of an earlier fit
+        self.__dict__.pop("best_estimator_", None)  # from an earlier fit
         merged = split_estimator(self.estimator)[1]
         roster, space = find_teachers(merged, log_p)
         candidates = make_candidates(self.estimator, self.param_grid, space)
@@ -261,7 +261,7 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
         return np.asarray(self._learnt("feature_names_in_"))
 
     def _learnt(self, name: str) -> Any:
-        """Return an attribute of the best estimator; without one there is no such attribute here either."""
+        """Return an attribute of the best estimator; raise AttributeError if there is none."""
         if not hasattr(self, "best_estimator_"):
             raise AttributeError(f"{type(self).__name__} has no {name} before fit, or with refit=False.")
         return getattr(self.best_estimator_, name)
@@ -297,7 +297,7 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
     def _try_all(
         self, candidates: list[Candidate], readings: dict[Any, Reading], folds: list[Fold], rows: list[Any]
     ) -> list[list[Trial]]:
-        """Try every candidate without every fold of teachers; return the candidates' trials."""
+        """Fit every candidate without each fold of teachers; return the trials by candidate."""
         if self.verbose:
             total = len(candidates) * len(folds)
             print(f"Fitting {len(folds)} folds for each of {len(candidates)} candidates, totalling {total} fits")
@@ -311,7 +311,7 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
         return [done[first : first + len(folds)] for first in range(0, len(done), len(folds))]
 
     def _choose(self) -> None:
-        """Set the best settings; the first of equals."""
+        """Set the best settings; in a tie, the first."""
         chosen = self.refit(self.cv_results_) if callable(self.refit) else self.cv_results_["rank_test_score"].argmin()
         if not 0 <= int(chosen) < len(self.cv_results_["params"]):
             raise IndexError(f"refit chose candidate {chosen!r} of {len(self.cv_results_['params'])}.")
@@ -320,12 +320,12 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 
     def _fit_best(self, best: Candidate, reading: Reading, y: Any) -> None:
-        """Fit the best candidate with all teachers, to the answers that were read."""
+        """Fit the best candidate with all teachers, to the answers already read."""
         start = time.perf_counter()
         estimator = clone(best.estimator)
         before, merged = split_estimator(estimator)
         merged.fit(reading.X, y, log_p=reading.answers)
-        merged.merger_.teacher_outputs_ = reading.outputs  # as if it had asked itself: it can ask again
+        merged.merger_.teacher_outputs_ = reading.outputs  # so that it can call the teachers again
         if before is not None:
             estimator.steps[:-1] = reading.before.steps
         self.best_estimator_, self.refit_time_ = estimator, time.perf_counter() - start

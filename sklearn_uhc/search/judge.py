@@ -1,4 +1,4 @@
-"""From what all candidates say without a teacher to their scores."""
+"""Scores of all candidates from their trials."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from sklearn_uhc.search.trial import Trial
 
 
 class Judged(NamedTuple):
-    """Scores of all candidates against the S teachers that they can be compared with."""
+    """Scores of all candidates against the S teachers with which they can be compared."""
 
-    scores: NDArray[np.float64]  #: (C, S), NaN where a candidate failed
+    scores: NDArray[np.float64]  #: (C, S), NaN if a candidate failed
     teachers: list[int]  #: (S,)
-    weights: NDArray[np.float64]  #: (S,), of the teachers in the mean
+    weights: NDArray[np.float64]  #: (S,), weights of the teachers in the mean
 
 
 def judge(reading: Reading, folds: list[Fold], rows: list[Any], trials: list[list[Trial]], trust: Any) -> Judged:
-    """Score all candidates by their trials; `reading` tells where teachers are silent, `trust` weighs them."""
+    """Score all candidates by their trials; `reading` shows where teachers are silent, `trust` has teacher weights."""
     scores, teachers = [], []
     for k, fold in enumerate(folds):
         verdicts = [row[k].verdicts for row in trials]

@@ -1,4 +1,4 @@
-"""What the teachers say, read once for all candidates and folds, and how a candidate is fitted without some of them."""
+"""The teachers' answers, read once for all candidates and folds, and fits of candidates without some teachers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Reading:
     def of(
         cls, merged: MergedClassifier, roster: Roster | None, space: LabelSpace, X: Any, log_p: Any, before: Any
     ) -> Reading:
-        """Ask all teachers and their scorers, or take the answers that are given."""
+        """Call all teachers and scorers, or use the given answers."""
         outputs = None
         if log_p is not None:
             X = check_input(clone(merged), X, reset=True)
@@ -69,15 +69,15 @@ class Reading:
         return cls(X, answers, outputs, before, scores)
 
     def for_trials(self) -> Reading:
-        """Return what trials need of it: no teacher goes to another process, nor what X has come through."""
+        """Return only what trials need: neither teachers nor earlier steps are sent to other processes."""
         return replace(self, outputs=None, before=None)
 
     def __sizeof__(self) -> int:
-        """Return the bytes of the answers: joblib's Dask backend sends large objects to a worker once."""
+        """Return the size of the answers in bytes: joblib's Dask backend sends large objects to a worker once."""
         return int(np.prod(self.answers.log_p.shape)) * self.answers.log_p.dtype.itemsize
 
     def without(self, fold: Fold, rows: NDArray[np.int_]) -> Reading:
-        """Return what the teachers that are not held out say about some rows."""
+        """Return the answers of the teachers that are not held out, for some rows."""
         answers = self.answers
         xp = array_namespace(answers.log_p)
         columns = np.flatnonzero(np.isin(answers.space.teacher_of, fold.rest))
@@ -89,18 +89,18 @@ class Reading:
 
 
 class Known:
-    """A membership scorer whose answers are known already."""
+    """A membership scorer whose answers are already known."""
 
     def __init__(self, values: NDArray[np.float64]) -> None:
         self.values = values
 
     def predict_membership(self, X: Any) -> NDArray[np.float64]:
-        """Return what is known about the rows."""
+        """Return the known answers."""
         return self.values
 
 
 def reading_key(merged: MergedClassifier) -> tuple[Any, ...]:
-    """Return what candidates must have in common to share a reading."""
+    """Return the settings that candidates must share to share a reading."""
     membership = merged.membership
     scorers = "student" if by_student(membership) else membership if isinstance(membership, str) else id(membership)
     return merged.floor, _abstains(merged), scorers
@@ -112,7 +112,7 @@ def _abstains(merged: MergedClassifier) -> bool:
 
 
 def given_weights(merged: MergedClassifier) -> NDArray[np.float64] | None:
-    """Return the weights of the teachers that the user has given, to the merge or to its method."""
+    """Return the teacher weights given by the user, to the merge or to its method, or None."""
     weight = merged.teacher_weight
     if weight is None:
         weight = getattr(resolve_method(merged.method), "teacher_weight", None)
@@ -120,7 +120,7 @@ def given_weights(merged: MergedClassifier) -> NDArray[np.float64] | None:
 
 
 def find_teachers(merged: MergedClassifier, log_p: Any) -> tuple[Roster | None, LabelSpace]:
-    """Return the teachers and what their columns mean, before anything is read."""
+    """Return the teachers and their label space, before any teacher is called."""
     if merged.teachers is not None:
         roster = check_teachers(merged.teachers, merged.class_lists)
         return roster, roster.space
@@ -133,7 +133,7 @@ def find_teachers(merged: MergedClassifier, log_p: Any) -> tuple[Roster | None, 
 
 
 def without_teachers(merged: MergedClassifier, fold: Fold) -> Any:
-    """Return a candidate that is ready for the answers of the teachers that are not held out."""
+    """Return a candidate without teachers, for the answers of those that are not held out."""
     method, given = resolve_method(merged.method), given_weights(merged)
     weight = merged.teacher_weight if given is None else given[fold.rest]
     own = {name: None for name in ("teacher_weight", "class_lists") if name in method.get_params(deep=False)}

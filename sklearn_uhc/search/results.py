@@ -1,4 +1,4 @@
-"""What was found, in the form of scikit-learn's `cv_results_`."""
+"""The results of a search, in the form of scikit-learn's `cv_results_`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def results_table(
 
 
 def _column(values: list[Any]) -> np.ma.MaskedArray[Any, Any]:
-    """Return the values of a parameter; masked where a candidate does not set it."""
+    """Return the values of a parameter; masked if a candidate does not set it."""
     column = np.ma.masked_all(len(values), dtype=object)
     for k, value in enumerate(values):
         if value is not np.ma.masked:
@@ -52,6 +52,6 @@ def _column(values: list[Any]) -> np.ma.MaskedArray[Any, Any]:
 
 
 def ranks(scores: Array) -> NDArray[np.int32]:
-    """Return 1 for the best, equal numbers for equals; NaN comes last."""
+    """Return ranks: 1 for the best, equal ranks in a tie; NaN comes last."""
     lowest = np.nanmin(scores) - 1 if not np.isnan(scores).all() else 0.0
     return rankdata(-np.nan_to_num(scores, nan=lowest), method="min").astype(np.int32)

@@ -1,9 +1,9 @@
-"""How well the merge of the other teachers predicts a teacher that was held out.
+"""How well the merge of the other teachers predicts a held-out teacher.
 
-The candidate is fitted without the teacher, and says about rows that it was not trained on which class they are, among
-all classes that the others link. It is right where that is the class which the teacher chooses; a class that the
-teacher does not know is wrong. A row counts by the probability that it belongs to the classes that both know, on
-average over all candidates, squared: about other rows the teacher's answer means nothing.
+The candidate is fitted without the teacher, and predicts the class of rows on which it was not trained, among all
+classes that the others link. It is right if it predicts the class that the teacher chooses; a class that the teacher
+does not know is wrong. A row is weighted by the probability that it belongs to the classes that both know, averaged
+over all candidates and squared, since the teacher's answers on other rows are meaningless.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Array = NDArray[np.float64]
 
 
 class Verdict(NamedTuple):
-    """What a candidate says about the rows of a held-out teacher, in each of the G groups of classes."""
+    """A candidate's predictions for the rows of a held-out teacher, in each of the G groups of classes."""
 
-    mass: NDArray[np.float32]  #: (G, n), probability of the classes that both know
+    mass: NDArray[np.float32]  #: (G, n), probability of the shared classes
     right: NDArray[np.bool_]  #: (G, n), whether the candidate chooses the teacher's class
 
 
@@ -38,9 +38,9 @@ def verdict(comparison: Comparison, components: NDArray[np.int_], P: Array, log_
 
 
 def held_out_scores(verdicts: list[Verdict | None], speaks: NDArray[np.bool_]) -> Array:
-    """Return the score of every candidate against one teacher, on the rows that it speaks about, (n,).
+    """Return the score of every candidate against one teacher, on the rows that it answers, (n,).
 
-    NaN for candidates that failed; all are NaN where no row seems to belong to the teacher's classes.
+    NaN for candidates that failed; all are NaN if no row seems to belong to the teacher's classes.
     """
     there = [v for v in verdicts if v is not None]
     weight = np.mean([v.mass for v in there], axis=0, dtype=float) ** 2 * speaks

@@ -18,12 +18,12 @@ from sklearn_uhc.search.score import Verdict, verdict
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import count_rows
 
-#: Share of the rows that a student is trained on; it is compared with held-out teachers on the others.
+#: Share of the rows for training; the student is compared with held-out teachers on the others.
 TRAINING_SHARE = 0.5
 
 
 class Trial(NamedTuple):
-    """What came of it."""
+    """The result of a trial."""
 
     verdicts: list[Verdict] | None  #: one per held-out teacher; None if it failed
     fit_time: float
@@ -32,7 +32,7 @@ class Trial(NamedTuple):
 
 
 def rows_to_judge(X: Any, number: int, has_student: bool) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
-    """Return the rows to fit on and those to compare on, in fold `number`; all for both where there is no student."""
+    """Return the rows to fit on and to compare on, in fold `number`; without a student, all rows for both."""
     n = count_rows(X)
     if not has_student:
         return np.arange(n), np.arange(n)
@@ -46,11 +46,11 @@ def rows_to_judge(X: Any, number: int, has_student: bool) -> tuple[NDArray[np.in
 def try_candidate(
     merged: Any, reading: Reading, fold: Fold, rows: tuple[NDArray[np.int_], NDArray[np.int_]], raises: bool
 ) -> Trial:
-    """Fit a candidate that has no teachers to those that are not held out, and compare it with those that are."""
+    """Fit a candidate to the teachers that are not held out, and compare it with those that are."""
     start = fitted = time.perf_counter()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of merges that nobody asked for
+            warnings.simplefilter("ignore", UserWarning)  # about merges that the user did not ask for
             model = fit_to(merged, reading.without(fold, rows[0]))
             fitted = time.perf_counter()
             found = _compare(model, reading, fold, rows[1])
@@ -64,13 +64,13 @@ def try_candidate(
 def _compare(model: Any, reading: Reading, fold: Fold, rows: NDArray[np.int_]) -> list[Verdict]:
     rest = reading.without(fold, rows)
     proba = np.asarray(model._proba_to_score(rest.X, rest.answers), dtype=float)
-    P = proba[:, np.isin(model.classes_, fold.space.classes)]  # without "none of these"
+    P = proba[:, np.isin(model.classes_, fold.space.classes)]  # without none_label
     log_p = to_numpy(reading.answers.take(rows).log_p).astype(float)
     return [verdict(comparison, fold.space.components, P, log_p) for comparison in fold.comparisons]
 
 
 def report_failures(trials: list[list[Trial]]) -> None:
-    """Warn of candidates that failed; raise if all did."""
+    """Warn about candidates that failed; raise an error if all did."""
     failed = [trial.error for row in trials for trial in row if trial.error is not None]
     total = sum(map(len, trials))
     if not failed:

@@ -4,9 +4,9 @@ A problem offers a step d(u) that vanishes at its solution. With dU and dF the l
 
     u <- u + d - (dU + dF) gamma,      gamma the least-squares solution of  dF gamma = d
 
-which is a quasi-Newton method that never forms a matrix (Walker and Ni, 2011). Samples stand last: all sums over
-variables are contiguous then. A problem that needs one matrix for all samples and no factorisation per sample is
-solved in the time of a few matrix products. There is no line search: who does not come to rest is handed back as
+which is a quasi-Newton method that never forms a matrix (Walker and Ni, 2011). Samples are the last axis, so that all
+sums over variables are contiguous. A problem that needs one matrix for all samples and no factorisation per sample is
+solved in the time of a few matrix products. There is no line search: samples that do not converge are returned as
 unsolved.
 """
 
@@ -18,30 +18,30 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blocks import Array
 
-#: How many changes are remembered, unless told otherwise.
+#: Default number of changes that are stored.
 MEMORY = 4
 #: Longest step.
 LONGEST = 4.0
 #: Added to the Gram matrix of the changes, relative.
 RIDGE = 1e-13
-#: Samples that are done are taken out when this share of the batch is left.
+#: Finished samples are removed from the batch when less than this share of it is left.
 CROWDED = 0.8
 
 
 class Step(NamedTuple):
-    """Where the samples of a batch stand."""
+    """The current state of the samples of a batch."""
 
     d: Array  #: (L, n), the step that the problem proposes
     slope: Array  #: (L, n), gradient of the objective
     residual: Array  #: (n,), optimality measure
 
     def keep(self, rows: Array) -> Step:
-        """Return those of some samples."""
+        """Return the state of some samples."""
         xp = array_namespace(rows)
         return Step(xp.take(self.d, rows, axis=1), xp.take(self.slope, rows, axis=1), self.residual[rows])
 
     def choose(self, where: Array, other: Step) -> Step:
-        """Return the other's where told so."""
+        """Return the state of `other` where the mask holds, else this one."""
         xp = array_namespace(where)
         return Step(*(xp.where(where, new, old) for new, old in zip(other, self, strict=True)))
 
@@ -57,21 +57,21 @@ class Iteration(Protocol):
 
 
 class Rest(NamedTuple):
-    """Where the samples came to rest."""
+    """The result of the iteration for every sample."""
 
     U: Array  #: (L, n)
     n_iter: Array  #: (n,)
     residual: Array  #: (n,)
-    solved: Array  #: (n,), residual and last step within their tolerances, and the objective bends upwards there
+    solved: Array  #: (n,), residual and last step are within their tolerances, and the objective curves upwards there
 
     @classmethod
     def nothing_yet(cls, U: Array) -> Rest:
-        """Return samples that stand at U."""
+        """Return the initial result, with all samples at U."""
         xp, none = array_namespace(U), array_namespace(U).zeros_like(U[0, :])
         return cls(xp.asarray(U, copy=True), xp.astype(none, xp.int64), none + xp.inf, none > 0)
 
     def write(self, rows: Array, other: Rest) -> None:
-        """Take in where some samples came to rest after more steps."""
+        """Store the result of some samples after more steps."""
         self.U[:, rows], self.residual[rows], self.solved[rows] = other.U, other.residual, other.solved
         self.n_iter[rows] = self.n_iter[rows] + other.n_iter
 
@@ -88,12 +88,12 @@ class _History:
         self.count = 0
 
     def add(self, change: Array, new: Array, old: Array) -> None:
-        """Remember a change of u, and of d from old to new, in the place of the oldest."""
+        """Store a change of u, and of d from old to new, in place of the oldest one."""
         xp, k, m = array_namespace(new), self.count % self.memory, min(self.count + 1, self.memory)
         self.dF[k, ...] = new - old
         self.moves[k, ...] = change + self.dF[k, ...]
         self.count += 1
-        # dF'dF of the new change is dF'd now less dF'd before, both of which are needed anyway.
+        # dF'dF of the new change is dF'd now minus dF'd before, and both are needed anyway.
         before = self.along
         before[k, :] = xp.sum(self.dF[k, ...] * old, axis=0)
         self.along = xp.zeros_like(before)
@@ -116,7 +116,7 @@ class _History:
 
 
 def solve_small(G: Array, b: Array) -> Array:
-    """Solve G x = b for Gram matrices G (m, m, n) and b (m, n), m of a few, with a small ridge, samples last."""
+    """Solve G x = b for small Gram matrices G (m, m, n) and b (m, n), with a small ridge, samples last."""
     xp, m = array_namespace(G), G.shape[0]
     ridge = RIDGE * sum(G[j, j, :] for j in range(m)) + float(xp.finfo(G.dtype).tiny) ** 0.5
     L: list[list[Array]] = []
@@ -148,9 +148,9 @@ def accelerate(
     memory: int = MEMORY,
     least: Array | None = None,
 ) -> Rest:
-    """Iterate from U (L, n) until no residual exceeds `tol`, no step `short` and no proposal `still`, or to the end.
+    """Iterate from U (L, n) until residuals are at most `tol`, steps `short` and proposals `still`, or to the end.
 
-    No variable falls below `least` (L, 1).
+    Variables stay at or above `least` (L, 1).
     """
     xp, found = array_namespace(U), Rest.nothing_yet(U)
     rows, history, now = xp.arange(U.shape[1], device=device(U)), _History(U, memory), problem.step(U)
@@ -159,9 +159,9 @@ def accelerate(
         solved = (now.residual <= tol) & (length <= short)
         if still < float("inf") and bool(xp.any(solved)):
             solved = solved & (xp.max(xp.abs(now.d), axis=0) <= still)
-        if bool(xp.any(solved)):  # the objective must bend upwards along the last step
+        if bool(xp.any(solved)):  # the objective must curve upwards along the last step
             solved = solved & (xp.sum(change * (now.slope - before.slope), axis=0) >= 0) | (now.residual == 0)
-        # Those that are done go on while they are few, but what is written down is where they came to rest.
+        # Finished samples stay in the batch while they are few, but their result is stored when they converge.
         new = solved & ~found.solved[rows] if age < max_iter else ~found.solved[rows]
         if bool(xp.any(new)):
             here = rows[new]

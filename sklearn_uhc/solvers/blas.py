@@ -1,4 +1,4 @@
-"""BLAS held to one thread while a solver runs, in any number of Python threads at once."""
+"""Limit BLAS to one thread while a solver runs, in any number of Python threads at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from threadpoolctl import ThreadpoolController
 
 
 class _Shared:
-    """The limit that all threads of the process share: who comes first sets it, who leaves last lifts it."""
+    """The limit shared by all threads of the process: the first one sets it, the last one lifts it."""
 
     def __init__(self) -> None:
         self.lock, self.users = Lock(), 0
@@ -41,10 +41,10 @@ def _controller() -> ThreadpoolController:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread.
+    """Limit BLAS to one thread.
 
-    The number of threads belongs to the process. If every Python thread saved and restored it by itself, the second of
-    two that overlap would save the limit of the first and leave it behind for good.
+    The number of threads is a setting of the process. If each Python thread saved and restored it, the second of two
+    overlapping threads would save the limit set by the first, and restore it for good.
     """
     _shared.enter()
     try:

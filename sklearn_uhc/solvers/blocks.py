@@ -37,20 +37,20 @@ from sklearn_uhc.solvers.pairs import Pairs
 
 __all__ = ["MIN_LOG_P", "Array", "Blocks", "Solution", "softmax"]
 
-#: Log-probabilities are clipped here: the smallest normal float32, so that both precisions clip alike.
+#: Smallest log-probability; smaller ones are raised to it. It is the smallest normal float32, for both precisions.
 MIN_LOG_P = float(np.log(np.finfo(np.float32).tiny))
-#: Logits beyond that lose digits unless they are shifted.
+#: Larger logits lose digits unless they are shifted.
 FAR = 1000.0
 
 
 class Solution(NamedTuple):
-    """What an iterative solver found, sample by sample."""
+    """The result of an iterative solver for every sample."""
 
     u: Array  #: (n, L)
     v: Array  #: (n, N)
     n_iter: Array  #: (n,)
     residual: Array  #: (n,), the optimality measure of the solver's docstring
-    converged: Array  #: (n,), certified as an optimum: residual within the tolerance, and no step leads further
+    converged: Array  #: (n,), certified optimum: residual within the tolerance, and no further step leads downhill
     well_conditioned: Array  #: (n,), the optimum is determined to 1e-8 in double precision
 
     @classmethod
@@ -60,7 +60,7 @@ class Solution(NamedTuple):
 
 
 class Index:
-    """Sums by class and by teacher, each made when it is first asked for."""
+    """Sums by class and by teacher, each created on first use."""
 
     def __init__(
         self, class_of: NDArray[np.int_], teacher_of: NDArray[np.int_], n_teachers: int, n_classes: int, like: Array
@@ -74,7 +74,7 @@ class Index:
 
     @cached_property
     def layers(self) -> list[tuple[Array, Array]]:
-        """Classes with their first teacher, all that have a second with that one, and so on."""
+        """Classes with their first teacher, then classes with a second teacher and that teacher, and so on."""
         owners, like = self.owners, self.pairs.like
         by_class = np.argsort(owners.rows, kind="stable")
         counts = np.bincount(owners.rows, minlength=owners.shape[0])
@@ -86,23 +86,23 @@ class Index:
 
 @dataclass(frozen=True)
 class Blocks:
-    """A label space as index vectors, and what is summed by them."""
+    """A label space as index vectors, with sums over them."""
 
     class_of: Array  #: (K,)
     teacher_of: Array  #: (K,)
     sizes: Array  #: (N,), length of every class list
     shared: Array  #: (K,), 1 where another teacher knows the class too
     component_of: Array  #: (L,), group of every class
-    teacher_component_mean: Array  #: (N, N), takes the mean over teachers of the same group
+    teacher_component_mean: Array  #: (N, N), maps to the mean over teachers of the same group
     slices: tuple[slice, ...]  #: the columns of each teacher
     n_classes: int
     n_components: int
 
     @classmethod
     def from_label_space(cls, space: LabelSpace) -> Blocks:
-        """Build the index vectors; they depend on the class lists alone, never on a sample."""
+        """Build the index vectors, which depend only on the class lists."""
         if space.has_sets:
-            from sklearn_uhc.solvers.sets import SetBlocks  # which builds on this class
+            from sklearn_uhc.solvers.sets import SetBlocks  # builds on this class
 
             return SetBlocks.from_label_space(space)
         class_of, starts = space.members, [block.start for block in space.blocks]
@@ -124,7 +124,7 @@ class Blocks:
         return {}
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what a solver prepares for these class lists, made when it is first asked for."""
+        """Return what a solver prepares for these class lists; it is computed on first use."""
         if name not in self._kept:
             self._kept[name] = make()
         return self._kept[name]
@@ -141,12 +141,12 @@ class Blocks:
 
     @property
     def batch_rows(self) -> int:
-        """How many samples are best solved together: enough for one call to pay, few enough for the cache."""
-        # No power of two: columns of memory that far apart would compete for the same places in the cache.
+        """Number of samples solved together: large enough for efficient calls, small enough for the cache."""
+        # Not a power of two: columns of memory at such distances compete for the same cache lines.
         return max(16, min(1000, 2**19 // (len(self.class_of) + self.n_teachers**2)))
 
     def like(self, X: Array) -> Blocks:
-        """Return the same in the library, on the device and in the precision of X."""
+        """Return the same blocks in the library, device and precision of X."""
         if isinstance(X, np.ndarray) and X.dtype == self.sizes.dtype:
             return self
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -154,7 +154,7 @@ class Blocks:
 
     @cached_property
     def index(self) -> Index:
-        """What sums by class and by teacher are made with."""
+        """Sums by class and by teacher."""
         return Index(to_cpu(self.class_of), to_cpu(self.teacher_of), self.n_teachers, self.n_classes, self.sizes)
 
     @cached_property
@@ -210,14 +210,14 @@ class Blocks:
         return self.index.pairs
 
     def scaled(self, F: Array, V: Array, *, in_place: bool = False) -> Array:
-        """(n, K) times (n, N): every teacher's columns times its number; `in_place` in the memory of F."""
+        """(n, K) times (n, N): multiply every teacher's columns by its number; `in_place` overwrites F."""
         factor = self.by_teacher(V)
         out, other = (F, factor) if in_place else (factor, F)
         out *= other
         return out
 
     def times_class(self, F: Array, U: Array) -> Array:
-        """(n, K) times (n, L): every column times the value of its class."""
+        """(n, K) times (n, L): multiply every column by the value of its class."""
         out = self.by_class(U)
         out *= F
         return out
@@ -245,21 +245,21 @@ class Blocks:
         return xp.stack([xp.max(Z[:, block], axis=1) for block in self.slices], axis=1)
 
     def unshifted(self, Z: Array) -> Array:
-        """Return the logits as they are if they are so close to each other and to 0 that `shift` only shifts them.
+        """Return the logits unchanged if they are close to each other and to 0, so that `shift` would clip nothing.
 
-        For what does not depend on a shift per teacher. Two numbers for all rows are much quicker to find than the
-        largest of every teacher.
+        For computations that do not depend on a shift per teacher. The range of all rows is found much faster than the
+        largest logit of every teacher.
         """
         xp = array_namespace(Z)
         low, high = float(xp.min(Z)), float(xp.max(Z))
         return samples_last(Z) if high - low <= -MIN_LOG_P and abs(high) <= FAR else self.shift(Z)
 
     def shift(self, Z: Array) -> Array:
-        """Shift each teacher's logits so that the largest is 0; nothing falls below `MIN_LOG_P`, not even -inf."""
+        """Shift each teacher's logits so that the largest is 0; entries below `MIN_LOG_P`, like -inf, become it."""
         xp, top = array_namespace(Z), self.largest(Z)
-        said = xp.isfinite(top)  # a teacher that says -inf only says that all are alike, at any temperature
+        said = xp.isfinite(top)  # a teacher with only -inf is uniform at any temperature
         top = xp.where(said, top, xp.zeros_like(top))
-        # Differences of the largest numbers there are would overflow; halves of them do not.
+        # Differences of very large numbers would overflow; those of their halves do not.
         half = 0.5 if float(xp.max(top)) > float(xp.finfo(Z.dtype).max) * 1e-18 else 1.0
         out = samples_last(Z * half if half < 1 else Z, copy=half == 1)
         out -= self.by_teacher(half * top)
@@ -274,7 +274,7 @@ class Blocks:
         return Z - self.by_teacher(xp.log(self.sum_teachers(xp.exp(Z))))
 
     def column_logits(self, U: Array, temperature: float = 1.0) -> Array:
-        """(n, L) to (n, K): what logits U of q, at a temperature, say about the columns, up to a shift per sample."""
+        """(n, L) to (n, K): the columns' logits for logits U of q at a temperature, up to a shift per sample."""
         return self.by_class(U)
 
     def divergences(self, Z: Array, Q: Array, temperature: float = 1.0) -> Array:
@@ -283,13 +283,13 @@ class Blocks:
         log_p = self.log_softmax(xp.where(silent, xp.zeros_like(Z), Z))
         log_q = xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None))
         log_q = self.log_softmax(self.column_logits(log_q, temperature))
-        # NaN of a silent teacher would spread to all in a product of matrices.
+        # NaN of a silent teacher would spread to all teachers in a matrix product.
         parts = self.sum_teachers(xp.where(silent, xp.zeros_like(Z), xp.exp(log_p) * (log_p - log_q)))
         quiet = self.sum_teachers(xp.astype(silent, Z.dtype)) > 0
         return xp.where(quiet, xp.full_like(parts, xp.nan), xp.clip(parts, 0.0, None))
 
     def level_components(self, Q: Array) -> Array:
-        """Give every group of classes that no teacher links mean log q = 0, then normalise."""
+        """Set the mean of log q to 0 in every group of classes that no teacher links, then normalise."""
         xp = array_namespace(Q)
         if self.n_components == 1:
             return Q / xp.sum(Q, axis=1, keepdims=True)
@@ -298,7 +298,7 @@ class Blocks:
 
 
 def _group_mean(groups: Array) -> Array:
-    """Projector on vectors that are constant within every group."""
+    """Return the projector on vectors that are constant within every group."""
     same = (groups[:, None] == groups[None, :]).astype(float)
     return same / same.sum(axis=1, keepdims=True)
 

@@ -8,10 +8,10 @@ Its stationary points are q_l = a_l / (M't)_l with t = exp(theta), theta the min
     gradient_i = t_i (M (a / M't))_i - 1
     Hessian    = diag(t * (M (a / M't))) - T M diag(a / (M't)^2) M' T,     T = diag(t)
 
-`ce_chords.py` comes first: steps with one matrix for all samples, which solve most of them unless answers are sharp.
-Where answers next to zero link teachers so weakly that rounding hides it, those samples are solved by `ce_links.py`. A
-weight w_i of the cross-entropy against teacher i makes a_l = sum_i w_i p_i(l) and takes the place of the 1 in the
-gradient and before theta_i. Residual: largest entry of the gradient.
+`ce_chords.py` comes first: its steps use one matrix for all samples and solve most of them unless answers are sharp.
+Samples in which answers near zero link teachers so weakly that rounding hides it are solved by `ce_links.py`. With a
+weight w_i of the cross-entropy against teacher i, a_l = sum_i w_i p_i(l), and w_i replaces the 1 in the gradient and
+the factor 1 of theta_i. Residual: largest entry of the gradient.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class CrossEntropyDual:
     a: Array
     blocks: Blocks
     w: Array  #: (N,), or one number for all
-    uniform: Uniform  #: teachers that say that all classes are alike
-    begin: Array | None = None  #: (n, N), where Newton's method starts
+    uniform: Uniform  #: the Hessian for teachers with uniform answers
+    begin: Array | None = None  #: (n, N), start of Newton's method
     rounding: float = 1.0
     flat: float = 1e-15
     nothing: float = 0.0
@@ -51,11 +51,11 @@ class CrossEntropyDual:
         return int(self.a.shape[0])
 
     def start(self) -> Array:
-        """Return where to begin."""
+        """Return the start."""
         return first_theta(self.blocks, self.w, self.a) if self.begin is None else self.begin
 
     def at(self, theta: Array) -> Point:
-        """f, its gradient, and the largest entry of that; keeps M't."""
+        """Return f, its gradient, and the largest entry of the gradient; M't is stored."""
         xp, blocks = array_namespace(theta), self.blocks
         t = xp.exp(theta)
         s = blocks.sum_owners(t)
@@ -64,15 +64,15 @@ class CrossEntropyDual:
         return Point(theta, s, value, gradient, xp.max(xp.abs(gradient), axis=1))
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
-        """Hessian, and its diagonal term as the scale."""
+        """Return the Hessian, and its diagonal term as the scale."""
         xp = array_namespace(point.x)
         t = xp.exp(point.x)
         diagonal = at_least(point.gradient + self.w, 1e-12)
         B = self.blocks.pairs.sums(self.a / point.u**2)
         B *= t[:, :, None]
         B *= -t[:, None, :]
-        # The gradient has no part along the common shift of a component: filling that null space in keeps it out of
-        # the step as well.
+        # The gradient has no component along the common shift of a group: filling that null space keeps it out of the
+        # step as well.
         B += self.blocks.teacher_component_mean
         return B, diagonal, diagonal
 
@@ -82,7 +82,7 @@ class CrossEntropyDual:
         return point.x - xp.log(at_least(point.gradient + self.w, 1e-30) / self.w)
 
     def move(self, theta: Array, step: Array) -> Array:
-        """Take the step, shortened if it is too long to be trusted."""
+        """Add the step, shortened if it is too long."""
         return theta + limit_step(step, MAX_STEP)
 
     def reach(self, theta: Array) -> float:
@@ -98,7 +98,7 @@ class CrossEntropyDual:
 def solve_ce(
     P: Array, blocks: Blocks, *, tol: float = 1e-9, max_iter: int = 200, weight: Array | None = None
 ) -> Solution:
-    """Minimise J for every row of P; `u` of the answer is q itself, `v` is theta."""
+    """Minimise J for every row of P; in the result, `u` is q itself and `v` is theta."""
     with one_blas_thread():
         return _solve_ce(P, blocks, tol, max_iter, weight)
 
@@ -129,7 +129,7 @@ def _put(found: Found, rows: Array, better: Found) -> None:
 
 
 def _best_q(a: Array, theta: Array, blocks: Blocks) -> Array:
-    """Return a / (M't), up to a factor; theta may be beyond what exp can hold."""
+    """Return a / (M't), up to a factor; exp(theta) may overflow."""
     xp = array_namespace(theta)
     top = blocks.largest_owner(theta)
     log_s = top + xp.log(blocks.sum_classes(xp.exp(blocks.by_teacher(theta) - blocks.by_class(top))))

@@ -1,9 +1,9 @@
-"""CE by steps with one matrix for all samples: the Hessian H_u of teachers that say that all classes are alike.
+"""CE by steps with one matrix for all samples: the Hessian H_u of teachers with uniform answers.
 
     theta <- theta - H_u^-1 (w log(masses / w)),      masses_i = t_i (M (a / M't))_i, which is w_i at the optimum
 
-A step costs sums over the classes, an eighth or less of one of Newton's, and where answers are not too sharp a few lead
-to the optimum. The Hessian H is the Laplacian of the graph with weights W_ij = t_i t_j sum_l a_l / (M't)_l^2, and a
+A step costs sums over the classes, at most an eighth of a Newton step, and unless answers are very sharp a few steps
+reach the optimum. The Hessian H is the Laplacian of the graph with weights W_ij = t_i t_j sum_l a_l / (M't)_l^2, and a
 Laplacian grows with each of its weights, so that
 
     H >= c H_u,      c = smallest W_ij / W_ij of H_u
@@ -23,19 +23,19 @@ from sklearn_uhc.solvers.blocks import Array, Blocks
 from sklearn_uhc.solvers.incidence import array_namespace, at_least, take_samples
 from sklearn_uhc.solvers.newton import WELL_CONDITIONED, Found, add_diagonal, limit_step
 
-#: Most steps, and after how many it is asked who will get there with them.
+#: Maximum number of steps, and number of steps after which hopeless samples are dropped.
 MOST, SOME = 12, 4
 #: Longest step in theta; keeps exp(theta) in range.
 MAX_STEP = 4.0
-#: The next step of a solved sample, relative to what is negligible: c may be as small as this.
+#: Solved samples have a next step of at most this share of a negligible one, so that c may be as small as this.
 MARGIN = 0.1
 
 
 class Uniform(NamedTuple):
-    """What all samples share: teachers that say that all classes are alike."""
+    """Shared by all samples: the Hessian for teachers with uniform answers."""
 
-    inverse: Array  #: (N, N), inverse of the Hessian, its null space filled in
-    lowest: float  #: its smallest eigenvalue, in units in which the masses are 1
+    inverse: Array  #: (N, N), inverse of the Hessian with its null space filled
+    lowest: float  #: its smallest eigenvalue, scaled such that all masses are 1
     weights: Array  #: (1, pairs), W of the pairs of teachers that share classes
 
     @classmethod
@@ -73,7 +73,7 @@ class Dual(Protocol):
 
 
 def solve_by_chords(dual: Dual, *, tol: float) -> Found:
-    """Return where the steps lead; `converged` tells who is certified to be at the optimum. No step is counted."""
+    """Return the result of the steps; `converged` marks samples certified as optimal. Steps are not counted."""
     a, room = dual.a, 4 * dual.blocks.batch_rows
     xp, n = array_namespace(a), a.shape[0]
     theta = xp.empty((n, dual.blocks.n_teachers), dtype=a.dtype, device=device(a))
@@ -86,7 +86,7 @@ def solve_by_chords(dual: Dual, *, tol: float) -> Found:
 
 
 def _solve(dual: Dual, a: Array, tol: float) -> tuple[Array, Array, Array]:
-    """Return theta, residual and who is certified, of the samples with sums a (n, L)."""
+    """Return theta, residual and certificate of the samples with sums a (n, L)."""
     xp, n = array_namespace(a), a.shape[0]
     x = first_theta(dual.blocks, dual.w, a)
     theta, residual, length = x + 0, xp.empty_like(x[:, 0]), xp.empty_like(x[:, 0])
@@ -117,7 +117,7 @@ def _solve(dual: Dual, a: Array, tol: float) -> tuple[Array, Array, Array]:
 
 
 def _certified(dual: Dual, a: Array, theta: Array, residual: Array, length: Array, tol: float) -> Array:
-    """Tell who is at the optimum, and well conditioned there, given the lengths of the next steps."""
+    """Return which samples are at a well-conditioned optimum, given the lengths of their next steps."""
     xp = array_namespace(theta)
     done = (residual <= tol) & (length <= 0.1 * tol)
     rows = xp.nonzero(done)[0]
@@ -130,7 +130,7 @@ def _certified(dual: Dual, a: Array, theta: Array, residual: Array, length: Arra
 
 
 def first_theta(blocks: Blocks, w: Array, a: Array) -> Array:
-    """Return the optimum of teachers that say that all classes are alike, and share none, (n, N)."""
+    """Return (n, N), the optimum for teachers with uniform answers that share no class."""
     theta = array_namespace(a).log((w + 0 * blocks.sizes) / blocks.sizes)
     return (theta[:, None] + 0 * a[:, :1].T).T
 

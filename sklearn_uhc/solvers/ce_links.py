@@ -1,17 +1,17 @@
-"""CE where teachers are linked by next to nothing: differences of theta instead of theta.
+"""CE for teachers that are linked very weakly: differences of theta instead of theta.
 
-A class that only one teacher knows has no part in the dual of `ce.py`, and the rest is a sum over pairs of teachers.
+A class that only one teacher knows does not affect the dual of `ce.py`, and the rest is a sum over pairs of teachers.
 With r_il = t_i / (M't)_l, the share of teacher i in class l,
 
     gradient_i = sum_j F_ij,      F_ij = sum_l (r_il p_j(l) - r_jl p_i(l))
     Hessian    = Laplacian of the graph with weights W_ij = sum_l a_l r_il r_jl
 
 so Newton's step x is the weighted least-squares fit of the differences x_i - x_j to -F_ij / W_ij. Eliminating one
-teacher after the other takes sums, products and ratios of positive weights and averages of differences: a link of
-1e-30 is as exact as one of 1, where a general solver of equations loses it in the rounding of the others.
+teacher after the other takes only sums, products and ratios of positive weights and averages of differences. So a link
+of 1e-30 is as exact as one of 1, while a general solver would lose it in the rounding of the others.
 
-The third derivative of the dual is at most its second times the range R of a step, so that log(1 + R) / R of Newton's
-step always leads downhill: no objective has to be compared, in which such a link could not be seen.
+The third derivative of the dual is at most its second times the range R of a step, so log(1 + R) / R of Newton's step
+always leads downhill. The objective, in which such a link would be invisible, need not be compared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sklearn_uhc.solvers.incidence import array_namespace, samples_last, take_sa
 from sklearn_uhc.solvers.mf_lf import agreement
 from sklearn_uhc.solvers.newton import Found
 
-#: The range of the last step: the next one would be about its square.
+#: Range of the last step; the next one would be about its square.
 LAST_STEP = 1e-6
 
 
@@ -35,13 +35,13 @@ class Links:
         self.a = blocks.by_class(blocks.sum_classes(self.P))
 
     def take(self, rows: Array) -> Links:
-        """Return those of some samples."""
+        """Return the problem for some samples."""
         part = object.__new__(Links)
         part.P, part.a, part.blocks = take_samples(self.P, rows), take_samples(self.a, rows), self.blocks
         return part
 
     def shares(self, theta: Array) -> Array:
-        """Return r, (n, K), 0 where nobody else knows the class."""
+        """Return r (n, K), 0 for classes that no other teacher knows."""
         xp, blocks = array_namespace(theta), self.blocks
         E = xp.exp(blocks.by_teacher(theta) - blocks.by_class(blocks.largest_owner(theta)))
         return blocks.shared * E / blocks.by_class(blocks.sum_classes(E))
@@ -79,7 +79,7 @@ def fit_differences(E: Array, W: Array) -> Array:
 
 
 def minimize_links(P: Array, blocks: Blocks, *, tol: float, max_iter: int) -> Found:
-    """Minimise the dual for weighted probabilities P (n, K), from where teachers that agree have their optimum."""
+    """Minimise the dual for weighted probabilities P (n, K); the start is the optimum if teachers agree."""
     xp = array_namespace(P)
     P = xp.clip(P, float(np.exp(MIN_LOG_P)), None)
     links, theta = Links(P, blocks), agreement(P, blocks)[1]

@@ -1,7 +1,7 @@
-"""Conjugate gradients for many systems at once, each stopping on its own, with matrices too large to hold.
+"""Conjugate gradients for many systems at once, each stopping on its own, without storing the matrices.
 
-Solves H x = b for symmetric H given as a product, with a diagonal preconditioner. Where H turns out to bend downwards,
-a sample stops at what it has, which still leads downhill if b is minus a gradient.
+Solves H x = b for symmetric H given as a product, with a diagonal preconditioner. If H has negative curvature, a sample
+stops at its current x, which still leads downhill if b is minus a gradient.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array
 
-#: Most products.
+#: Maximum number of products.
 MOST_PRODUCTS = 200
-#: Curvature, relative to the preconditioner's, that counts as none.
+#: Curvature below this share of the preconditioner's is treated as zero.
 FLAT = 1e-13
 
 
 def solve_products(product: Callable[[Array], Array], b: Array, diagonal: Array, share: Array) -> Array:
-    """Solve H x = b (n, L) until the residual, in the preconditioner's norm, is this share (n,) of what it was.
+    """Solve H x = b (n, L) until the residual, in the preconditioner's norm, has fallen to `share` (n,) of its start.
 
     Parameters
     ----------

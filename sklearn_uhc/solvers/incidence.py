@@ -1,8 +1,8 @@
-"""Sums by index, as products with matrices of zeros and ones of which hardly any entry is one.
+"""Sums by index, as products with sparse matrices of zeros and ones.
 
-All solvers hold their arrays (n, K), (n, L) and (n, N) with the samples side by side in memory ("samples last"): a sum
-over the columns of a class then adds whole rows of memory, and costs one addition per column and sample, however many
-classes there are.
+All solvers store their arrays (n, K), (n, L) and (n, N) with the samples contiguous in memory ("samples last"). A sum
+over the columns of a class then adds contiguous rows of memory, and costs one addition per column and sample, however
+many classes there are.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from scipy.sparse import csr_array
 #: An array of numpy or torch.
 Array = Any
 
-#: A dense product multiplies this many numbers in the time in which a sparse one adds up one.
+#: A dense product multiplies this many numbers in the time a sparse one adds one.
 DENSE = 7
-#: Products that a sparse one could have made in the time that it takes to be called.
+#: Overhead of calling a sparse product, in multiplications of a dense one.
 CALL = 50_000
 
 
 def array_namespace(X: Array) -> Any:
-    """Return the functions of an array's library; at once for numpy, as solvers ask all the time."""
+    """Return the namespace of an array's library; numpy is handled first, since solvers call this very often."""
     return array_api_compat.numpy if isinstance(X, np.ndarray) else array_api_compat.array_namespace(X)
 
 
@@ -81,52 +81,52 @@ class Incidence:
 
 
 def like_array(values: NDArray[Any], like: Array) -> Array:
-    """Return an array of numpy in the library, on the device and, if it holds floats, in the precision of another."""
+    """Convert a numpy array to the library and device of `like`, and floats to its precision."""
     xp = array_namespace(like)
     return xp.asarray(values, dtype=like.dtype if values.dtype.kind == "f" else xp.int64, device=device(like))
 
 
 def to_cpu(index: Array) -> NDArray[Any]:
-    """Return an array of numpy; a tensor may be on any device."""
+    """Return a numpy array; a tensor may be on any device."""
     return np.asarray(index.cpu() if is_torch_array(index) else index)
 
 
 def at_least(X: Array, low: float, *, in_place: bool = False) -> Array:
-    """Return max(X, low), NaN where X is."""
+    """Return max(X, low); NaN stays NaN."""
     if is_torch_array(X):
         return X.clamp_min_(low) if in_place else X.clamp_min(low)
     return np.maximum(X, low, out=X if in_place else None)
 
 
 def at_most(X: Array, high: float) -> Array:
-    """Return min(X, high), NaN where X is."""
+    """Return min(X, high); NaN stays NaN."""
     return X.clamp_max(high) if is_torch_array(X) else np.minimum(X, high)
 
 
 def square_sum(F: Array) -> Array:
-    """(n, m) to (n,): sum of squares; without an array of squares in numpy."""
+    """(n, m) to (n,): sum of squares; numpy needs no array of squares for it."""
     return (F * F).sum(1) if is_torch_array(F) else np.einsum("nm,nm->n", F, F)
 
 
 def exponentials(X: Array) -> Array:
-    """Return exp(X) in the memory of X."""
+    """Return exp(X), computed in place."""
     return X.exp_() if is_torch_array(X) else np.exp(X, out=X)
 
 
 def samples_last(X: Array, *, copy: bool = False) -> Array:
-    """Return the same numbers, samples side by side in memory; without `copy` as it is if they are."""
+    """Return X with samples contiguous in memory; without `copy`, X itself if they already are."""
     if is_torch_array(X):
         return (X.T.clone() if copy and X.T.is_contiguous() else X.T.contiguous()).T
     return (np.array(X.T, order="C") if copy else np.ascontiguousarray(X.T)).T
 
 
 def samples_first(X: Array) -> Array:
-    """Return the same numbers, sample after sample in memory; as it is if they are."""
+    """Return X with each sample contiguous in memory; X itself if it already is."""
     return X.contiguous() if is_torch_array(X) else np.ascontiguousarray(X)
 
 
 def take_samples(X: Array, rows: Array) -> Array:
-    """Return some samples, by slice, mask or numbers, laid out in memory as they are."""
+    """Return some samples, by slice, mask or indices, with the same memory layout."""
     if not is_samples_last(X):
         return X[rows]
     if isinstance(rows, slice):
@@ -136,7 +136,7 @@ def take_samples(X: Array, rows: Array) -> Array:
 
 
 def is_samples_last(X: Array) -> bool:
-    """Whether samples of (n, m) are side by side in memory."""
+    """Return whether the samples of (n, m) are contiguous in memory."""
     if X.ndim != 2 or X.shape[1] == 1:
         return False
     return X.stride(0) == 1 if is_torch_array(X) else bool(X.flags.f_contiguous and not X.flags.c_contiguous)

@@ -1,15 +1,15 @@
-"""A temperature per teacher from what the other teachers say, without labels.
+"""A temperature per teacher from the answers of the other teachers, without labels.
 
-For teacher i, t is the MF-LF answer of all the others on the classes that they share with it, and
+For teacher i, t is the MF-LF merge of all others on the classes they share with it, and
 
     f_i(b) = sum over rows of  w ( log sum_l exp(b z_l) - b sum_l t_l z_l ),      b = 1 / tau
 
-is the cross-entropy of softmax(b z_i) against it: convex, one variable. Where the others do not link all the shared
-classes, t says nothing across the groups they do link; each group of two classes or more then has a sum of its own. A
-row counts by w, the square root of the mass that the merge of all teachers gives to the classes of teacher i.
+is the cross-entropy of softmax(b z_i) against it, which is convex in one variable. If the others do not link all shared
+classes, t is undetermined across the groups they do link, and each group of two or more classes has its own sum. A row
+has weight w, the square root of the probability that the merge of all teachers gives to the classes of teacher i.
 
-The merge without teacher i (`list_means.py`) has the right-hand side B z - S_i' C_i z_i, so that B z and M D^-1 B z,
-computed once for all rows, serve all teachers. A teacher that is silent about the rows of a part has no weight there.
+The merge without teacher i (`list_means.py`) has the right-hand side B z - S_i' C_i z_i, so B z and M D^-1 B z are
+computed once for all teachers. A teacher that is silent for the rows of a part has weight 0 there.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from sklearn_uhc.solvers.list_means import ListMeans, share_classes
 
 Floats = NDArray[np.floating[Any]]
 
-#: Bounds of log b. A teacher whose answers have nothing to do with those of the others ends at the lower one.
+#: Bounds of log b. A teacher whose answers are unrelated to those of the others ends at the lower one.
 BOUNDS = -float(np.log(1e4)), float(np.log(10.0))
 MAX_STEPS, TOLERANCE = 60, 1e-6
-#: After a Newton step as short as this, what is missing is of the order of its square.
+#: After a Newton step this short, the remaining error is of the order of its square.
 NEWTON_STEP = 1e-5
-#: A teacher is noise to the others if its log tau is this far above their median and b less than four errors above 0.
+#: A teacher is noise if its log tau is this far above the median and b is less than four standard errors above 0.
 NOISE_DISTANCE, NOISE_ERROR = 2.0, float(np.log1p(1 / 4))
-#: Fewer rows say nothing: with 4, good teachers were taken for noise; with 10, temperatures began to help.
+#: Minimum number of rows: with 4, good teachers were called noise; with 10, temperatures began to help.
 LEAST_ROWS = 10
 
 
 class Comparison(NamedTuple):
-    """What of teacher i the others can be compared with, and their merge there.
+    """The columns of teacher i that can be compared with the others, and their merge there.
 
-    Without teacher i, D^-1 r changes for its own classes only, so that M D^-1 r of all teachers and what changes there
-    are enough: a comparison costs as much as there are columns for these classes.
+    Without teacher i, D^-1 r changes only for its own classes. So M D^-1 r of all teachers and this change suffice: the
+    cost of a comparison is proportional to the number of columns of these classes.
     """
 
     teacher: int
-    columns: NDArray[np.int_]  #: (r,), among the K columns, group after group
-    starts: NDArray[np.int_]  #: where the groups begin among them
+    columns: NDArray[np.int_]  #: (r,), among the K columns, sorted by group
+    starts: NDArray[np.int_]  #: start of each group in `columns`
     heard: Floats  #: (k,), 1 / D of the others, for the classes of teacher i
     inverse: Floats  #: (N, N), as in `ListMeans` of the others
     own_lists: Incidence  #: (N, k), which teachers know these classes
 
     def merged(self, shared: Shared, own: Floats, blocks: Blocks) -> Floats:
-        """(r, n), logits of the others from what all say and the own ones, (k, n)."""
+        """(r, n), logits of the others, from the sums over all teachers and the own logits, (k, n)."""
         block = blocks.slices[self.teacher]
         classes, at = blocks.class_of[block], self.columns - block.start
         x = self.heard[:, None] * (shared.Bz[classes] - own)
@@ -64,7 +64,7 @@ class Comparison(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What the merges of all teachers but one have in common."""
+    """Shared by the merges of all teachers but one."""
 
     Bz: Floats  #: (L, n), sums of the weighted logits
     x: Floats  #: (L, n), D^-1 Bz of all teachers
@@ -72,10 +72,10 @@ class Shared(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What the others say about the rows of a part."""
+    """The others' answers on the rows of a part."""
 
-    inner: Floats  #: (N, n), sum_l t_l z_l, z as `Part.logits` gives them
-    weight: Floats  #: (N, n), how much a row counts for a teacher
+    inner: Floats  #: (N, n), sum_l t_l z_l, z from `Part.logits`
+    weight: Floats  #: (N, n), weight of a row for a teacher
     label: NDArray[np.int_]  #: (n,), most probable class of the merge of all teachers
 
 
@@ -83,15 +83,15 @@ class Targets(NamedTuple):
 class Part:
     """Rows for which the same teachers answer."""
 
-    Z: Floats  #: (K, n), centred logits, 0 for who is silent: with rows side by side, sums over classes are fast
+    Z: Floats  #: (K, n), centred logits, 0 for silent teachers; rows are contiguous, so that sums over classes are fast
     blocks: Blocks  #: of all teachers
-    weight: Floats  #: (N,), of the teachers in the merges, 0 for those that are silent
+    weight: Floats  #: (N,), weights of the teachers in the merges, 0 for silent ones
     merge: ListMeans
     comparisons: Sequence[Comparison]
 
     @classmethod
     def of(cls, X: Floats, blocks: Blocks, weight: Floats) -> Part:
-        """Prepare for answers X (n, K), NaN for teachers that are silent about all rows."""
+        """Prepare answers X (n, K), with NaN for teachers that are silent for all rows."""
         Z = blocks.center(blocks.shift(np.asarray(np.nan_to_num(X, nan=0.0), dtype=float))).T
         silent = np.array([np.isnan(X[0, own.start]) for own in blocks.slices])
         return cls(np.ascontiguousarray(Z), blocks, *prepare(blocks, np.where(silent, 0.0, weight)))
@@ -101,7 +101,7 @@ class Part:
         return Part(self.Z, self.blocks, *prepare(self.blocks, weight))
 
     def logits(self, compared: Comparison) -> Floats:
-        """(r, n), logits of a teacher on what can be compared, the largest of every group 0."""
+        """(r, n), a teacher's logits in the compared columns; the largest of every group is 0."""
         z = self.Z[compared.columns]
         sizes = np.diff(np.append(compared.starts, len(z)))
         z -= np.repeat(np.maximum.reduceat(z, compared.starts, axis=0), sizes, axis=0)
@@ -137,17 +137,17 @@ class Compared(Protocol):
 
 
 class Piece(NamedTuple):
-    """What one teacher says about the rows of a part, and the others."""
+    """The answers of one teacher, and of the others, on the rows of a part."""
 
     z: Floats  #: (r, n), from `Part.logits`
     starts: NDArray[np.int_]
-    inner: Floats  #: (n,), as in `Targets`, and the next two
+    inner: Floats  #: (n,), as in `Targets`, like the next two
     weight: Floats
     label: NDArray[np.int_]
 
     @classmethod
     def joined(cls, pieces: Sequence[Piece]) -> Piece:
-        """Put rows side by side: many parts have few rows each."""
+        """Concatenate rows, since many parts have few rows each."""
         if len(pieces) == 1:
             return pieces[0]
         z, _, *rows = zip(*pieces, strict=True)
@@ -166,7 +166,7 @@ class Piece(NamedTuple):
 
 
 def compare(i: int, blocks: Blocks, weight: Floats, links: NDArray[np.bool_]) -> Comparison | None:
-    """Prepare teacher i; None if it shares no two classes that the others link."""
+    """Prepare teacher i; return None if it shares no two classes that the others link."""
     others = np.where(np.arange(len(weight)) == i, 0.0, weight)
     merge = ListMeans.of(blocks, others, links)
     columns = np.arange(len(blocks.class_of))[blocks.slices[i]]
@@ -186,16 +186,16 @@ def compare(i: int, blocks: Blocks, weight: Floats, links: NDArray[np.bool_]) ->
 
 
 def prepare(blocks: Blocks, weight: Floats) -> tuple[Floats, ListMeans, list[Comparison]]:
-    """Return the weights, the merge of all teachers that have some, and what is needed for those to be compared."""
+    """Return the weights, the merge of all teachers with a weight, and the comparisons of those that allow one."""
     links = share_classes(blocks)
     found = [compare(i, blocks, weight, links) for i in np.flatnonzero(weight).tolist()]
     return weight, ListMeans.of(blocks, weight, links), [each for each in found if each is not None]
 
 
 def initial_log_temperature(parts: Sequence[Part], n_teachers: int) -> Floats:
-    """Return log of the root mean square of every teacher's centred logits, less the median: a start for log tau.
+    """Return the start of log tau: log of the root mean square of each teacher's centred logits, minus the median.
 
-    A teacher that is a hundred times as loud as the others would decide all merges but its own, and hide that it is it.
+    A teacher with logits a hundred times as large would otherwise dominate all merges but its own, and go unnoticed.
     """
     squares, count = np.zeros(n_teachers), np.zeros(n_teachers)
     for part in parts:
@@ -216,7 +216,7 @@ def group_softmax(U: Floats, starts: NDArray[np.int_]) -> Floats:
 def best_temperatures(
     parts: Sequence[Part], targets: Sequence[Targets], start: Floats, n_classes: int
 ) -> tuple[Floats, Floats]:
-    """Return log tau of every teacher and its standard error; infinite where there is nothing to learn from."""
+    """Return log tau of every teacher and its standard error, which is infinite if there is nothing to learn from."""
     log_tau, error = -np.clip(np.log(start), *BOUNDS), np.full(len(start), np.inf)
     for k in range(len(start)):
         pieces = pieces_of(k, parts, targets)
@@ -227,7 +227,7 @@ def best_temperatures(
 
 
 def pieces_of(k: int, parts: Sequence[Part], targets: Sequence[Targets]) -> list[Piece]:
-    """Return all rows that teacher k is compared on, those with the same columns in one piece."""
+    """Return all rows on which teacher k is compared; rows with the same columns form one piece."""
     found: dict[tuple[bytes, bytes], list[Piece]] = {}
     for part, target in zip(parts, targets, strict=True):
         for compared in (each for each in part.comparisons if each.teacher == k):
@@ -254,7 +254,7 @@ def search(pieces: Sequence[Compared], x: float) -> float:
             if abs(step) < NEWTON_STEP:
                 return x
             continue
-        end = low if first > 0 else high  # many that say nothing end at a bound: it is tried before the bracket halves
+        end = low if first > 0 else high  # teachers without information end at a bound: try it before bisection
         new = end if end in untried else (low + high) / 2
         untried.discard(end)
         if abs(new - x) < TOLERANCE:
@@ -264,7 +264,7 @@ def search(pieces: Sequence[Compared], x: float) -> float:
 
 
 def standard_error(pieces: Sequence[Compared], x: float, n_classes: int) -> float:
-    """Return the standard error of log b, as if rows of one merged label were one observation."""
+    """Return the standard error of log b, with rows of the same merged label as one observation."""
     b, second, squares = float(np.exp(x)), 0.0, 0.0
     clusters, seen, rows = np.zeros(n_classes), np.zeros(n_classes, dtype=bool), 0
     for piece in pieces:
@@ -275,11 +275,11 @@ def standard_error(pieces: Sequence[Compared], x: float, n_classes: int) -> floa
         seen[piece.label[piece.weight > 0]] = True
         rows += len(slope)
     n = int(seen.sum())
-    # The sums of the clusters add up to nothing at the optimum: one of them alone says nothing of the noise.
+    # The cluster sums add up to zero at the optimum, so a single cluster tells nothing about the noise.
     if n < 2 or rows < LEAST_ROWS or not second > 0:
         return np.inf
     variance = n / (n - 1) * max(float((clusters**2).sum()), squares)
-    # The error of b in the logarithm, upwards: near b = 0, where noise ends, x itself is hardly determined.
+    # The error of b on the log scale, upwards: near b = 0, where noise ends, x itself is poorly determined.
     return float(np.log1p(np.sqrt(variance) / (second * b)))
 
 
@@ -287,15 +287,15 @@ def weighted_median(values: Floats, weights: Floats) -> float:
     """Return the value with half of the weight on either side, or the middle of two such."""
     order = np.argsort(values)
     share = np.cumsum(weights[order]) / weights.sum()
-    two = np.searchsorted(share, [0.5 - 1e-9, 0.5 + 1e-9])  # shares are sums of floats: a half is one within rounding
+    two = np.searchsorted(share, [0.5 - 1e-9, 0.5 + 1e-9])  # within rounding of 1/2
     return float(values[order[two]].mean())
 
 
 def shrink(log_tau: Floats, error: Floats, trust: Floats, tolerance: float) -> Floats:
-    """Take the median out and shrink what is left by its noise, as far as the teachers differ by more than noise.
+    """Subtract the median, and shrink the rest as far as it can be explained by noise.
 
-    An empirical Bayes estimate: log tau - median is s / (s + noise) of itself, s the variance beyond the noise, which
-    is error^2 + tolerance^2. The errors vanish with many rows; what the merge of the others gets wrong does not.
+    An empirical Bayes estimate: log tau - median is multiplied by s / (s + noise), where noise = error^2 + tolerance^2
+    and s is the variance beyond it. The errors vanish with many rows, but errors of the merge do not.
     """
     out, known = np.zeros(len(log_tau)), np.isfinite(error)
     if known.sum() > 1:
@@ -304,31 +304,31 @@ def shrink(log_tau: Floats, error: Floats, trust: Floats, tolerance: float) -> F
 
 
 def shrunk(away: Floats, error: Floats, tolerance: float) -> Floats:
-    """Shrink distances from the median by their noise."""
+    """Shrink distances from the median according to their noise."""
     noise = error**2 + tolerance**2
     s = max(0.0, float(np.mean(away**2) - np.median(noise)))
     return np.asarray(away * (s / (s + noise) if s > 0 else 0.0))
 
 
 def contradicting(log_tau: Floats, error: Floats) -> NDArray[np.bool_]:
-    """Tell which teachers say nothing, in a loud voice, about what the others agree on; needs three to compare."""
+    """Return which teachers contradict the others with high confidence; needs at least three teachers."""
     known = np.isfinite(error)
     if known.sum() < 3:
         return np.zeros(len(error), dtype=bool)
-    # By heads, not by trust: noise that is trusted most would be the measure of all others.
+    # The median is unweighted: a noisy teacher with a large weight would otherwise be the reference for all others.
     return known & (log_tau - np.median(log_tau[known]) > NOISE_DISTANCE) & (error > NOISE_ERROR)
 
 
 class Settled(NamedTuple):
-    """What is made of the temperatures found."""
+    """Final temperatures."""
 
-    log_tau: Floats  #: less the median, and shrunk but for teachers that are noise
+    log_tau: Floats  #: minus the median, and shrunk unless the teacher is noise
     noise: NDArray[np.bool_]
-    doubtful: NDArray[np.bool_]  #: as loud as noise, but nobody can tell who is wrong; log tau is 0
+    doubtful: NDArray[np.bool_]  #: like noise, but it cannot be told who is wrong; log tau is 0
 
 
 def settle(log_tau: Floats, error: Floats, trust: Floats, comparable: NDArray[np.bool_], tolerance: float) -> Settled:
-    """Weigh the temperatures by their errors and by the `trust` in teachers; only `comparable` ones can be noise."""
+    """Shrink temperatures by their errors; teachers have weights `trust`, and only `comparable` ones can be noise."""
     suspects = contradicting(log_tau, error)
     heard = np.isfinite(error) & ~suspects
     out = shrink(log_tau, np.where(heard, error, np.inf), trust, tolerance)

@@ -1,13 +1,13 @@
-"""A temperature for a teacher whose columns mean sets of classes, from what other teachers say, without labels.
+"""A temperature for a teacher whose columns stand for sets, from the answers of other teachers, without labels.
 
 The others are merged by MF-LF, and their answer is summed over the sets. For parts G of the teacher's columns, t_G the
 others' answer, z the teacher's logits and b = 1 / tau, the cross-entropy of its answer at tau is
 
     f(b) = sum over rows of  w ( log sum_k exp(b z_k) - sum_G t_G log sum_{k in G} exp(b z_k) )
 
-A part is one column wherever the others determine its odds against other columns. Where sets cut across each other, it
-is as many as it takes: {a}, {b}, {c, d} and {a, b}, {c}, {d} have {a, b} against {c, d} in common. A row counts by w,
-the square root of the mass that the others give to the teacher's classes.
+A part is a single column wherever the others determine its odds against other columns. If sets overlap partly, columns
+are joined as needed: {a}, {b}, {c, d} and {a, b}, {c}, {d} have {a, b} against {c, d} in common. A row has weight w,
+the square root of the probability that the others give to the teacher's classes.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ from sklearn_uhc.solvers.leave_one_out import (
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from sklearn_uhc.solvers.set_solve import even_split
 
-#: Rows to compare on, and if merges of the others have sets to solve for.
+#: Maximum number of rows to compare on; the second if merges of the others have sets, which need iterations.
 MOST_ROWS, MERGED_ROWS = 2000, 300
-#: How far merges with sets are solved: targets need no more.
+#: Tolerance and iterations of merges with sets; targets need no more precision.
 TOL, MAX_ITER = 1e-5, 200
 
 
 class Parts(NamedTuple):
-    """What of a teacher's columns the others can be compared with."""
+    """The parts of a teacher's columns that can be compared with the others."""
 
-    columns: NDArray[np.int_]  #: (r,), among the teacher's own, part after part
-    starts: NDArray[np.int_]  #: where the parts begin among them
-    sets: Floats  #: (g, L), the classes of every part among those of the others
+    columns: NDArray[np.int_]  #: (r,), indices of the teacher's columns, sorted by part
+    starts: NDArray[np.int_]  #: start of each part in `columns`
+    sets: Floats  #: (g, L), the classes of each part, among those of the others
 
 
 class Some(NamedTuple):
-    """Some of the columns."""
+    """A selection of columns."""
 
-    columns: NDArray[np.int_]  #: among the K
-    whose: NDArray[np.int_]  #: teachers that have them, in order
+    columns: NDArray[np.int_]  #: indices among the K columns
+    whose: NDArray[np.int_]  #: their teachers, in order
     space: LabelSpace  #: of these teachers with these columns
 
 
 @dataclass(frozen=True)
 class SetComparison:
-    """Rows about which teacher i and some others are asked, and what of their answers can be compared."""
+    """Rows answered by teacher i and some others, and the parts of their answers that can be compared."""
 
     teacher: int
     own: Floats  #: (n, k), its logits
@@ -71,7 +71,7 @@ class SetComparison:
 
     @classmethod
     def of(cls, i: int, X: Floats, space: LabelSpace, speaking: NDArray[np.bool_]) -> SetComparison | None:
-        """Compare teacher i with columns of single classes, or if they do not determine its odds, with all columns."""
+        """Compare teacher i with columns of single classes, or with all columns if those do not determine its odds."""
         others = np.flatnonzero(speaking & (np.arange(len(speaking)) != i))
         for columns, whose, sub in (of_single_classes(space, others), of_all_columns(space, others)):
             parts = comparable_parts(i, space, sub) if len(whose) else None
@@ -82,7 +82,7 @@ class SetComparison:
         return None
 
     def loudness(self, b: Floats) -> float:
-        """Return the logarithm of how large the teacher's centred logits are, relative to those of the others."""
+        """Return the log size of the teacher's centred logits, relative to those of the others."""
         Z = self.space.matrices.center(self.space.matrices.shift(self.X)) * b[self.whose][self.space.teacher_of]
         own = self.own - self.own.mean(axis=1, keepdims=True)
         sizes = [max(float(np.square(each).mean()), np.finfo(float).tiny) for each in (own, Z)]
@@ -95,7 +95,7 @@ class SetComparison:
 
 
 class CoarsePiece(NamedTuple):
-    """What a teacher says about some rows, and the others, part by part."""
+    """A teacher's answers on some rows, and those of the others, by part."""
 
     z: Floats  #: (r, n), logits, the largest 0
     starts: NDArray[np.int_]  #: (g,), where the parts begin
@@ -105,7 +105,7 @@ class CoarsePiece(NamedTuple):
 
     def slopes(self, b: float) -> tuple[Floats, Floats]:
         """Return the weighted derivatives of the loss by b and twice by b, per row."""
-        # Each part in its own scale: far from the largest entry exp() of a whole part would vanish.
+        # Each part is scaled on its own: otherwise exp() of a part far below the largest entry would underflow.
         sizes = np.diff(np.append(self.starts, len(self.z)))
         z = self.z - np.repeat(np.maximum.reduceat(self.z, self.starts, axis=0), sizes, axis=0)
         inner_mean, inner_var = moments(b, z, self.starts)
@@ -131,9 +131,9 @@ def set_temperatures(
     tolerance: float,
     n_rounds: int,
 ) -> tuple[Settled, Floats]:
-    """Return what is made of the temperatures found, (N,), and their errors; who is not compared keeps its `log_tau`.
+    """Return the final temperatures, (N,), and their errors; teachers that are not compared keep their `log_tau`.
 
-    `usual` is what temperatures found in this way are for teachers whose `log_tau` is 0; None: their own median.
+    `usual` is the raw temperature of teachers whose `log_tau` is 0; None: the median of the compared teachers.
     """
     teachers = list(dict.fromkeys(each.teacher for each in comparisons))
     error, found, out = np.full(len(log_tau), np.inf), log_tau.copy(), log_tau.copy()
@@ -158,7 +158,7 @@ def set_temperatures(
 
 
 def of_single_classes(space: LabelSpace, teachers: NDArray[np.int_]) -> Some:
-    """Return the columns that mean one class, of teachers that have two of them."""
+    """Return the columns of single classes, of teachers that have at least two."""
     found = {int(i): space.singles(i) for i in teachers}
     found = {i: singles for i, singles in found.items() if len(singles.columns) > 1}
     if not found:
@@ -195,7 +195,7 @@ def coarse_piece(Z: Floats, u: Floats, parts: Parts) -> CoarsePiece:
 
 
 def comparable_parts(i: int, space: LabelSpace, others: LabelSpace) -> Parts | None:
-    """Return the most parts of teacher i's columns whose odds the others determine; None if there are not two."""
+    """Return the largest set of parts of teacher i's columns whose odds the others determine, or None if below two."""
     at = np.searchsorted(space.classes, others.classes)
     own = space.membership()[space.blocks[i]][:, at].astype(float)
     best: NDArray[np.int_] = np.full(len(own), -1)
@@ -215,7 +215,7 @@ def comparable_parts(i: int, space: LabelSpace, others: LabelSpace) -> Parts | N
 
 
 def coarsenings(own: Floats, others: LabelSpace) -> Iterator[NDArray[np.int_]]:
-    """Yield (k,), a part for each column or -1: every column by itself, then what each of the others also tells apart.
+    """Yield (k,), a part for each column or -1: first single columns, then partitions shared with each other teacher.
 
     `own` (k, L) are the columns' classes.
     """
@@ -233,10 +233,10 @@ def coarsenings(own: Floats, others: LabelSpace) -> Iterator[NDArray[np.int_]]:
 
 
 def determined(sets: Floats, space: LabelSpace) -> NDArray[np.int_]:
-    """Return the most of these sets (g, L) whose odds the answers of a label space determine.
+    """Return the largest group of these sets (g, L) whose odds are determined by the answers of a label space.
 
-    log q(S) changes by r_S du, r the shares within S. If the change is the same along every direction that the answers
-    leave open, the odds of two sets are determined.
+    log q(S) changes by r_S du, where r are the shares within S. If this change is the same along every undetermined
+    direction, the odds of two sets are determined.
     """
     q, null = left_open(space)
     shares = sets * q
@@ -246,7 +246,7 @@ def determined(sets: Floats, space: LabelSpace) -> NDArray[np.int_]:
 
 
 def left_open(space: LabelSpace) -> tuple[Floats, Floats]:
-    """Return a q in general position, and directions (L, m) of log q that answers leave open there."""
+    """Return a generic q, and the directions (L, m) of log q that answers do not determine there."""
     if space.has_sets:
         return space.identification.left_open
     q = 1.0 + np.random.default_rng(0).random(space.n_classes)

@@ -2,13 +2,13 @@
 
     A u = r,      A = D - M' diag(w / k) M,      D = diag(sum_i w_i m_i)
 
-A is a diagonal less a matrix of rank N. With R = diag(sqrt(w / k)) and H = R M D^-1/2,
+A is a diagonal minus a matrix of rank N. With R = diag(sqrt(w / k)) and H = R M D^-1/2,
 
     u = D^-1 (r + M' R y),      (I - H H') y = R M D^-1 r
 
-I - H H' is (N, N). Its null space has one vector sqrt(w k) for every group of teachers that shared classes link, as u
-may be shifted there; the projector on them is added. A teacher of weight 0 is left out, and so are classes that nobody
-else knows.
+I - H H' is (N, N). Its null space has one vector sqrt(w k) for every group of teachers linked by shared classes, since
+u can be shifted there; the projector on them is added. Teachers of weight 0 are left out, and so are classes that only
+they know.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Floats = NDArray[np.floating[Any]]
 
 
 class ListMeans(NamedTuple):
-    """What takes r (L, n) to the merged logits."""
+    """Maps r (L, n) to the merged logits."""
 
     blocks: Blocks
-    heard: Floats  #: (L,), 1 / D, and 0 for classes that nobody knows
-    inverse: Floats  #: (N, N), R (I - H H')^-1 R: takes M D^-1 r to R y
-    groups: NDArray[np.int_]  #: (L,), of the classes
+    heard: Floats  #: (L,), 1 / D, and 0 for classes without a teacher
+    inverse: Floats  #: (N, N), R (I - H H')^-1 R: maps M D^-1 r to R y
+    groups: NDArray[np.int_]  #: (L,), the group of each class
 
     @classmethod
     def of(cls, blocks: Blocks, weight: Floats, links: NDArray[np.bool_]) -> ListMeans:
-        """Prepare for class lists with weights (N,); `links` (N, N): which teachers share a class."""
+        """Prepare class lists with weights (N,); `links` (N, N): which teachers share a class."""
         sizes, D = blocks.sizes, blocks.sum_owners(weight[None, :])[0]
         heard = np.where(D > 0, 1 / np.where(D > 0, D, 1.0), 0.0)
         group_of = teacher_groups(links, weight > 0)
@@ -44,11 +44,11 @@ class ListMeans(NamedTuple):
         G += same * np.outer(null, null) / np.maximum(same @ null**2, np.finfo(float).tiny)[:, None]
         groups = np.zeros(len(heard), dtype=int)
         speak = weight[blocks.teacher_of] > 0
-        groups[blocks.class_of[speak]] = group_of[blocks.teacher_of[speak]]  # any teacher who knows the class
+        groups[blocks.class_of[speak]] = group_of[blocks.teacher_of[speak]]  # any teacher that knows the class
         return cls(blocks, heard, root[:, None] * np.linalg.inv(G) * root, groups)
 
     def solve(self, r: Floats) -> Floats:
-        """Return u (L, n), of mean zero in every group; -inf for classes that nobody knows."""
+        """Return u (L, n), with mean zero in every group; -inf for classes without a teacher."""
         x = self.heard[:, None] * r
         y = self.inverse @ self.blocks.sum_lists(x.T).T
         u = x + self.heard[:, None] * self.blocks.sum_owners(y.T).T
@@ -61,11 +61,11 @@ class ListMeans(NamedTuple):
 
 
 def share_classes(blocks: Blocks) -> NDArray[np.bool_]:
-    """Return (N, N): which teachers know a class in common."""
+    """Return (N, N): which teachers share a class."""
     return np.asarray(blocks.pairs.sums(np.ones((1, blocks.n_classes)))[0] > 0)
 
 
 def teacher_groups(links: NDArray[np.bool_], heard: NDArray[np.bool_]) -> NDArray[np.int_]:
-    """Return (N,): the group of every teacher, linked by those that are heard; the others are alone."""
+    """Return (N,): the group of every teacher, linked through teachers with a weight; others form their own groups."""
     groups: NDArray[np.int_] = connected_components(links & heard & heard[:, None], directed=False)[1]
     return groups

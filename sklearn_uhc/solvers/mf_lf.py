@@ -9,7 +9,7 @@ analysis of variance. Eliminating the classes leaves one unknown per teacher,
 
 with weights w_i of the squared norms, M_w = diag(w) M, D = diag(M' w), and b and r the sums of w z over the teachers
 that know a class and of z over a list. The matrix is the same for all samples. Its null space has the indicators of the
-groups of teachers that shared classes link, for c may be shifted there against u; every group gets mean logit 0.
+groups of teachers linked by shared classes, since c can be shifted there against u; every group gets mean logit 0.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from sklearn_uhc.solvers.newton import add_diagonal
 
 
 class LogitAverage(NamedTuple):
-    """What all samples share."""
+    """Shared by all samples."""
 
     blocks: Blocks
     w: Array  #: (1, N)
     D: Array  #: (1, L), sum of the weights of the teachers that know a class
-    inverse: Array  #: (N, N), takes the right-hand side to c
+    inverse: Array  #: (N, N), maps the right-hand side to c
 
     @classmethod
     def of(cls, blocks: Blocks, weight: Array | None = None) -> LogitAverage:
-        """Prepare for the class lists of `blocks` and a weight (N,) per teacher."""
+        """Prepare the class lists of `blocks` with a weight (N,) per teacher."""
         xp = array_namespace(blocks.sizes)
         if weight is None:
             average: LogitAverage = blocks.once("mf_lf", lambda: cls.of(blocks, xp.ones_like(blocks.sizes)))
@@ -39,7 +39,7 @@ class LogitAverage(NamedTuple):
         w = weight[None, :]
         D = blocks.sum_owners(w)
         core = system(blocks, w, D)
-        # The right-hand side is orthogonal to the null space: filling that in, in the matrix's own scale, makes it
+        # The right-hand side is orthogonal to the null space: filling it, in the matrix's own scale, makes the matrix
         # invertible and changes nothing else.
         return cls(blocks, w, D, xp.linalg.inv(core + xp.max(w * blocks.sizes) * blocks.teacher_component_mean))
 
@@ -51,7 +51,7 @@ class LogitAverage(NamedTuple):
         c = (w * (r - blocks.sum_lists(b / self.D))) @ self.inverse
         U = (b - blocks.sum_owners(w * c)) / self.D
         U -= blocks.group_means(U)
-        # By class: sum_i w_i of the error, less its mean over the list of teacher i.
+        # By class: sum_i w_i of the error, minus its mean over the list of teacher i.
         means = (blocks.sum_lists(U) - r) / blocks.sizes
         error = self.D * U
         error -= b
@@ -67,10 +67,10 @@ def system(blocks: Blocks, w: Array, D: Array) -> Array:
 
 
 def agreement(P: Array, blocks: Blocks) -> tuple[Array, Array]:
-    """Return what q of MF-LF makes every teacher say, (n, K), and log v, (n, N), with v_i = w_i / q(L_i).
+    """Return the answers that q of MF-LF implies, (n, K), and log v, (n, N), with v_i = w_i / q(L_i).
 
-    P (n, K) is positive and its blocks sum to w_i. Where teachers agree they say just that. In logarithms, as q may be
-    beyond what exp can hold.
+    P (n, K) is positive and its blocks sum to w_i. If teachers agree, these are their own answers. Computed in
+    logarithms, since exp() could overflow.
     """
     xp = array_namespace(P)
     u = blocks.by_class(LogitAverage.of(blocks).solve(xp.log(P))[0])

@@ -2,19 +2,19 @@
 
     min over u, v, c of  || M * (Z - u v' - 1 c') ||_F^2 + lam (||u||^2 + ||v||^2),      v >= 0
 
-c is the mean of z_i - v_i u over the list of teacher i, so with Z centred per block it never has to be kept. Given v, u
+c is the mean of z_i - v_i u over the list of teacher i, so with Z centred per block it need not be stored. Given v, u
 solves A u = b with b = sum_i v_i S_i' z_i and
 
     A = D - W W',    D = diag(lam + sum_i v_i^2),    W_li = v_i / sqrt(k_i) where teacher i knows l
 
-a diagonal less N rank-one terms: Woodbury's formula makes it a system of N unknowns. What is left, in v alone, has
+a diagonal minus N rank-one terms: Woodbury's formula makes it a system of N unknowns. The remaining problem in v has
 
     gradient_i = lam v_i - e_i' u,                      e_i = C_i (z_i - v_i u), the error centred over the list
     Hessian    = diag(lam + ||C_i u||^2) - Hc' A^-1 Hc,   column i of Hc = v_i C_i u - e_i on the list of teacher i
 
-The first sweeps decide between the local optima: some of the paper's Algorithm 2, some of the same without the common
-shift and scale of u, on which plain alternation spends hundreds of sweeps. Residual: largest entry of the gradient,
-zero where v_i = 0 wants to be negative, relative to ||Z||^2 + lam.
+The first sweeps decide between local optima: some of the paper's Algorithm 2, then some without the common shift and
+scale of u, on which plain alternation spends hundreds of sweeps. Residual: largest entry of the gradient relative to
+||Z||^2 + lam, where entries that push v_i = 0 below zero count as 0.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
 from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most, samples_last, square_sum, take_samples
 from sklearn_uhc.solvers.newton import Point, add_diagonal, break_ties, minimize
 
-#: Sweeps before the first Newton step: the paper's own, then those without shift and scale.
+#: Number of sweeps before the first Newton step: the paper's own, then those without shift and scale.
 PAPER_SWEEPS, BALANCED_SWEEPS = 20, 15
-#: Curvature and, relative to ||Z||^2 + lam, gain that count as nothing where the objective is flat.
+#: Curvature, and gain relative to ||Z||^2 + lam, that are treated as zero where the objective is flat.
 FLAT, NO_GAIN = 1e-12, 1e-14
-#: How much of its last change v takes along into the next of the latter, which halves the way that is left.
+#: Share of the last change of v that is added in balanced sweeps; it halves the remaining distance.
 MOMENTUM = 0.7
 
 
 def objective(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> Array:
-    """Regularised squared error, c at its best, per sample."""
+    """Return the regularised squared error per sample, with optimal c."""
     xp = array_namespace(Z)
     error = blocks.center(Z - blocks.by_class(U) * blocks.by_teacher(V))
     return xp.sum(error**2, axis=1) + lam * (xp.sum(U**2, axis=1) + xp.sum(V**2, axis=1))
 
 
 def gradient(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
-    """Half the derivatives by u (n, L) and v (n, N), c at its best."""
+    """Return half the derivatives by u (n, L) and v (n, N), with optimal c."""
     error = blocks.center(Z - blocks.by_class(U) * blocks.by_teacher(V))
     by_u = lam * U - blocks.sum_classes(error * blocks.by_teacher(V))
     by_v = lam * V - blocks.sum_teachers(error * blocks.by_class(U))
@@ -49,7 +49,7 @@ def gradient(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[
 
 
 def paper_sweep(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> tuple[Array, Array, Array]:
-    """One round of the paper's Algorithm 2 on centred logits: u, then v, then c."""
+    """Do one round of the paper's Algorithm 2 on centred logits: u, then v, then c."""
     U = _best_u(Z, V, C, lam, blocks)
     sums = blocks.sum_lists(U)
     V = (blocks.sum_teachers(blocks.times_class(Z, U)) - C * sums) / (lam + blocks.sum_lists(U**2))
@@ -64,14 +64,14 @@ def _best_u(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> Array:
 
 
 def best_v(Z: Array, U: Array, lam: float, blocks: Blocks) -> Array:
-    """Least squares for v and c given u, v not negative, on centred Z."""
+    """Return least-squares v >= 0, with optimal c, given u, for centred Z."""
     variance = blocks.sum_lists(U**2) - blocks.sum_lists(U) ** 2 / blocks.sizes
     above = blocks.sum_teachers(blocks.times_class(Z, U))
     return at_least(above / (lam + at_least(variance, 0.0)), 0.0)
 
 
 def balanced_sweep(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
-    """One round on centred logits: u given c, of mean zero; v and c together; then ||u|| = ||v||."""
+    """Do one round on centred logits: u given c, with mean zero; v and c together; then ||u|| = ||v||."""
     xp = array_namespace(Z)
     U = _best_u(Z, V, -V * blocks.sum_lists(U) / blocks.sizes, lam, blocks)
     U = U - blocks.group_means(U)
@@ -95,14 +95,14 @@ class LogitFit:
 
     @property
     def nothing(self) -> Array:
-        """A gain that is not worth a step, (n,)."""
+        """Gain below which a step is not worthwhile, (n,)."""
         return NO_GAIN * self.size
 
     def __len__(self) -> int:
         return int(self.Z.shape[0])
 
     def start(self) -> Array:
-        """Return v after the first sweeps, from v = 1 up to the rule for ties."""
+        """Return v after the first sweeps, from v = 1 with ties broken."""
         blocks, Z = self.blocks, self.Z
         V = break_ties(blocks.sum_teachers(Z))
         C = 0 * V
@@ -111,11 +111,11 @@ class LogitFit:
         onward = 0 * V
         for k in range(self.sweeps - PAPER_SWEEPS):
             last, (U, V) = V, balanced_sweep(Z, U, at_least(V + onward, 0.0), self.lam, blocks)
-            onward = MOMENTUM * (V - last) if k else onward  # the first one also jumps to another scale
+            onward = MOMENTUM * (V - last) if k else onward  # the first sweep also changes the scale
         return V
 
     def best_u(self, V: Array) -> Array:
-        """Least squares for u and c given v."""
+        """Return least-squares u, with optimal c, given v."""
         xp, blocks = array_namespace(V), self.blocks
         b = blocks.sum_classes(blocks.scaled(self.Z, V))
         D = self.lam + blocks.sum_owners(V**2)
@@ -130,7 +130,7 @@ class LogitFit:
         return core
 
     def at(self, V: Array) -> Point:
-        """Half the objective, its gradient, and the largest entry of the projected gradient, relative."""
+        """Return half the objective, its gradient, and the largest entry of the projected gradient, relative."""
         xp = array_namespace(V)
         U = self.best_u(V)
         u = self.blocks.by_class(U)
@@ -145,7 +145,7 @@ class LogitFit:
         return Point(V, U, value, slope, xp.max(xp.abs(projected), axis=1) / self.size)
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
-        """Hessian and, as the scale, its first term; a v_i that its own slope takes to 0 goes there by itself."""
+        """Return the Hessian, and its first term as the scale; v_i that their own slopes take to 0 are decoupled."""
         V, blocks = point.x, self.blocks
         xp = array_namespace(V)
         U, D = point.u, self.lam + blocks.sum_owners(V**2)
@@ -176,7 +176,7 @@ class LogitFit:
         return at_least(V + step, 0.0)
 
     def reach(self, V: Array) -> Array:
-        """Return the largest v: what a step is short beside."""
+        """Return the largest v, to which the length of a step is compared."""
         return array_namespace(V).max(V, axis=1)
 
     def keep(self, rows: Array) -> LogitFit:
@@ -185,7 +185,7 @@ class LogitFit:
 
 
 def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
-    """Minimise from v = 1 and c = mean logit, as in the paper; `u` has mean zero in every component."""
+    """Minimise from v = 1 and c = mean logit, as in the paper; `u` has mean zero in every group."""
     Z = blocks.center(samples_last(Z))
     sweeps = min(PAPER_SWEEPS + BALANCED_SWEEPS, max_iter)
     problem = LogitFit(Z, square_sum(Z) + lam, lam, blocks, sweeps)

@@ -2,19 +2,19 @@
 
     min over u, v of  || M * (P - u v') ||_F^2,      u on the simplex, v >= 0
 
-Given v, u is closed form: u = a / b with a_l = sum_i P_il v_i and b_l = sum_i v_i^2 over the teachers that know l. What
-is left is a problem in theta = log v, one variable per teacher:
+Given v, u has a closed form: u = a / b with a_l = sum_i P_il v_i and b_l = sum_i v_i^2 over the teachers that know l.
+The remaining problem is in theta = log v, one variable per teacher:
 
     F(theta)   = - 1/2 sum_l a_l^2 / b_l
     gradient_i = - sum_l y_il (P_il - y_il),                 y = u v'
     Hessian    = diag(d) - G diag(1 / b) G',   G_il = v_i (P_il - 2 y_il),   d_i = - sum_l u_l G_il
 
-A class that only one teacher knows is fitted exactly and takes no part. The paper alternates between u and v, which is
-the step - gradient / sum_l y^2. Its first sweeps choose the local optimum here too, but where teachers agree, up to a
-squared error of 1e-6 ||P||^2: there MF-LF's answer is the start, which is q if they agree exactly.
+A class that only one teacher knows is fitted exactly and has no influence. The paper alternates between u and v, which
+is the step - gradient / sum_l y^2. Its first sweeps choose the local optimum here too, unless teachers agree, up to a
+squared error of 1e-6 ||P||^2: then the start is the answer of MF-LF, which is q if they agree exactly.
 
 Residual: largest entry of the gradient, each relative to its own sum_l y^2. Relative to ||P||^2 it would be small
-wherever v_i is, as on the plateaus far from any optimum.
+for every small v_i, as on plateaus far from any optimum.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from sklearn_uhc.solvers.incidence import array_namespace, at_least, samples_las
 from sklearn_uhc.solvers.mf_lf import agreement
 from sklearn_uhc.solvers.newton import Point, break_ties, limit_step, minimize
 
-#: Sweeps of the paper's algorithm before the first Newton step.
+#: Number of sweeps of the paper's algorithm before the first Newton step.
 WARM_UP = 16
-#: Relative change of v in one of them below which the local optimum is chosen, and the sweep before which nobody asks.
+#: A sample leaves the sweeps when v changes by less than this (relative); checked from this sweep on.
 SETTLED, SOONEST = 3e-5, 5
-#: Squared error, relative to ||P||^2, below which teachers agree: MF-LF's answer is the start then.
+#: Teachers agree if the squared error relative to ||P||^2 is below this; then MF-LF's answer is the start.
 AGREED = 1e-6
-#: Squared probabilities that are nothing, relative to ||P||^2: such a v_i counts as 0.
+#: Squared probabilities below this share of ||P||^2 are treated as zero, and so is v_i.
 NOTHING = 1e-24
-#: Curvature and, relative to ||P||^2, gain that count as nothing where the objective is flat.
+#: Curvature, and gain relative to ||P||^2, that are treated as zero where the objective is flat.
 FLAT, NO_GAIN = 1e-9, 1e-11
 #: Largest log v before all are scaled down.
 LARGEST = 100.0
@@ -55,25 +55,25 @@ def best_u(P: Array, V: Array, blocks: Blocks) -> Array:
 
 
 def best_v(P: Array, U: Array, blocks: Blocks) -> Array:
-    """Least squares for v given u; not negative, as nothing in it is."""
+    """Return least-squares v given u; it is never negative."""
     return _ratio(blocks.sum_teachers(blocks.times_class(P, U)), blocks.sum_lists(U**2))
 
 
 def _ratio(above: Array, below: Array) -> Array:
-    """Divide; 0 / 0 is 0, as when u vanishes on a whole class list."""
+    """Divide; 0 / 0 is 0, which happens if u vanishes on a whole class list."""
     xp = array_namespace(above)
     return above / at_least(below, float(xp.finfo(above.dtype).tiny))
 
 
 def sweep(P: Array, V: Array, blocks: Blocks) -> Array:
-    """One round of the paper's Algorithm 1: v from u from v, with u on the simplex."""
+    """Do one round of the paper's Algorithm 1: u from v, on the simplex, then v from u."""
     U = best_u(P, V, blocks)
     U /= array_namespace(U).sum(U, axis=1, keepdims=True)
     return best_v(P, U, blocks)
 
 
 def sweeps(P: Array, blocks: Blocks, most: int) -> Array:
-    """Return v after so many rounds from v = 1; a sample whose v hardly moves any more stops before."""
+    """Return v after at most `most` rounds from v = 1; a sample stops early when its v hardly changes."""
     xp = array_namespace(P)
     V = break_ties(blocks.sum_teachers(P))
     out, rows = V + 0, xp.arange(V.shape[0], device=device(V))
@@ -104,14 +104,14 @@ class ProbabilityFit:
 
     @property
     def nothing(self) -> Array:
-        """A gain that is not worth a step, (n,)."""
+        """Gain below which a step is not worthwhile, (n,)."""
         return NO_GAIN * self.size
 
     def __len__(self) -> int:
         return int(self.P.shape[0])
 
     def start(self) -> Array:
-        """Return log v after some sweeps of the paper's algorithm; where teachers agree, that of their agreement."""
+        """Return log v after some sweeps of the paper's algorithm, or from MF-LF if teachers agree."""
         V = sweeps(self.P, self.blocks, self.sweeps)
         theta = array_namespace(V).log(at_least(V, float(array_namespace(V).finfo(V.dtype).tiny)))
         rows, agreed = self._agreement()
@@ -119,7 +119,7 @@ class ProbabilityFit:
         return _fix_scale(theta)
 
     def _agreement(self) -> tuple[Array, Array]:
-        """Return which samples' teachers agree, and their log v."""
+        """Return the samples whose teachers agree, and their log v."""
         xp, blocks = array_namespace(self.P), self.blocks
         rows = xp.nonzero(blocks.pairs.rank_one_error(self.P) < AGREED * self.size)[0]
         if not rows.shape[0]:
@@ -130,7 +130,7 @@ class ProbabilityFit:
         return rows[agree], theta[agree, :]
 
     def at(self, theta: Array) -> Point:
-        """F, its gradient, and the largest entry of that relative to sum_l y^2."""
+        """Return F, its gradient, and the largest entry of the gradient relative to sum_l y^2."""
         xp, blocks = array_namespace(theta), self.blocks
         V = xp.exp(theta)
         U = best_u(self.P, V, blocks)
@@ -142,13 +142,13 @@ class ProbabilityFit:
         return Point(theta, U, 0.5 * square_sum(error), gradient, residual)
 
     def _scale(self, Y: Array) -> Array:
-        """Return sum_l y^2 over the classes that others know too. Spoils Y."""
+        """Return sum_l y^2 over the classes that others know too. Overwrites Y."""
         Y *= Y
         Y *= self.blocks.shared
         return self.blocks.sum_teachers(Y) + NOTHING * self.size[:, None]
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
-        """Hessian, and sum_l y^2 as the scale."""
+        """Return the Hessian, and sum_l y^2 as the scale."""
         xp, blocks = array_namespace(point.x), self.blocks
         V = xp.exp(point.x)
         y = blocks.scaled(blocks.by_class(point.u), V, in_place=True)
@@ -161,7 +161,7 @@ class ProbabilityFit:
         B = at_least(blocks.sum_owners(V**2), tiny)
         G = blocks.by_class(1 / xp.sqrt(B))
         G *= blocks.scaled(g, V, in_place=True)
-        # F does not see the common scale of a component: filling that null space in keeps it out of the step.
+        # F does not depend on the common scale of a group: filling that null space keeps it out of the step.
         null = scale[:, :, None] * (scale / at_least(scale @ blocks.teacher_component_mean, tiny))[:, None, :]
         null *= blocks.teacher_component_mean
         null -= blocks.pairs.products(G)
@@ -179,7 +179,7 @@ class ProbabilityFit:
         return point.x + xp.where(below > tiny, change - common, xp.zeros_like(change))
 
     def move(self, theta: Array, step: Array) -> Array:
-        """Take the step, shortened if need be."""
+        """Add the step, shortened if it is too long."""
         theta = theta + limit_step(step, MAX_STEP)
         return theta - at_least(_largest(theta) - LARGEST, 0.0)
 
@@ -193,7 +193,7 @@ class ProbabilityFit:
 
 
 def _fix_scale(theta: Array) -> Array:
-    """Take the common scale, which F does not see, out of v."""
+    """Remove the common scale of v, which does not affect F."""
     return theta - _largest(theta)
 
 
@@ -202,7 +202,7 @@ def _largest(theta: Array) -> Array:
 
 
 def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
-    """Minimise from v = 1, as in the paper; `u` of the answer lies on the simplex."""
+    """Minimise from v = 1, as in the paper; `u` of the result is on the simplex."""
     xp = array_namespace(P)
     P, before = samples_last(P), min(WARM_UP, max_iter)
     problem = ProbabilityFit(P, square_sum(P), blocks, before)

@@ -4,17 +4,17 @@ A problem has N variables per sample. In units in which its own scale is 1, the 
 
     (H + damping I) step = - gradient
 
-and is taken where it does not increase the objective. Elsewhere the sample takes the lowest of two others: the same
-step with negative curvature taken as positive, and the problem's own safe step, which cannot increase the objective:
-the MM step for CE, least squares for v given u for MF-P and MF-LU.
+and is taken if it does not increase the objective. Otherwise the sample takes the better of two others: the same step
+with negative curvature taken as positive, and the problem's own safe step, which cannot increase the objective: the MM
+step for CE, least squares for v given u for MF-P and MF-LU.
 
 A sample is solved when the residual is within the tolerance, the next step would be negligible or none leads downhill,
-and H has no eigenvalue below -1e-6, in the same units. At a saddle point it is pushed along the negative curvature.
-Where two optima tie, the push and the start follow one rule, teachers in their order with weights 1, 1 / sqrt 2, 1 /
-sqrt 3, ..., which is far above rounding: neither the batch nor the library decides. Where H is flat, below 1e-6, a
-sample also stops when there is nothing left to gain, and does not count as well conditioned.
+and H has no eigenvalue below -1e-6, in the same units. At a saddle point it is pushed along the negative curvature. If
+two optima tie, the push and the start follow one rule, weights 1, 1 / sqrt 2, 1 / sqrt 3, ... for the teachers in their
+order. This is far above rounding, so the result does not depend on the batch or the library. Where H is flat, below
+1e-6, a sample also stops when there is nothing left to gain, and does not count as well conditioned.
 
-Solved samples leave the batch and others come in: the slowest need ten times the steps of most, and a batch of a few
+Solved samples leave the batch and others enter: the slowest need ten times the steps of most, and a batch of a few
 costs nearly as much as one of hundreds.
 """
 
@@ -32,19 +32,19 @@ from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most, ta
 #: A Hessian whose smallest eigenvalue, in units in which the scale of every variable is 1, is below this one is ill
 #: conditioned: rounding moves the optimum by more than 1e-9.
 WELL_CONDITIONED = 1e-6
-#: Objectives that differ by less, relative, tie; and how much the start differs from the paper's.
+#: Objectives with a smaller relative difference tie; also the difference of the start from the paper's.
 TIE = 1e-8
-#: A step this short, relative to a long one, may be judged by the residual.
+#: Steps shorter than this share of a long one may be judged by the residual.
 CLOSE = 1e-2
-#: How often a push off a saddle point is shortened before it is given up.
+#: Maximum number of times a push off a saddle point is shortened.
 PUSHES = 8
 
 
 class Point(NamedTuple):
-    """Where the samples of a batch stand."""
+    """The current state of the samples of a batch."""
 
     x: Array  #: (n, N)
-    u: Array  #: (n, L), what the problem eliminates, kept for the curvature
+    u: Array  #: (n, L), the eliminated variables, kept for the curvature
     value: Array  #: (n,)
     gradient: Array  #: (n, N)
     residual: Array  #: (n,), the optimality measure
@@ -61,7 +61,7 @@ class Objective(Protocol):
         """Return the number of samples."""
 
     def start(self) -> Array:
-        """Return where to begin, (n, N)."""
+        """Return the start, (n, N)."""
 
     def at(self, x: Array) -> Point:
         """Evaluate the objective, its gradient and the optimality measure."""
@@ -70,7 +70,7 @@ class Objective(Protocol):
         """Return the Hessian as B (n, N, N) plus diag(d), d (n, N), and the scale of each variable, above 0, (n, N)."""
 
     def safe(self, point: Point) -> Array:
-        """Return where a step leads that never increases the objective."""
+        """Return the result of a step that never increases the objective."""
 
     def move(self, x: Array, step: Array) -> Array:
         """Add a step, within the constraints."""
@@ -80,31 +80,31 @@ class Objective(Protocol):
 
 
 class Problem(Objective, Protocol):
-    """An objective of one variable per teacher, which knows how it is rounded and how flat it may be."""
+    """An objective of one variable per teacher, with its rounding and flatness."""
 
     @property
     def rounding(self) -> float:
-        """How large the terms of the objective are that may cancel: it is rounded like this plus its value."""
+        """Size of terms of the objective that may cancel; its rounding error is relative to this plus its value."""
 
     @property
     def flat(self) -> float:
-        """Curvature that counts as none, in units in which the scale of every variable is 1."""
+        """Curvature that is treated as zero, in units in which the scale of every variable is 1."""
 
     @property
     def nothing(self) -> Array | float:
-        """A gain that is not worth a step where the objective is flat, (n,) or one number for all."""
+        """Gain that is not worth a step where the objective is flat, (n,) or one number for all."""
 
     def reach(self, x: Array) -> Array | float:
-        """Return how far a long step goes, (n,) or one number for all."""
+        """Return the length of a long step, (n,) or one number for all."""
 
 
 class Batch(NamedTuple):
-    """Samples on their way."""
+    """Samples that are being solved."""
 
-    rows: Array  #: (n,), which samples of the problem
+    rows: Array  #: (n,), their indices in the problem
     age: Array  #: (n,), steps taken
     mu: Array  #: (n,), damping
-    solved: Array  #: (n,), settled, with a residual within the tolerance or nothing to gain
+    solved: Array  #: (n,), finished: residual within the tolerance, or nothing to gain
     lowest: Array  #: (n,), smallest eigenvalue of the scaled Hessian where solved
     point: Point
 
@@ -122,7 +122,7 @@ class Batch(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Where the samples ended."""
+    """The result for every sample."""
 
     x: Array  #: (n, N)
     n_iter: Array  #: (n,), steps taken
@@ -133,13 +133,13 @@ class Found(NamedTuple):
 
 def minimize(problem: Problem, *, tol: float, max_iter: int, damping: float = 1e-3) -> Found:
     """Return a local optimum of every sample."""
-    # Products this small gain little from a second thread of BLAS, and wait for it where the other cores are busy.
+    # BLAS with two threads gains little for products this small, and waits if the other cores are busy.
     with one_blas_thread():
         return _minimize(problem, tol, max_iter, damping)
 
 
 def _minimize(problem: Problem, tol: float, max_iter: int, damping: float) -> Found:
-    """Let samples into the batch as others leave it, so that it is full until the last have come."""
+    """Add samples to the batch as others leave it, so that it stays full to the end."""
     n, room = len(problem), problem.blocks.batch_rows
     batch = _enter(problem, slice(0, min(n, room)), damping)
     entered, found = min(n, room), _nothing_yet(n, batch.point.x)
@@ -149,7 +149,7 @@ def _minimize(problem: Problem, tol: float, max_iter: int, damping: float) -> Fo
             _write(found, batch.take(done), tol)
             batch = batch.take(~done)
         free = min(room - batch.rows.shape[0], n - entered)
-        if free == n - entered > 0 or 2 * free >= room:  # a few at a time are not worth the trouble
+        if free == n - entered > 0 or 2 * free >= room:  # adding only a few does not pay
             batch = batch.join(_enter(problem, slice(entered, entered + free), damping))
             entered += free
         elif batch.rows.shape[0]:
@@ -176,23 +176,23 @@ def _enter(problem: Problem, rows: slice, damping: float) -> Batch:
     part = problem.keep(rows)
     x = part.start()
     point, xp = part.at(x), array_namespace(x)
-    # Damping in proportion to the gradient: where the objective is flat none is left, and Newton's step is honest.
+    # Damping is proportional to the gradient: near the optimum it vanishes, and the step is Newton's.
     mu = _damp(xp, point.residual, damping, problem.flat)
     numbers = xp.arange(rows.start, rows.stop, device=device(x))
     return Batch(numbers, xp.zeros_like(numbers), mu, mu < 0, xp.zeros_like(mu), point)
 
 
 def _push(problem: Problem, point: Point) -> tuple[Point, Array]:
-    """Leave saddle points along negative curvature, by the rule for ties; tell where it did not help."""
+    """Leave saddle points along negative curvature, by the rule for ties; also return where this failed."""
     xp = array_namespace(point.x)
     eps = float(xp.finfo(point.x.dtype).eps)
     step = Hessian.at(problem, point).way_down()
-    longest = xp.max(xp.abs(step), axis=1)  # 0 if the last step has left the negative curvature behind
+    longest = xp.max(xp.abs(step), axis=1)  # 0 if the last step has left the region of negative curvature
     step *= (problem.reach(point.x) / xp.where(longest > 0, longest, xp.ones_like(longest)))[:, None]
     moved = xp.zeros_like(point.value) > 1
     for _ in range(PUSHES):
         ahead, back = (problem.at(problem.move(point.x, sign * step)) for sign in (1, -1))
-        # A tie goes ahead; what is no tie goes where the objective is lower.
+        # In a tie, go ahead; otherwise go where the objective is lower.
         trial = choose(xp, ahead.value <= back.value + TIE * xp.abs(point.value), ahead, back)
         lower = ~moved & (trial.value < point.value - 8 * eps * (problem.rounding + xp.abs(point.value)))
         point, moved = choose(xp, lower, trial, point), moved | lower
@@ -203,16 +203,16 @@ def _push(problem: Problem, point: Point) -> tuple[Point, Array]:
 
 
 def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
-    """Take one step: Newton's where it does not lead uphill, else a better one."""
+    """Take one step: Newton's if it does not increase the objective, else a better one."""
     point, mu, xp = batch.point, batch.mu, array_namespace(batch.mu)
     eps = float(xp.finfo(mu.dtype).eps)
     hessian = Hessian.at(problem, point, mu)
     step = hessian.step()
     trial = problem.at(problem.move(point.x, step))
     better = _is_better(problem, trial, point)
-    # The next step would be about as much shorter as the gradient has become smaller.
+    # The next step is shorter by about the ratio of the residuals.
     shrinking = at_most(trial.residual / at_least(point.residual, eps**4), 1.0)
-    change = trial.x - point.x  # what the constraints leave of the step
+    change = trial.x - point.x  # the step within the constraints
     settled = better & (xp.max(xp.abs(change), axis=1) * shrinking <= 0.1 * tol * problem.reach(point.x))
     gain = -xp.sum(point.gradient * change, axis=1)
     if not bool(xp.all(better)):
@@ -236,9 +236,9 @@ def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
 
 
 def _otherwise(problem: Problem, point: Point) -> tuple[Point, Array, Array]:
-    """Where Newton's step fails: one that goes down along negative curvature too, or the safe one, whichever is lowest.
+    """Return the better of a step along negative curvature and the safe one, for samples whose Newton step fails.
 
-    Tells who took the first, and who is stuck.
+    Also return which samples took the former, and which are stuck.
     """
     xp = array_namespace(point.x)
     best = problem.at(problem.safe(point))
@@ -253,10 +253,10 @@ def _otherwise(problem: Problem, point: Point) -> tuple[Point, Array, Array]:
 
 
 def _is_better(problem: Problem, new: Point, old: Point) -> Array:
-    """Tell where a step went downhill.
+    """Return where a step went downhill.
 
-    Near the optimum a true decrease drowns in rounding: allow for that much. What a variable of small scale gains
-    drowns even so: a short step that halves the residual, in which scales do not matter, is good too.
+    Near the optimum, rounding hides a true decrease, so that much is allowed. The gain of a variable of small scale is
+    hidden all the same: a short step that halves the residual, which does not depend on scales, is accepted too.
     """
     xp = array_namespace(new.x)
     rounding = float(xp.finfo(new.x.dtype).eps) * (problem.rounding + xp.abs(old.value))
@@ -283,15 +283,15 @@ class Hessian:
     """Second derivatives in units in which the scale of every variable is 1."""
 
     H: Array  #: (n, N, N)
-    unit: Array  #: (n, N), how long a step of 1 is
+    unit: Array  #: (n, N), length of a unit step
     slope: Array  #: (n, N), the gradient in these units
 
     @classmethod
     def at(cls, problem: Problem, point: Point, mu: Array | None = None) -> Hessian:
-        """Scale the problem's own and add the damping mu (n,)."""
+        """Scale the problem's Hessian and add the damping mu (n,)."""
         H, d, scale = problem.curvature(point)
         unit = 1 / array_namespace(H).sqrt(scale)
-        H *= unit[:, :, None]  # in place: a batch of matrices is the largest thing there is
+        H *= unit[:, :, None]  # in place, since a batch of matrices is the largest array
         H *= unit[:, None, :]
         add_diagonal(H, d * unit**2 + (0.0 if mu is None else mu[:, None]))
         return cls(H, unit, unit * point.gradient)
@@ -301,32 +301,32 @@ class Hessian:
         return Hessian(self.H[rows], self.unit[rows], self.slope[rows])
 
     def step(self) -> Array:
-        """Newton's step."""
+        """Return Newton's step."""
         return self.unit * solve_each(self.H, -self.slope)
 
     def bent_step(self, flat: float) -> Array:
-        """Newton's step with every curvature taken as positive: it leads downhill, away from saddle points."""
+        """Return Newton's step with all curvatures taken as positive: it leads downhill, away from saddle points."""
         xp = array_namespace(self.H)
         values, vectors = xp.linalg.eigh(self.H)
         along = xp.matmul(self.slope[:, None, :], vectors)[:, 0, :]
         along = along / at_least(xp.abs(values), flat)
-        along = xp.where(values < 0, 2 * along, along)  # where it bends down, further is better
+        along = xp.where(values < 0, 2 * along, along)  # go further along negative curvature
         return -self.unit * xp.matmul(vectors, along[:, :, None])[:, :, 0]
 
     def lowest(self) -> Array:
-        """Return the smallest eigenvalues, (n,); 1 where all are well conditioned, which is quick to see. Spoils H."""
+        """Return the smallest eigenvalues, (n,); 1 if all are well conditioned (a fast check). Overwrites H."""
         xp = array_namespace(self.H)
         add_diagonal(self.H, 0 * self.unit - WELL_CONDITIONED)
         try:
             xp.linalg.cholesky(self.H)
-        except Exception:  # the name of a matrix that is not positive differs from library to library
+        except Exception:  # the exception for a matrix that is not positive definite depends on the library
             return xp.linalg.eigvalsh(self.H)[:, 0] + WELL_CONDITIONED
         return xp.ones_like(self.unit[:, 0])
 
     def way_down(self) -> Array:
         """Return the part of the rule for ties along negative curvature, weighted by it.
 
-        A function of the matrix and not of its single eigenvectors, which are arbitrary where eigenvalues tie.
+        It is a function of the matrix, not of single eigenvectors, which are arbitrary if eigenvalues tie.
         """
         xp = array_namespace(self.H)
         values, vectors = xp.linalg.eigh(self.H)
@@ -336,15 +336,15 @@ class Hessian:
 
 
 def tie_rule(like: Array, n_teachers: int) -> Array:
-    """Return 1, 1 / sqrt 2, 1 / sqrt 3, ..., (N,): where optima tie, earlier teachers count more."""
+    """Return 1, 1 / sqrt 2, 1 / sqrt 3, ..., (N,): if optima tie, earlier teachers count more."""
     xp = array_namespace(like)
     return 1 / xp.sqrt(1 + xp.arange(n_teachers, dtype=like.dtype, device=device(like)))
 
 
 def break_ties(V: Array) -> Array:
-    """Return the start v = 1 of the paper, in the shape of V, as far above it as the rule for ties asks.
+    """Return the paper's start v = 1, in the shape of V, changed slightly by the rule for ties.
 
-    That is far more than rounding and far less than teachers differ by.
+    The change is far above rounding and far below the differences between teachers.
     """
     return 1 + TIE * tie_rule(V, V.shape[1]) + array_namespace(V).zeros_like(V)
 
@@ -360,7 +360,7 @@ def solve_each(A: Array, b: Array) -> Array:
     xp = array_namespace(A)
     try:
         x = xp.linalg.solve(A, b[:, :, None])[:, :, 0]
-    except Exception:  # the name of a singular matrix differs from library to library
+    except Exception:  # the exception for a singular matrix depends on the library
         return b
     return xp.where(xp.isfinite(x), x, xp.zeros_like(x))
 
@@ -376,6 +376,6 @@ def _put(point: Point, rows: Array, new: Point) -> None:
 
 
 def choose(xp: Any, mask: Array, new: Point, old: Point) -> Point:
-    """Take the new point where the mask holds, else the old one."""
+    """Return the new point where the mask holds, else the old one."""
     pairs = zip(new, old, strict=True)
     return Point(*(xp.where(mask[:, None] if a.ndim == 2 else mask, a, b) for a, b in pairs))

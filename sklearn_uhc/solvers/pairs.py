@@ -1,7 +1,7 @@
-"""Sums over the classes that two teachers share: what Hessians by one variable per teacher are made of.
+"""Sums over the classes that two teachers share, of which Hessians by one variable per teacher consist.
 
-With m_l the teachers that know class l there are T = sum_l m_l (m_l + 1) / 2 pairs of columns that mean the same class.
-A sum over them costs T, where a product of dense matrices costs N^2 L.
+If m_l teachers know class l, there are T = sum_l m_l (m_l + 1) / 2 pairs of columns of the same class. A sum over them
+costs T, while a product of dense matrices costs N^2 L.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.solvers.incidence import Array, Incidence, array_namespace, like_array, samples_first
 
-#: A product of dense matrices multiplies this many numbers in the time that one pair of columns takes.
+#: A dense matrix product multiplies this many numbers in the time of one pair of columns.
 DENSE = 12
-#: Products of columns held at a time, in numbers.
+#: Maximum number of products of columns held at a time.
 PIECE = 2**19
 
 
 class Pairs:
-    """Pairs of columns that mean the same class.
+    """Pairs of columns of the same class.
 
     Parameters
     ----------
@@ -41,18 +41,18 @@ class Pairs:
 
     @cached_property
     def _owners(self) -> NDArray[np.int_]:
-        """(L,), how many teachers know every class."""
+        """(L,), the number of teachers that know each class."""
         return np.bincount(self.class_of, minlength=self.L)
 
     @property
     def is_dense(self) -> bool:
-        """Whether dense matrices of teachers by classes are quicker."""
+        """Whether dense matrices of teachers by classes are faster."""
         m = self._owners.astype(float)
         return bool(DENSE * (m * (m + 1) / 2).sum() >= self.N**2 * self.L)
 
     @cached_property
     def _columns(self) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
-        """(T,) twice: the columns of every pair, that of the earlier teacher first, sorted by the two teachers."""
+        """(T,) twice: the columns of every pair, the earlier teacher first, sorted by the two teachers."""
         by_class = np.argsort(self.class_of, kind="stable")
         rank = np.arange(len(by_class)) - (np.cumsum(self._owners) - self._owners)[self.class_of[by_class]]
         room = self._owners[self.class_of[by_class]] - rank
@@ -64,7 +64,7 @@ class Pairs:
 
     @cached_property
     def _pair_of(self) -> NDArray[np.int_]:
-        """(N, N), the number of every pair of teachers, whatever their order."""
+        """(N, N), the index of every pair of teachers, in either order."""
         i, j = np.triu_indices(self.N)
         number = np.zeros((self.N, self.N), dtype=int)
         number[i, j] = number[j, i] = np.arange(len(i))
@@ -76,12 +76,12 @@ class Pairs:
 
     @cached_property
     def _both(self) -> Array:
-        """(N * N,), where both orders of a pair of teachers are found."""
+        """(N * N,), index of the pair of teachers for both orders."""
         return like_array(self._pair_of.ravel(), self.like)
 
     @cached_property
     def _each(self) -> Array:
-        """(N * N,), the same if sums for the other order come after those for the first."""
+        """(N * N,), the same if the sums for the other order follow those for the first."""
         i, j = np.indices((self.N, self.N))
         return like_array(np.where(i <= j, self._pair_of, self._n_pairs + self._pair_of).ravel(), self.like)
 
@@ -101,7 +101,7 @@ class Pairs:
 
     @cached_property
     def _pieces(self) -> list[tuple[Array, Array, slice, Incidence]]:
-        """Pairs of columns, some at a time, and where the sums over them go."""
+        """Pairs of columns in pieces, and where their sums go."""
         left, right = self._columns
         pair = self._pair_of[self.teacher_of[left], self.teacher_of[right]]
         pieces, step = [], max(1, PIECE // 64)
@@ -116,7 +116,7 @@ class Pairs:
 
     @cached_property
     def _cell_of(self) -> Array:
-        """(N * L,), which column is teacher i, class l; K where there is none."""
+        """(N * L,), the column of teacher i and class l, or K if there is none."""
         cell = np.full((self.N, self.L), len(self.class_of))
         cell[self.teacher_of, self.class_of] = np.arange(len(self.class_of))
         return like_array(cell.ravel(), self.like)
@@ -129,7 +129,7 @@ class Pairs:
 
     @cached_property
     def _linked(self) -> tuple[Array, Array, Incidence]:
-        """Pairs of different teachers that share classes: firsts, seconds, and sums over the classes."""
+        """Pairs of different teachers that share classes: first teachers, second teachers, sums over the classes."""
         left, right = self._columns
         apart = left != right
         i, j, classes = self.teacher_of[left][apart], self.teacher_of[right][apart], self.class_of[left][apart]
@@ -138,7 +138,7 @@ class Pairs:
         return like_array(pairs // self.N, self.like), like_array(pairs % self.N, self.like), sums
 
     def links(self, W: Array, t: Array) -> Array:
-        """(n, L), (n, N) to (n, pairs): t_i t_j sum of W over the classes that i and j share, if they share any."""
+        """(n, L), (n, N) to (n, pairs): t_i t_j times the sum of W over the classes shared by i and j."""
         xp, (i, j, sums) = array_namespace(W), self._linked
         out = xp.take(t.T, i, axis=0)
         out *= xp.take(t.T, j, axis=0)
@@ -147,7 +147,7 @@ class Pairs:
 
     @cached_property
     def _matched(self) -> tuple[Array, Array, Incidence]:
-        """Columns of teachers in twos that share many classes, no teacher twice: lefts, rights, and sums by two."""
+        """Columns of disjoint pairs of teachers that share many classes: left columns, right columns, sums by pair."""
         left, right = self._columns
         apart = left != right
         left, right = left[apart], right[apart]
@@ -165,10 +165,10 @@ class Pairs:
         return like_array(left[use], self.like), like_array(right[use], self.like), sums
 
     def rank_one_error(self, P: Array) -> Array:
-        """(n, K) to (n,): what sum_il (P_il - u_l v_i)^2 is at least, whatever u and v are.
+        """(n, K) to (n,): a lower bound of sum_il (P_il - u_l v_i)^2 for any u and v.
 
-        For two teachers and the classes that they share it is the square of the second singular value. Errors of twos
-        without a teacher in common add up.
+        For two teachers and their shared classes it is the square of the second singular value. Errors of pairs without
+        a common teacher add up.
         """
         xp, (left, right, sums) = array_namespace(P), self._matched
         p, r = xp.take(P.T, left, axis=0), xp.take(P.T, right, axis=0)

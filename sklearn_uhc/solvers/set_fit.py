@@ -1,13 +1,13 @@
-"""CE, MF-LF and MF-P with columns that mean sets, by Newton's method in u.
+"""CE, MF-LF and MF-P with columns that stand for sets, by Newton's method in u.
 
 With f the method's objective by phi (`set_terms.py`), G its derivative, R the (K, L) matrix of shares r_kl:
 
     gradient = R' G
     Hessian  = R' (diag(h) - sum_i c_i a_i a_i') R + T sum_k G_k (diag(r_k) - r_k r_k')
 
-A column of one class adds to the diagonal alone, so the Hessian is a diagonal plus one rank-one term per set and per
-teacher. What is left open by the answers stays as even as it was at the start: damping keeps it out of the step.
-Residual: largest entry of the gradient, over ||P||^2 for MF-P.
+A column of a single class adds to the diagonal only, so the Hessian is a diagonal plus one rank-one term per set and
+per teacher. What the answers leave undetermined stays as even as at the start: damping keeps it out of the step.
+Residual: largest entry of the gradient, divided by ||P||^2 for MF-P.
 """
 
 from __future__ import annotations
@@ -23,37 +23,39 @@ from sklearn_uhc.solvers.blocks import Array, Solution, softmax
 from sklearn_uhc.solvers.conjugate import solve_products
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_newton import Point, minimize
-from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms, Terms
+from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms
 from sklearn_uhc.solvers.set_starts import linear_start, lowest_of
-from sklearn_uhc.solvers.set_steps import MOST_STEPS, Common, take_steps
+from sklearn_uhc.solvers.set_steps import MOST_STEPS, Common, Kind, take_steps
 from sklearn_uhc.solvers.set_terms import Bend
 from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
 
 #: Longest step in T u.
 MAX_STEP = 4.0
-#: Least curvature, relative to a variable's own scale: without it rounding would choose where the answers do not.
+#: Smallest curvature relative to a variable's scale; without it, rounding would decide what answers leave undetermined.
 FLOOR = 1e-11
-#: A class of a smaller share in all its sets, and of no use to them, is taken to vanish.
+#: A class with a smaller share of all its sets that does not help them is considered to vanish.
 SMALL_SHARE = 1e-6
-#: Answers that are solved this far are starts of other methods.
+#: The last step of MF-P must be shorter by this factor.
+CAUTION = 100.0
+#: Tolerance of answers that are starts of other methods.
 START_TOL = 1e-3
-#: Shares that may be those of a bad local optimum: of a class that stands in sets only, and of any other.
-LITTLE_SHARE, NO_SHARE = 1e-4, 1e-12
+#: Shares that hint at a bad local optimum: of a class that is in sets only, and of any other.
+LITTLE_SHARE, NO_SHARE = 1e-4, 1e-7
 
 
-#: With a long step, a gain of less, relative to ||P||^2, means that MF-P is flat.
-NOTHING = 1e-16
+#: MF-P is flat if a long step gains less than this, relative to the objective; where answers agree it never is.
+NOTHING = 1e-13
 
 
 class Objective(NamedTuple):
-    """A method's terms by phi."""
+    """The terms of a method as functions of phi."""
 
     slope: Callable[..., tuple[Array, Array]]
     bend: Callable[..., Bend]
-    near: float  #: residual below which the whole Hessian is used
-    vanish: bool = False  #: whether q = 0 may be best for a class that has a column of its own, too
-    nothing: float = 0.0  #: a gain, relative, that is not worth a step, however long
-    terms: type[Terms] | None = None  #: what steps with one matrix for all samples are taken with, if any
+    near: float  #: residual below which the full Hessian is used
+    vanish: bool = False  #: whether q = 0 may be optimal also for a class with its own column
+    nothing: float = 0.0  #: relative gain that is not worth a step, however long
+    terms: Kind | None = None  #: the objective for steps with one matrix for all samples, if any
 
 
 CE = Objective(set_terms.cross_entropy, set_terms.bend_cross_entropy, 1e-2, terms=CrossEntropyTerms)
@@ -73,13 +75,13 @@ class SetFit:
     """An objective as a function of u (n, L), for tempered answers X (n, K)."""
 
     X: Array
-    first: Array  #: (n, L), where to begin
-    size: Array  #: (n,), what the residual is relative to
+    first: Array  #: (n, L), the start
+    size: Array  #: (n,), the scale of the residual
     objective: Objective
     w: Array  #: (N,)
     T: float
     blocks: SetBlocks
-    small: float = 1e-11  #: slopes below are none where a class vanishes
+    small: float = 1e-11  #: slopes below this are treated as zero if a class vanishes
     careful: bool = True
 
     def __len__(self) -> int:
@@ -87,31 +89,31 @@ class SetFit:
 
     @property
     def batch_rows(self) -> int:
-        """How many samples are best solved together."""
+        """Number of samples solved together."""
         return self.blocks.batch_rows
 
     def start(self) -> Array:
-        """Return the start, every group of mean 0."""
+        """Return the start, with mean 0 in every group."""
         return level(self.first, self.blocks, self.T)
 
     def at(self, U: Array) -> Point:
-        """Objective, gradient and its largest entry; keeps the derivative by phi."""
+        """Return objective, gradient and its largest entry; the derivative by phi is stored."""
         xp, at = array_namespace(U), self.blocks.columns(U, self.T)
         value, G = self.objective.slope(at.phi, self.X, self.w, self.blocks)
         gradient = self._settle(self.blocks.pull(G, at), U, at)
         return Point(U, G, value, gradient, xp.max(xp.abs(gradient), axis=1) / self.size)
 
     def _may_vanish(self) -> Array:
-        """(L,), classes for which q = 0 may be best: u then goes to -inf, and the objective falls exponentially."""
+        """(L,), classes for which q = 0 may be optimal: then u goes to -inf, and the objective falls exponentially."""
         return self.objective.vanish | ~self.blocks.has_own
 
     def _is_small(self, U: Array, shares: Array) -> Array:
-        """(n, L), classes that may vanish and have next to nothing of their sets, or of all, left."""
+        """(n, L), classes that may vanish and have next to nothing of their sets, or of everything."""
         small = self._may_vanish() & (shares < SMALL_SHARE)
         return small & (softmax(U) < SMALL_SHARE) if self.objective.vanish else small
 
     def _settle(self, gradient: Array, U: Array, at: Columns) -> Array:
-        """Take a slope of next to nothing for zero where a class vanishes: that far is far enough."""
+        """Set a negligible slope to zero where a class vanishes: it is far enough down."""
         xp, small = array_namespace(gradient), self.small * self.size[:, None]
         tiny = xp.abs(gradient) <= small
         if not bool(xp.any(tiny)):
@@ -120,13 +122,13 @@ class SetFit:
         return xp.where(tiny, xp.zeros_like(gradient), gradient)
 
     def _settled(self, point: Point) -> Array:
-        """(n, L), classes that vanish, far enough down."""
+        """(n, L), vanishing classes that are far enough down."""
         return self._may_vanish() & (point.gradient == 0)
 
     def vanished(self, U: Array) -> Array:
-        """(n, L), classes that are best at q = 0, at an optimum otherwise: all their sets want less, or have enough.
+        """(n, L), classes whose optimum is q = 0, at an optimum otherwise: all their sets want less, or have enough.
 
-        Tempered, what is left of them after a finite number of steps would still count.
+        With tempering, what is left of them after a finite number of steps would still count.
         """
         xp, blocks = array_namespace(U), self.blocks
         at = blocks.columns(U, self.T)
@@ -139,26 +141,29 @@ class SetFit:
         return array_namespace(U).any(self._is_small(U, self.blocks.set_shares(U, self.T)), axis=1)
 
     def is_suspect(self, U: Array) -> Array:
-        """(n,), whether a class has lost its sets, as in bad local optima: hardly any, or nothing, if it has more."""
+        """(n,), whether a class has lost its sets, as in bad local optima: nearly, or fully if it has other columns."""
         shares = self.blocks.set_shares(U, self.T)
         lost = (~self.blocks.has_own & (shares < LITTLE_SHARE)) | (self.blocks.in_sets & (shares < NO_SHARE))
         return array_namespace(U).any(lost | self._is_small(U, shares), axis=1)
 
     def length(self, point: Point, step: Array) -> Array:
-        """How far a step goes, in u; the next one would be about its square. MF-P does not see small u: there in q."""
+        """Return the length of a step in u; the next is about its square. For MF-P, flat at small u, in q.
+
+        The curvature of MF-P changes quickly, so that its next step may be much longer.
+        """
         xp = array_namespace(step)
-        size = xp.abs(step) * xp.sqrt(softmax(point.x)) if self.objective.vanish else xp.abs(step)
+        size = CAUTION * xp.abs(step) * xp.sqrt(softmax(point.x)) if self.objective.vanish else xp.abs(step)
         return xp.max(xp.where(self._settled(point), xp.zeros_like(size), size), axis=1)
 
     @property
-    def nothing(self) -> Array:
-        """(n,), a gain that is not worth a step."""
-        return self.objective.nothing * self.size
+    def nothing(self) -> float:
+        """Return the gain, relative to the objective, that is not worth a step."""
+        return self.objective.nothing
 
     def curvature(self, point: Point) -> tuple[Array, Array, Array]:
-        """Hessian as a matrix plus a diagonal, and the mass of every class as the scale.
+        """Return the Hessian as a matrix plus a diagonal, and the scale of every class.
 
-        Far from the optimum the parts of it that may be negative are left out.
+        Far from the optimum, parts that may be negative are left out.
         """
         xp, blocks = array_namespace(point.x), self.blocks
         at, near = blocks.columns(point.x, self.T), (point.residual < self.objective.near)[:, None]
@@ -170,26 +175,26 @@ class SetFit:
         B = self._matrix(bend, sets, at)
         diagonal = blocks.sum_singles(bend.h) + at.q * blocks.give(sets / at.qS, at.thin)
         diagonal = self._hasten(diagonal, B, point.gradient) + FLOOR * scale
-        diagonal = xp.where(self._settled(point), scale, diagonal)  # which stay where they are
-        # The gradient has no part along the common shift of a group: filling that null space in keeps it out of the
+        diagonal = xp.where(self._settled(point), scale, diagonal)  # these stay where they are
+        # The gradient has no component along the common shift of a group: filling that null space keeps it out of the
         # step as well.
         root = xp.sqrt(scale)
         B += blocks.component_mean * (root[:, :, None] * root[:, None, :])
         return B, diagonal, scale
 
     def newton(self, point: Point, mu: Array) -> Array:
-        """Return the damped step, each variable in its own scale."""
+        """Return the damped step, with each variable in its own scale."""
         if not self.blocks.is_small:
             return self._newton_by_products(point, mu)
         B, d, scale = self.curvature(point)
         unit = 1 / array_namespace(B).sqrt(scale)
-        B *= unit[:, :, None]  # in place: a batch of matrices is the largest thing there is
+        B *= unit[:, :, None]  # in place, since a batch of matrices is the largest array
         B *= unit[:, None, :]
         add_diagonal(B, d * unit**2 + mu[:, None])
         return unit * solve_each(B, -(unit * point.gradient))
 
     def _newton_by_products(self, point: Point, mu: Array) -> Array:
-        """Return about the damped step; the Hessian is known by what it does to a vector."""
+        """Return the approximate damped step, by products with the Hessian."""
         xp, blocks = array_namespace(point.x), self.blocks
         at, near = blocks.columns(point.x, self.T), (point.residual < self.objective.near)[:, None]
         bend = self.objective.bend(at.phi, self.X, self.w, blocks, near)
@@ -205,7 +210,7 @@ class SetFit:
             within = blocks.sum_sets(at.q * x, at.thin) / at.qS
             back = bend.a * blocks.by_teacher(bend.c * blocks.sum_teachers(bend.a * blocks.by_source(x, within)))
             given = blocks.give((weights * within - blocks.of_sets(back)) / at.qS, at.thin)
-            filled = root * blocks.group_means(root * x)  # the null space, as in `curvature`
+            filled = root * blocks.group_means(root * x)  # fill the null space, as in `curvature`
             return diagonal * x + filled - blocks.sum_singles(back) + at.q * given
 
         share = xp.clip(xp.sqrt(point.residual), 1e-5, 0.1)
@@ -213,21 +218,21 @@ class SetFit:
         return solve_products(product, -point.gradient, about, share)
 
     def _matrix(self, bend: Bend, sets: Array, at: Columns) -> Array:
-        """Sum of the rank-one terms of the sets and of the teachers."""
+        """Return the sum of the rank-one terms of the sets and of the teachers."""
         xp, blocks = array_namespace(at.q), self.blocks
         factors = xp.concat([blocks.shares(at), blocks.spread(bend.a, at)], axis=1)
         weights = xp.concat([bend.h @ blocks.to_set - sets, -bend.c], axis=1)
         return xp.matmul(xp.permute_dims(factors * weights[:, :, None], (0, 2, 1)), factors)
 
     def _hasten(self, diagonal: Array, B: Array, gradient: Array) -> Array:
-        """Let a class that is on its way to q = 0 take four of Newton's steps, of 1 in T u each, at once."""
+        """Let a class on its way to q = 0 take four Newton steps, of 1 in T u each, at once."""
         xp, i = array_namespace(B), array_namespace(B).arange(B.shape[1], device=device(B))
         falling = (gradient > 0) & (diagonal < 1.5 * self.T * gradient)
         vanishing = self._may_vanish() & falling & (xp.abs(B[:, i, i]) < 0.1 * diagonal)
         return xp.where(vanishing, diagonal / MAX_STEP, diagonal)
 
     def safe(self, point: Point) -> Array:
-        """Return where a short step down the gradient leads."""
+        """Return the result of a short step down the gradient."""
         at = self.blocks.columns(point.x, self.T)
         near = (point.residual < 0)[:, None]
         size = self.blocks.pull(self.objective.bend(at.phi, self.X, self.w, self.blocks, near).size, at)
@@ -235,7 +240,7 @@ class SetFit:
         return self.move(point.x, -point.gradient / (2 * self.T * xp.clip(size, 1e-30, None)))
 
     def move(self, U: Array, step: Array) -> Array:
-        """Take the step, no entry longer than can be trusted: one class that vanishes must not hold up the others."""
+        """Add the step, with each entry limited on its own: a vanishing class must not hold up the others."""
         longest = MAX_STEP / self.T
         return level(U + array_namespace(step).clip(step, -longest, longest), self.blocks, self.T)
 
@@ -244,7 +249,7 @@ class SetFit:
         return replace(self, X=self.X[rows], first=self.first[rows], size=self.size[rows])
 
 
-#: Other starts of some samples, (n, L) each, at temperature T: made only for those that need them.
+#: Other starts of some samples, (n, L) each, at temperature T; made only for those that need them.
 Starts = Callable[[Array], tuple[Array, ...]]
 
 
@@ -262,10 +267,10 @@ def solve_sets(
     logits: Array | None = None,
     others: Starts | None = None,
 ) -> Solution:
-    """Minimise from `first` (n, L); `u` of the answer are logits, of mean 0 in every group.
+    """Minimise from `first` (n, L); `u` of the result are logits with mean 0 in every group.
 
-    With the answers' `logits` (n, K) at temperature 1, samples that may be in a bad local optimum begin again. Newton's
-    method begins at the lowest of `first` and `others`.
+    With the answers' `logits` (n, K) at temperature 1, samples that may be in a bad local optimum are solved again.
+    Newton's method begins at the best of `first` and `others`.
     """
     xp, T = array_namespace(X), float(temperature)
     w = xp.ones_like(blocks.sizes) if weight is None else weight
@@ -283,7 +288,7 @@ def solve_sets(
 
 
 def begin_again(problem: SetFit, found: Solution, rows: Array, logits: Array, tol: float, max_iter: int) -> Solution:
-    """Solve some samples again from the linear start, if it is lower: they may be in a bad local optimum.
+    """Solve some samples again from the linear start, if its value is lower: they may be in a bad local optimum.
 
     `logits` (n, K) are the answers at temperature 1.
     """
@@ -307,7 +312,7 @@ def begin_again(problem: SetFit, found: Solution, rows: Array, logits: Array, to
 def _approach(
     problem: SetFit, common: Common | None, others: Starts | None, tol: float, max_iter: int
 ) -> tuple[Array, Array, Array]:
-    """Take steps with what all samples have in common, and solve what is left by Newton's method."""
+    """Take steps with one matrix for all samples, and solve the remaining samples by Newton's method."""
     terms, blocks, T = problem.objective.terms, problem.blocks, problem.T
     if terms is None or common is None:
         return minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
@@ -327,7 +332,7 @@ def _approach(
 def _minimize(
     problem: SetFit, common: Common | None, others: Starts | None, tol: float, max_iter: int
 ) -> tuple[Array, Array, Array]:
-    """Return u, the number of steps and the residual; classes that vanish are at the bottom."""
+    """Return u, the number of steps and the residual; vanishing classes get the smallest possible u."""
     xp = array_namespace(problem.X)
     U, n_iter, residual = _approach(problem, common, others, tol, max_iter)
     rows = xp.nonzero(problem.is_suspect(U) & (residual <= tol))[0]

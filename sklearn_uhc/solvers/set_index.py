@@ -1,9 +1,9 @@
 """Sums over sets of classes by index: a set costs its members, or the classes that it leaves out if these are fewer.
 
-OTHER, "all else" and the membership of a teacher stand for nearly all classes. The sum over such a set is the total
-less the sum over what it leaves out, so that it costs the classes that the teacher names. Where the difference is next
-to nothing beside the total, digits would be lost: those pairs of a sample and a set (`Thin`) are summed member by
-member, and there are few of them, the teachers that name all classes that count for the sample.
+OTHER and the complement of a teacher's membership include nearly all classes. The sum over such a set is the total
+minus the sum over the classes left out, so it costs only the classes that the teacher names. If the difference is tiny
+relative to the total, digits would be lost. Such pairs of a sample and a set (`Thin`) are summed member by member. They
+are few: teachers that name all classes that matter for the sample.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.incidence import Array, Incidence, like_array
 
-#: Label spaces with fewer classes list the members of all sets.
+#: With fewer classes, the members of all sets are listed.
 FEW_CLASSES = 256
-#: A sum that is less than this share of the total is thin.
+#: A sum below this share of the total is thin.
 THIN = 1e-3
-#: Numbers that thin sets may take at a time.
+#: Maximum size of arrays for thin sets, in numbers.
 THIN_NUMBERS = 2**21
 
 
 class Thin(NamedTuple):
-    """Pairs of a sample and a set of nearly all classes that has next to nothing of the total."""
+    """Pairs of a sample and a set of nearly all classes whose sum is a tiny share of the total."""
 
     rows: Array  #: which samples
     sets: Array  #: which of the sets of nearly all classes
@@ -64,7 +64,7 @@ class SetIndex:
         self.leaving_out = Incidence(left_out, rows, (L, self.n_sets), like)
 
     def _members(self, listed: NDArray[np.int_]) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
-        """Return the members of some sets, as numbers of the set and of the class."""
+        """Return the members of some sets, as indices of sets and of classes."""
         space, columns = self.space, self.sets[listed]
         parts = [space.members[space.offsets[k] : space.offsets[k + 1]] for k in columns]
         return np.repeat(listed, list(map(len, parts))), _joined(parts)
@@ -94,7 +94,7 @@ class SetIndex:
 
     @cached_property
     def _inside(self) -> Array:
-        """(S, L), members of the wide sets; bits, in the end, for what is thin."""
+        """(S, L), members of the wide sets, as booleans, for thin sums."""
         table = np.zeros((self.n_sets, self.n_classes), dtype=bool)
         rows, members = self._members(self.wide)
         table[rows, members] = True
@@ -111,7 +111,7 @@ class SetIndex:
         return out if thin is None else self.refine(out, x, thin)
 
     def refine(self, sums: Array, x: Array, thin: Thin) -> Array:
-        """Sum what is thin member by member."""
+        """Sum thin pairs member by member."""
         xp = array_namespace(x)
         for rows, sets in self._pieces(thin):
             members = xp.astype(xp.take(self._inside, sets, axis=0), x.dtype)
@@ -119,7 +119,7 @@ class SetIndex:
         return sums
 
     def thin(self, sums: Array, total: Array) -> Thin | None:
-        """Find what is thin, for the sums (n, S) of numbers that are not negative, with this total (n, 1)."""
+        """Return the thin pairs, given sums (n, S) of nonnegative numbers and their total (n, 1)."""
         if not len(self.wide):
             return None
         xp = array_namespace(sums)
@@ -127,7 +127,7 @@ class SetIndex:
         return Thin(rows, sets) if rows.shape[0] else None
 
     def give(self, y: Array, thin: Thin | None = None) -> Array:
-        """(n, S) to (n, L): sum over the sets that have a class."""
+        """(n, S) to (n, L): sum over the sets that contain a class."""
         if not len(self.wide):
             return self.listing(y)
         xp, rest = array_namespace(y), y
@@ -142,14 +142,14 @@ class SetIndex:
         return out
 
     def _pieces(self, thin: Thin) -> list[Thin]:
-        """Split what is thin so that the memory it takes stays small."""
+        """Split thin pairs into pieces of bounded memory."""
         step = max(1, THIN_NUMBERS // self.n_classes)
         n = thin.rows.shape[0]
         return [Thin(thin.rows[i : i + step], thin.sets[i : i + step]) for i in range(0, n, step)]
 
 
 def _add_rows(out: Array, rows: Array, parts: Array) -> None:
-    """Add parts (m, L) to rows (m,) of out, in which a row may come more than once."""
+    """Add parts (m, L) to rows (m,) of out; rows may repeat."""
     if isinstance(out, np.ndarray):
         np.add.at(out, rows, parts)
     else:

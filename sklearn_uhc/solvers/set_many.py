@@ -1,7 +1,7 @@
-"""MF-LF with sets, and starts of the other methods, where there are too many classes for matrices of them.
+"""MF-LF with sets, and starts of the other methods, for too many classes to use matrices of them.
 
-Where every set splits evenly, phi is linear in u: the normal equations of MF-LF are the same for all samples, and are
-solved by conjugate gradients. MF-LF itself goes on from there by Newton's method (`set_fit`).
+If every set is split evenly, phi is linear in u: the normal equations of MF-LF are the same for all samples, and are
+solved by conjugate gradients. MF-LF itself continues from there by Newton's method (`set_fit`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sklearn_uhc.solvers.conjugate import solve_products
 from sklearn_uhc.solvers.set_fit import MF_LF, solve_sets
 from sklearn_uhc.solvers.sets import Columns, SetBlocks
 
-#: How exactly the start is found, relative.
+#: Relative precision of the start.
 START_SHARE = 1e-6
 
 
@@ -31,11 +31,11 @@ class ManyClasses:
         return solve_sets(Z, self.even(Z), MF_LF, self.blocks, tol=tol, max_iter=max_iter, weight=self.weight)
 
     def starts(self, Z: Array) -> tuple[Array, ...]:
-        """Return starts of other methods: where every set splits evenly, (n, L)."""
+        """Return the starts of other methods: the evenly split solution, (n, L)."""
         return (self.even(Z),)
 
     def even(self, Z: Array) -> Array:
-        """Return where every set splits evenly, (n, L)."""
+        """Return the solution with evenly split sets, (n, L)."""
         xp, blocks = array_namespace(Z), self.blocks
         w = blocks.by_teacher((xp.ones_like(blocks.sizes) if self.weight is None else self.weight)[None, :])
         sizes = blocks.of_sets(blocks.set_sizes[None, :])

@@ -1,17 +1,16 @@
-"""MF-LF with columns that mean sets, by Gauss-Newton steps with one matrix for all samples.
+"""MF-LF with columns that stand for sets, by Gauss-Newton steps with one matrix for all samples.
 
     min over u of  1/2 sum_i w_i sum_k (z_k - c_i - phi_k(u))^2,      c_i at its best
 
-With x = (u, phi of the sets), (L + S), and every set taken for a class of its own, this is the quadratic of the plain
-method, 1/2 x'Ax - b'x with b = B z, and nothing but x depends on u in other than a linear way:
+With x = (u, phi of the sets), (L + S), and every set treated as a class of its own, this is the quadratic of the plain
+method, 1/2 x'Ax - b'x with b = B z. Only x depends nonlinearly on u:
 
     gradient = g_u + R' g_sets,      g = A x - b,      R (S, L) the shares of the classes in their sets
 
-The K columns are met once, in b. A Gauss-Newton step with the shares of an even split, H0 = [I; R0]' A [I; R0], takes
-one product with the inverse of H0 for all samples. The gradient is divided by the masses of the classes beforehand,
-columns of their own plus squared shares in sets, relative to those of an even split, and Anderson's acceleration makes
-up for the rest.
-Samples that do not come to rest in a few steps, and those in which a class vanishes, go to `set_fit`.
+The K columns are used only in b. A Gauss-Newton step with the shares of an even split, H0 = [I; R0]' A [I; R0], is one
+product with the inverse of H0 for all samples. The gradient is first divided by the masses of the classes (own columns
+plus squared shares in sets) relative to those of an even split, and Anderson's acceleration corrects for the rest.
+Samples that do not converge in a few steps, and those in which a class vanishes, go to `set_fit`.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, begin_again, solve_sets
 from sklearn_uhc.solvers.set_starts import linear_start
 from sklearn_uhc.solvers.sets import SetBlocks, level
 
-#: Steps after which samples that are left go on together, how many more they take, and Newton's steps after which they
-#: are left to `set_fit`.
+#: Number of steps before the remaining samples are joined, of their further steps, and of Newton steps before they are
+#: left to `set_fit`.
 FEW_STEPS, MORE_STEPS, MOST_STEPS = 12, 12, 40
-#: Changes that the acceleration remembers.
+#: Number of changes that the acceleration stores.
 MEMORY = 3
-#: How far starts of other methods are solved.
+#: Tolerance of starts for other methods.
 START_TOL = 1e-3
-#: An accelerated step this short is the last.
+#: Length of an accelerated step that ends the iteration.
 SHORT = 1e-7
-#: Numbers that a batch may hold: what fits into the cache of a core.
+#: Maximum size of a batch, in numbers: what fits into the cache of a core.
 BATCH_NUMBERS = 2**19
-#: Residual below which the whole Hessian is used.
+#: Residual below which the full Hessian is used.
 NEAR = 1e-1
-#: Least curvature, relative, where the answers determine nothing.
+#: Smallest relative curvature, for directions that answers do not determine.
 FLOOR = 1e-9
 
 
@@ -52,18 +51,18 @@ class EvenSplit:
 
     A: Array  #: (L + S, L + S)
     B: Array  #: (L + S, K)
-    inverse: Array  #: (L, L), of H0
-    alone: Array  #: (L, 1), columns that a class has for itself, by weight
-    in_sets: Array  #: (L, S), weights of the sets that a class is in
+    inverse: Array  #: (L, L), inverse of H0
+    alone: Array  #: (L, 1), weight of a class's own columns
+    in_sets: Array  #: (L, S), weights of the sets that contain a class
     matrix: Array  #: (L, L), inverse of H0 times the masses of an even split
-    start: Array  #: (L, L + S), takes b to the solution where every set splits evenly, up to a constant,
-    offset: Array  #: (L,), which is this
+    start: Array  #: (L, L + S), maps b to the solution with evenly split sets, plus
+    offset: Array  #: (L,), this constant
     blocks: SetBlocks
     weight: Array | None
 
     @classmethod
     def of(cls, blocks: SetBlocks, weight: Array | None = None) -> EvenSplit:
-        """Prepare for a weight (N,) per teacher."""
+        """Prepare a weight (N,) per teacher."""
         xp, (S, L) = array_namespace(blocks.M), blocks.in_set.shape
         eye = xp.eye(L + S, dtype=blocks.M.dtype, device=device(blocks.M))
         x_of = xp.take(eye, blocks.source, axis=0)
@@ -83,19 +82,19 @@ class EvenSplit:
 
     @property
     def scale(self) -> Array:
-        """(L,), what the damping of every class is in proportion to: the columns that it stands in."""
+        """(L,), scale of the damping of every class, from the columns it is in."""
         xp, L = array_namespace(self.A), self.inverse.shape[0]
         d = xp.linalg.diagonal(self.A)
         return d[:L] + d[L:] @ self.blocks.in_set
 
     @property
     def tiny(self) -> float:
-        """A sum of q to be told from 0."""
+        """The smallest sum of q that differs from 0."""
         return float(array_namespace(self.A).finfo(self.A.dtype).tiny)
 
     @property
     def batch_rows(self) -> int:
-        """How many samples are best solved together."""
+        """Number of samples solved together."""
         return max(64, min(2048, BATCH_NUMBERS // (12 * self.A.shape[0])))
 
     def solve(self, Z: Array, *, tol: float, max_iter: int) -> Solution:
@@ -104,7 +103,7 @@ class EvenSplit:
         first = self._first(b)
         found = Rest.nothing_yet(first)
         self._iterate_all(found, b, tol, min(FEW_STEPS, max_iter))
-        # The slow ones together: a batch of a few costs nearly as much as one of hundreds.
+        # Slow samples are solved together: a batch of a few costs nearly as much as one of hundreds.
         slow = xp.nonzero(~found.solved)[0]
         if slow.shape[0] and max_iter > FEW_STEPS:
             self._iterate(found, slow, b, tol, min(MORE_STEPS, max_iter - FEW_STEPS))
@@ -116,39 +115,34 @@ class EvenSplit:
         return self._finish(Z, first.T, solution, tol, max_iter)
 
     def starts(self, Z: Array) -> tuple[Array, ...]:
-        """Return starts of other methods, (n, L) each: where every set splits evenly, and about the optimum.
+        """Return starts of other methods, (n, L) each.
 
-        Where a few steps do not lead to it, the linear start is a third.
+        The evenly split solution, nearly the optimum, and the linear start, which is q if answers agree.
         """
-        xp, b = array_namespace(Z), self.B @ Z.T
+        b = self.B @ Z.T
         first = self._first(b)
         found = Rest.nothing_yet(first)
         self._iterate_all(found, b, START_TOL, FEW_STEPS)
-        slow = xp.nonzero(~found.solved)[0]
-        if not slow.shape[0] or not self.blocks.is_small:
-            return first.T, found.U.T
-        linear = xp.asarray(found.U.T, copy=True)
-        linear[slow, :] = linear_start(Z[slow], self.blocks)
-        return first.T, found.U.T, linear
+        return first.T, found.U.T, linear_start(Z, self.blocks)
 
     def even(self, Z: Array) -> Array:
-        """Return where every set splits evenly, (n, L), for logits Z (n, K) at temperature 1."""
+        """Return the solution with evenly split sets, (n, L), for logits Z (n, K) at temperature 1."""
         return self._first(self.B @ Z.T).T
 
     def _first(self, b: Array) -> Array:
-        """Return where every set splits evenly, (L, n), largest entry 0: steps stay in the range of exp()."""
+        """Return the solution with evenly split sets, (L, n); its largest entry is 0, so that exp() stays in range."""
         first = self.start @ b - self.offset[:, None]
         return first - array_namespace(b).max(first, axis=0)
 
     def _iterate_all(self, found: Rest, b: Array, tol: float, most: int) -> None:
-        """Solve all samples by accelerated steps of the one matrix, as many at a time as the cache holds."""
+        """Solve all samples by accelerated steps with one matrix, in batches that fit into the cache."""
         xp, n = array_namespace(b), b.shape[1]
         with one_blas_thread():
             for start in range(0, n, self.batch_rows):
                 self._iterate(found, xp.arange(start, min(start + self.batch_rows, n), device=device(b)), b, tol, most)
 
     def _iterate(self, found: Rest, rows: Array, b: Array, tol: float, most: int) -> None:
-        """Take accelerated steps with some samples, from where they stand."""
+        """Take accelerated steps with some samples, from their current state."""
         split = LogitSplit(self, b[:, rows])
         short = max(tol, SHORT)
         found.write(rows, accelerate(split, found.U[:, rows], tol=tol, short=short, max_iter=most, memory=MEMORY))
@@ -158,7 +152,7 @@ class EvenSplit:
         found.write(rows, descend(LogitSplit(self, b[:, rows]), first[:, rows], tol=tol, max_iter=most))
 
     def _finish(self, Z: Array, first: Array, found: Solution, tol: float, max_iter: int) -> Solution:
-        """Solve what is left by Newton's method."""
+        """Solve the remaining samples by Newton's method."""
         xp, blocks = array_namespace(Z), self.blocks
         w = xp.ones_like(blocks.sizes) if self.weight is None else self.weight
         problem = SetFit(Z, first, xp.ones_like(Z[:, 0]), MF_LF, w, 1.0, blocks, 1e-3 * tol)
@@ -183,7 +177,7 @@ class LogitSplit:
     b: Array  #: (L + S, n)
 
     def step(self, U: Array) -> Step:
-        """Gauss-Newton's step with even shares, the gradient, and its largest entry."""
+        """Return the Gauss-Newton step with even shares, the gradient, and its largest entry."""
         xp, split, members = array_namespace(U), self.split, self.split.blocks.in_set
         L = U.shape[0]
         q = xp.exp(U)
@@ -207,7 +201,7 @@ class LogitSplit:
         return xp.einsum("ln,ln->n", x, 0.5 * (A @ x) - self.b)
 
     def hessian(self, U: Array, near: Array) -> Array:
-        """(n, L, L); where a sample is not near its optimum, without what may be negative."""
+        """(n, L, L); for samples far from their optimum, without terms that may be negative."""
         xp, A, members = array_namespace(U), self.split.A, self.split.blocks.in_set
         L = U.shape[0]
         q = xp.exp(U)
@@ -228,7 +222,7 @@ class LogitSplit:
 
 
 def descend(problem: LogitSplit, U: Array, *, tol: float, max_iter: int) -> Rest:
-    """Damped Newton steps from U (L, n), each downhill; samples that are done leave."""
+    """Take damped Newton steps from U (L, n), each downhill; finished samples leave."""
     xp, found = array_namespace(U), Rest.nothing_yet(U)
     rows, mu = xp.arange(U.shape[1], device=device(U)), xp.full_like(U[0, :], 1e-3)
     now, value, length = problem.step(U), problem.value(U), found.residual

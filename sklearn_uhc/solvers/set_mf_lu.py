@@ -1,4 +1,4 @@
-"""MF-LU with columns that mean sets, by Newton's method in u and v together.
+"""MF-LU with columns that stand for sets, by Newton's method in u and v together.
 
     1/2 sum_i w_i sum_k (z_k - c_i - phi_k(v_i u))^2 + lam / 2 (||u||^2 + sum_i w_i v_i^2),      v >= 0, c at its best
 
@@ -27,25 +27,25 @@ from sklearn_uhc.solvers.set_newton import Point, minimize
 from sklearn_uhc.solvers.set_solve import Split
 from sklearn_uhc.solvers.sets import SetBlocks, level, lowest
 
-#: Residual below which the whole Hessian is used.
+#: Residual below which the full Hessian is used.
 NEAR = 5e-2
 #: Longest step.
 MAX_STEP = 4.0
-#: Most steps with one Hessian, and the residual up to which they are tried.
+#: Maximum number of steps with one Hessian, and the residual up to which they are tried.
 MOST_CHORDS, TRIED = 10, 1e-3
-#: The last step is at most this long, relative to the root of the tolerance, and the next, before acceleration,
-#: relative to the tolerance.
+#: Maximum length of the last step, relative to the square root of the tolerance, and of the next one before
+#: acceleration, relative to the tolerance.
 SHORT, STILL = 1e-2, 10.0
-#: Least second derivative by v, relative to its positive part.
+#: Smallest second derivative by v, relative to its positive part.
 LEAST_BEND = 1e-2
 
 
 class Stretched(NamedTuple):
-    """What u and v say about every column."""
+    """The columns' logits for u and v, with derivatives."""
 
     phi: Array  #: (n, K)
     b: Array  #: (n, K), derivative by v
-    r: Array  #: (n, S, L), shares in the columns that mean sets
+    r: Array  #: (n, S, L), shares of classes in the columns of sets
 
 
 def stretch(U: Array, V: Array, T: float, blocks: SetBlocks) -> Stretched:
@@ -64,7 +64,7 @@ def stretch(U: Array, V: Array, T: float, blocks: SetBlocks) -> Stretched:
 
 
 def best_v(Z: Array, U: Array, T: float, lam: float, blocks: SetBlocks, steps: int = 20) -> Array:
-    """Return v given u, c at its best, for centred Z: damped Newton from v = 1, each teacher by itself."""
+    """Return v given u, with optimal c, for centred Z: damped Newton from v = 1, each teacher on its own."""
     xp = array_namespace(Z)
     V = xp.ones_like(blocks.sum_teachers(Z))
     damping, rounding = xp.zeros_like(V), 8 * float(xp.finfo(Z.dtype).eps)
@@ -80,7 +80,7 @@ def best_v(Z: Array, U: Array, T: float, lam: float, blocks: SetBlocks, steps: i
 
 
 def _by_v(Z: Array, U: Array, V: Array, T: float, lam: float, blocks: SetBlocks) -> tuple[Array, Array, Array]:
-    """Objective of each teacher, (n, N), half its derivative by v and, positive, half its second derivative."""
+    """Return the objective of each teacher, (n, N), half its derivative by v, and half its second one, positive."""
     xp, at = array_namespace(Z), stretch(U, V, T, blocks)
     error, b = blocks.center(Z - at.phi), blocks.center(at.b)
     linear = lam + blocks.sum_teachers(b**2)
@@ -108,7 +108,7 @@ class Bends(NamedTuple):
 
 
 class System(NamedTuple):
-    """Newton's system by u, diag(diagonal) + factors' diag(weights) factors, and what v follows u by."""
+    """Newton's system by u, diag(diagonal) + factors' diag(weights) factors, and how v follows u."""
 
     factors: Array  #: (n, S + 2 N, L)
     weights: Array  #: (n, S + 2 N)
@@ -148,7 +148,7 @@ class SetLogitFit:
 
     @property
     def batch_rows(self) -> int:
-        """How many samples are best solved together; with many classes few: every teacher has shares of its own."""
+        """Number of samples solved together; few if there are many classes, since every teacher has its own shares."""
         blocks = self.blocks
         numbers = (len(blocks.set_columns) + 2 * blocks.n_teachers) * blocks.n_classes
         return blocks.batch_rows if blocks.is_small else max(1, 2**23 // numbers)
@@ -163,7 +163,7 @@ class SetLogitFit:
         return x[:, :L], x[:, L:]
 
     def at(self, x: Array) -> Point:
-        """Objective, gradient, and the largest entry of the projected gradient, relative."""
+        """Return objective, gradient, and the largest entry of the projected gradient, relative."""
         xp, blocks, (U, V) = array_namespace(x), self.blocks, self.parts(x)
         at = stretch(U, V, self.T, blocks)
         error = blocks.center(self.Z - at.phi)
@@ -177,7 +177,7 @@ class SetLogitFit:
         return Point(x, error, value, xp.concat([by_u, by_v], axis=1), residual)
 
     def bends(self, point: Point) -> Bends:
-        """Second derivatives; far from the optimum Gauss-Newton's."""
+        """Return second derivatives; far from the optimum, those of Gauss-Newton."""
         xp, blocks, (U, V) = array_namespace(point.x), self.blocks, self.parts(point.x)
         at, wk, vk = stretch(U, V, self.T, blocks), blocks.by_teacher(self.w[None, :]), blocks.by_teacher(V)
         near = xp.astype(point.residual < self.near, V.dtype)[:, None]
@@ -190,7 +190,7 @@ class SetLogitFit:
         factors = xp.concat([at.r, own], axis=1)
         weights = xp.concat([sets + bent_v, 0 * V - self.w / blocks.sizes], axis=1)
         du = self.lam + blocks.sum_singles(size) - _weigh(bent_v, at.r)
-        # By u and v: that of phi itself is r_k, and for sets T v (u_l - b_k) r_kl besides.
+        # By u and v: for phi itself r_k, and for sets also T v (u_l - b_k) r_kl.
         uv = self._columns(at, wk * vk * b - we, bent[:, :, None] * (blocks.of_sets(b)[:, :, None] - U[:, None, :]))
         uv = uv - own * means[:, :, None]
         vv = self.lam * self.w + blocks.sum_teachers(wk * b**2) - means * blocks.sum_teachers(b)
@@ -199,7 +199,7 @@ class SetLogitFit:
         return Bends(factors, weights, du, uv, dv, self._scale_of_u(at, wk, vk), scale_v)
 
     def newton(self, point: Point, mu: Array) -> Array:
-        """Return the damped step; v is eliminated, as the second derivatives by it are a diagonal."""
+        """Return the damped step; v is eliminated, since second derivatives by v are a diagonal."""
         xp, (gu, gv), system = array_namespace(point.x), self.parts(point.gradient), self.system(point, mu)
         target = _weigh(gv / system.dv, system.uv) - gu
         if self.blocks.is_small:
@@ -211,10 +211,10 @@ class SetLogitFit:
         return xp.concat([step_u, step_v], axis=1)
 
     def system(self, point: Point, mu: Array) -> System:
-        """Return the damped Hessian, v eliminated."""
+        """Return the damped Hessian, with v eliminated."""
         xp, V, bends = array_namespace(point.x), self.parts(point.x)[1], self.bends(point)
         gv = self.parts(point.gradient)[1]
-        # A v_i that its own slope takes to 0 goes there by itself.
+        # A v_i that its own slope takes to 0 is decoupled.
         free = gv < V * bends.scale_v
         dv = xp.where(free, bends.dv, bends.scale_v) + mu[:, None] * bends.scale_v
         dv = xp.maximum(dv, LEAST_BEND * bends.scale_v)
@@ -239,7 +239,7 @@ class SetLogitFit:
         return cells
 
     def safe(self, point: Point) -> Array:
-        """Return where a short step down the gradient leads."""
+        """Return the result of a short step down the gradient."""
         U, V = self.parts(point.x)
         xp, blocks = array_namespace(U), self.blocks
         at, wk = stretch(U, V, self.T, blocks), blocks.by_teacher(self.w[None, :])
@@ -248,7 +248,7 @@ class SetLogitFit:
         return self.move(point.x, -point.gradient / (2 * self.T * size))
 
     def move(self, x: Array, step: Array) -> Array:
-        """Take the step, v not negative."""
+        """Add the step; v stays nonnegative."""
         xp = array_namespace(x)
         U, V = self.parts(x + xp.clip(step, -MAX_STEP, MAX_STEP))
         return xp.concat([U, xp.clip(V, 0.0, None)], axis=1)
@@ -297,7 +297,7 @@ def solve_set_mf_lu(
 
 
 def _solve_few(problem: SetLogitFit, common: Common, tol: float, max_iter: int) -> tuple[Array, Array, Array]:
-    """Take steps that all samples share, then some with the Hessian of where these end, then Newton's."""
+    """Take steps with one matrix for all samples, then with one Hessian per sample, then Newton's."""
     xp, room = array_namespace(problem.Z), problem.batch_rows
     x, residual = approach(problem.Z, problem.first, problem.size, common)
     first, done = xp.asarray(x, copy=True), residual < 0
@@ -318,7 +318,7 @@ def _solve_few(problem: SetLogitFit, common: Common, tol: float, max_iter: int) 
 
 @dataclass(frozen=True)
 class Chords:
-    """Newton's steps with one Hessian per sample, where the steps before it ended; samples last."""
+    """Newton's steps with one Hessian per sample, from the end of the steps before; samples last."""
 
     steps: StretchedSteps
     inverse: Array  #: (n, L, L)
@@ -339,12 +339,12 @@ class Chords:
 
 
 def take_chords(problem: SetLogitFit, x: Array, common: Common, tol: float) -> Rest:
-    """Return where samples come to rest from x (n, L + N); `solved` tells which of them are at an optimum."""
+    """Return the results from x (n, L + N); `solved` marks samples at an optimum."""
     xp, point = array_namespace(x), problem.at(x)
     system = problem.system(point, xp.clip(point.residual, None, 1e-3))
     try:
         inverse = xp.linalg.inv(system.matrix())
-    except Exception:  # the name of a singular matrix differs from library to library
+    except Exception:  # the exception for a singular matrix depends on the library
         return Rest.nothing_yet(x.T)
     steps = StretchedSteps(xp.asarray(problem.Z.T, copy=True), problem.size, common)
     found = accelerate(

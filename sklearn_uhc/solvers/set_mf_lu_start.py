@@ -1,11 +1,11 @@
-"""Where MF-LU with sets begins: accelerated steps with one matrix for all samples, v by Newton's method on its own.
+"""Starts of MF-LU with sets: accelerated steps with one matrix for all samples, with separate Newton steps in v.
 
     u <- u - C^-1 (m0 gradient_u / m),      v_i <- max(0, v_i - gradient_v_i / curvature_v_i)
 
-m are the masses of the classes, sum of w_i v_i^2 times their shares in columns, and C and m0 what the Hessian by u and
-the masses are where every set splits evenly and v = 1. Between u and v the matrix knows no link, so that the steps
-would take long to the end; but a few of them leave Newton's method, with its Hessian for every sample, a third of its
-own steps. Samples stand last, and sets are lists of pairs of a set and a member.
+m are the masses of the classes, sums of w_i v_i^2 times their shares in columns; C and m0 are the Hessian by u and
+the masses if every set is split evenly and v = 1. The matrix ignores the coupling of u and v, so the steps would take
+long to converge. But after a few of them, Newton's method, with its Hessian per sample, needs a third of its steps.
+Samples are the last axis, and sets are lists of pairs of a set and a member.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.incidence import Incidence, array_namespace, like_array, to_cpu
 from sklearn_uhc.solvers.sets import SetBlocks, lowest
 
-#: Most steps, and the residual at which Newton's method takes over.
+#: Maximum number of steps, and the residual at which Newton's method takes over.
 MOST_STEPS, CLOSE = 24, 1e-5
-#: How many changes are remembered.
+#: Number of changes that the acceleration stores.
 MEMORY = 6
-#: Numbers that a batch may hold: what fits into the cache of a core.
+#: Maximum size of a batch, in numbers: what fits into the cache of a core.
 BATCH_NUMBERS = 2**19
 
 
 class Pairs(NamedTuple):
-    """Index vectors of the columns that mean one class, and of the pairs of a set and a member."""
+    """Index vectors of the columns of single classes, and of the pairs of a set and a member."""
 
     blocks: SetBlocks
-    single: Array  #: columns that mean one class,
-    single_class: Array  #: which,
-    single_teacher: Array  #: and whose they are
-    sets: Array  #: (S,), columns that mean sets,
-    set_teacher: Array  #: (S,), whose they are
+    single: Array  #: columns of single classes,
+    single_class: Array  #: their classes,
+    single_teacher: Array  #: and their teachers
+    sets: Array  #: (S,), columns of sets,
+    set_teacher: Array  #: (S,), and their teachers
     member: Array  #: class of every pair,
     set_of: Array  #: and set
     to_class: Incidence  #: sums over the single columns of a class
@@ -48,21 +48,19 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, blocks: SetBlocks) -> Pairs:
-        """Collect them."""
+        """Collect the index vectors."""
         space, like, L = blocks.space, blocks.sizes, blocks.n_classes
         single, sets = np.flatnonzero(space.set_sizes == 1), to_cpu(blocks.set_columns)
         classes = space.members[space.offsets[single]]
         member = np.concatenate([space.members[space.offsets[k] : space.offsets[k + 1]] for k in sets])
         set_of = np.repeat(np.arange(len(sets)), space.set_sizes[sets])
-        numbers, pairs = np.arange(len(single)), np.arange(len(member))
+        pairs = np.arange(len(member))
+        to_class = Incidence(classes, np.arange(len(single)), (L, len(single)), like)
+        member_to_class = Incidence(member, pairs, (L, len(member)), like)
+        to_set = Incidence(set_of, pairs, (len(sets), len(member)), like)
         index = (single, classes, space.teacher_of[single], sets, space.teacher_of[sets], member, set_of)
-        return cls(
-            blocks,
-            *(like_array(each, like) for each in index),
-            Incidence(classes, numbers, (L, len(single)), like),
-            Incidence(member, pairs, (L, len(member)), like),
-            Incidence(set_of, pairs, (len(sets), len(member)), like),
-        )
+        arrays = [like_array(each, like) for each in index]
+        return cls._make([blocks, *arrays, to_class, member_to_class, to_set])
 
     def give(self, F: Array, r: Array) -> Array:
         """(K, n) to (L, n): sum over the columns of a class, sets in proportion to their shares r."""
@@ -81,7 +79,7 @@ class Pairs(NamedTuple):
 
 
 class Common(NamedTuple):
-    """What all samples share."""
+    """Shared by all samples."""
 
     pairs: Pairs
     matrix: Array  #: (L, L), C^-1 diag(m0)
@@ -102,13 +100,13 @@ class Common(NamedTuple):
 
     @property
     def least(self) -> Array:
-        """(L + N, 1), v is not negative."""
+        """(L + N, 1), lower bounds: v is nonnegative."""
         xp, w = array_namespace(self.w), self.w
         return xp.concat([xp.full_like(self.matrix[:, :1], -xp.inf), xp.zeros_like(w)])
 
 
 class At(NamedTuple):
-    """What u and v say about the columns."""
+    """The columns' errors and derivatives for u and v."""
 
     error: Array  #: (K, n), centred
     b: Array  #: (K, n), derivatives of the logits by v
@@ -139,7 +137,7 @@ class StretchedSteps:
         return Step(xp.concat([-(matrix @ (by_u / mass)), step_v]), slope, xp.max(xp.abs(slope), axis=0) / self.size)
 
     def _at(self, U: Array, V: Array) -> At:
-        """Compare the logits of the columns with the answers."""
+        """Compare the columns' logits with the answers."""
         xp, pairs, T = array_namespace(U), self.common.pairs, self.common.T
         vs, top = xp.take(V, pairs.set_teacher, axis=0), xp.max(U, axis=0)
         members = xp.take(U - top, pairs.member, axis=0)

@@ -1,9 +1,9 @@
-"""Levenberg-Marquardt for problems with one variable per class, where columns mean sets.
+"""Levenberg-Marquardt for problems with one variable per class, where columns stand for sets.
 
-As in `newton`: the step solves (H + damping I) step = - gradient and is taken where it does not increase the objective;
-elsewhere the damping grows, and the sample takes the problem's own safe step. A sample is solved when its residual is
-within the tolerance and the step is short. The Hessian has a row for every class, so its eigenvalues are not computed
-here; a step that brings less than a tenth of what it promised makes the next one more careful instead.
+As in `newton`, the step solves (H + damping I) step = - gradient and is taken if it does not increase the objective.
+Otherwise the damping grows, and the sample takes the problem's own safe step. A sample is solved when its residual is
+within the tolerance and the step is short. The Hessian has a row for every class, so its eigenvalues are not computed.
+Instead, a step that gains less than a tenth of what it promised increases the damping of the next one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Objective(Protocol):
 
     @property
     def batch_rows(self) -> int:
-        """How many samples are best solved together."""
+        """Number of samples solved together."""
 
     def __len__(self) -> int:
         """Return the number of samples."""
 
     def start(self) -> Array:
-        """Return where to begin, (n, N)."""
+        """Return the start, (n, N)."""
 
     def at(self, x: Array) -> Point:
         """Evaluate the objective, its gradient and the optimality measure."""
@@ -37,7 +37,7 @@ class Objective(Protocol):
         """Return Newton's step, (n, N), with the damping mu (n,), relative to each variable's own scale."""
 
     def safe(self, point: Point) -> Array:
-        """Return where a step leads that never increases the objective."""
+        """Return the result of a step that never increases the objective."""
 
     def move(self, x: Array, step: Array) -> Array:
         """Add a step, within the constraints."""
@@ -47,9 +47,9 @@ class Objective(Protocol):
 
 
 class Batch(NamedTuple):
-    """Samples on their way."""
+    """Samples that are being solved."""
 
-    rows: Array  #: (n,), which samples of the problem
+    rows: Array  #: (n,), their indices in the problem
     age: Array  #: (n,), steps taken
     mu: Array  #: (n,), damping
     settled: Array  #: (n,), nothing more to gain, or one short step away
@@ -72,13 +72,13 @@ class Batch(NamedTuple):
 
 def minimize(problem: Objective, *, tol: float, max_iter: int, damping: float = 1e-3) -> tuple[Array, Array, Array]:
     """Return x (n, N), the number of steps (n,) and the residual (n,) of every sample."""
-    # Products this small gain little from a second thread of BLAS, and wait for it where the other cores are busy.
+    # BLAS with two threads gains little for products this small, and waits if the other cores are busy.
     with one_blas_thread():
         return _minimize(problem, tol, max_iter, damping)
 
 
 def _minimize(problem: Objective, tol: float, max_iter: int, damping: float) -> tuple[Array, Array, Array]:
-    """Let samples into the batch as others leave it, so that it is full until the last have come."""
+    """Add samples to the batch as others leave it, so that it stays full to the end."""
     n, room = len(problem), problem.batch_rows
     batch = _enter(problem, slice(0, min(n, room)), damping)
     entered, x = min(n, room), batch.point.x
@@ -91,7 +91,7 @@ def _minimize(problem: Objective, tol: float, max_iter: int, damping: float) -> 
         out[rows, :], n_iter[rows], residual[rows] = point.x, batch.age[done], point.residual
         batch = batch.take(~done)
         free = min(room - batch.rows.shape[0], n - entered)
-        if free == n - entered > 0 or 2 * free >= room:  # a few at a time are not worth the trouble
+        if free == n - entered > 0 or 2 * free >= room:  # adding only a few does not pay
             batch = batch.join(_enter(problem, slice(entered, entered + free), damping))
             entered += free
         elif batch.rows.shape[0]:
@@ -105,14 +105,14 @@ def _enter(problem: Objective, rows: slice, damping: float) -> Batch:
     x = part.start()
     point, xp = part.at(x), array_namespace(x)
     eps = float(xp.finfo(x.dtype).eps)
-    # Damping in proportion to the gradient: where the objective is flat none is left, and Newton's step is honest.
+    # Damping is proportional to the gradient: near the optimum it vanishes, and the step is Newton's.
     mu = _damp(xp, point.residual, damping, eps)
     numbers = xp.arange(rows.start, rows.stop, device=device(x))
     return Batch(numbers, xp.zeros_like(numbers), mu, point.residual <= 4 * eps, point)
 
 
 def _advance(problem: Objective, batch: Batch, tol: float) -> Batch:
-    """Take one step: Newton's where it does not lead uphill, else the safe one."""
+    """Take one step: Newton's if it does not increase the objective, else the safe one."""
     point, mu, xp = batch.point, batch.mu, array_namespace(batch.mu)
     eps = float(xp.finfo(mu.dtype).eps)
     step = problem.newton(point, mu)
@@ -128,26 +128,27 @@ def _advance(problem: Objective, batch: Batch, tol: float) -> Batch:
     trusted = better & _has_gained(xp, trial, point, eps) if getattr(problem, "careful", False) else better
     mu = xp.where(trusted, _damp(xp, trial.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
     length = getattr(problem, "length", _largest)(point, step)
-    short = length <= tol**0.5  # the next Newton step would be about the square of the last
+    short = length <= tol**0.5  # the next Newton step is about the square of the last
     gain = -xp.sum(point.gradient * (trial.x - point.x), axis=1)
-    settled = ~better | short | (trial.residual <= 4 * eps) | (gain <= getattr(problem, "nothing", 0.0))
+    worthless = gain <= getattr(problem, "nothing", 0.0) * xp.abs(point.value)
+    settled = ~better | short | (trial.residual <= 4 * eps) | worthless
     return Batch(batch.rows, batch.age + 1, mu, settled, trial)
 
 
 def _largest(point: Point, step: Array) -> Array:
-    """How long steps are, unless a problem has a measure of its own."""
+    """Return the length of steps, for problems without their own measure."""
     xp = array_namespace(step)
     return xp.max(xp.abs(step), axis=1)
 
 
 def _is_better(xp: Any, new: Point, old: Point, eps: float) -> Array:
-    """Tell where a step went downhill; near the optimum a true decrease drowns in rounding: allow for that much."""
+    """Return where a step went downhill; near the optimum, rounding hides a true decrease, so that much is allowed."""
     downhill = xp.sum(old.gradient * (new.x - old.x), axis=1) < 0
     return downhill & (new.value <= old.value + 8 * eps * (1 + xp.abs(old.value)))
 
 
 def _has_gained(xp: Any, new: Point, old: Point, eps: float) -> Array:
-    """Tell where a step brought a fair share of what it promised; the others overshoot, and may go round in circles."""
+    """Return where a step gained a fair share of what it promised; the others overshoot, and may cycle."""
     promised = -0.5 * xp.sum(old.gradient * (new.x - old.x), axis=1)
     return old.value - new.value + 8 * eps * (1 + xp.abs(old.value)) >= 0.1 * promised
 

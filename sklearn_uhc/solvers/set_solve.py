@@ -1,7 +1,7 @@
-"""CE, MF-P and SD with columns that mean sets: which start, which objective.
+"""CE, MF-P and SD with columns that stand for sets: choice of start and objective.
 
-CE and MF-P begin at the lowest of a few points, all of them reached from an even split of every set: that split itself,
-and what MF-LF, which is quick, makes of it.
+CE and MF-P begin at the best of a few points, all derived from an even split of every set: that split itself, and the
+result of MF-LF from it, which is fast.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from sklearn_uhc.solvers.set_many import ManyClasses
 from sklearn_uhc.solvers.set_mf_lf import EvenSplit
 from sklearn_uhc.solvers.sets import SetBlocks
 
-#: Most of Newton's steps of CE to be MF-P's start.
+#: Maximum number of Newton steps of CE for MF-P's start.
 START_ITER = 40
-#: How far SD is solved, which has no such parameters.
+#: Tolerance and iterations of SD, which has no such parameters.
 SD_TOL, SD_ITER = 1e-9, 1000
 
 
@@ -25,14 +25,14 @@ Split = EvenSplit | ManyClasses
 
 
 def even_split(blocks: SetBlocks, weight: Array | None = None) -> Split:
-    """Prepare MF-LF for a weight (N,) per teacher, with matrices or without, whichever suits the number of classes."""
+    """Prepare MF-LF with a weight (N,) per teacher, with or without matrices, depending on the number of classes."""
     return EvenSplit.of(blocks, weight) if blocks.is_small else ManyClasses(blocks, weight)
 
 
 def solve_set_ce(
     Z: Array, split: Split, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
 ) -> Solution:
-    """CE for logits Z at temperature 1; `u` are logits at T."""
+    """Solve CE for logits Z at temperature 1; `u` are logits at T."""
     P, T = tempered(Z, temperature, split.blocks), float(temperature)
     return solve_sets(
         P,
@@ -51,7 +51,7 @@ def solve_set_ce(
 def solve_set_mf_p(
     Z: Array, split: Split, *, temperature: float, tol: float, max_iter: int, weight: Array | None = None
 ) -> Solution:
-    """MF-P for logits Z at temperature 1, from about the answer of CE; `u` are logits at T."""
+    """Solve MF-P for logits Z at temperature 1, starting near the result of CE; `u` are logits at T."""
     xp, blocks, T = array_namespace(Z), split.blocks, float(temperature)
     P, even, few = tempered(Z, T, blocks), split.even(Z) / T, min(START_ITER, max_iter)
     start = solve_sets(P, even, CE, blocks, temperature=T, tol=START_TOL, max_iter=few, weight=weight)
@@ -73,7 +73,7 @@ def solve_set_mf_p(
 
 
 def solve_set_sd(P: Array, whole: SetBlocks, *, temperature: float, weight: Array | None = None) -> Solution:
-    """SD for tempered probabilities P: CE where every class stands in a column of every teacher, if with P = 0."""
+    """Solve SD for tempered probabilities P: CE where each teacher has a column for every class, some with P = 0."""
     xp = array_namespace(P)
     even = whole.give(whole.of_sets(P / whole.set_sizes))
     first = xp.log(whole.sum_singles(P) + even + 1e-6)

@@ -1,13 +1,14 @@
-"""CE and MF-P with columns that mean sets, as functions of what columns mean: L classes and S sets.
+"""CE and MF-P with columns that stand for sets, as functions of the distinct columns: L classes and S sets.
 
-Columns that mean the same share their logit, so both objectives depend on x = (u, phi of the sets) alone, L + S numbers
-however many columns there are. Samples stand last. With N' the matrix of who has which of them, and e = exp(x),
+Columns of the same class or set share their logit, so both objectives depend only on x = (u, phi of the sets), L + S
+numbers, however many columns there are. Samples are the last axis. With N the matrix of which teacher has which column,
+and e = exp(x),
 
-CE      sum_i w_i log (N e)_i - a'x,                    a the sums of w_i p over columns
-MF-P    1/2 sum_i w_i sum_k (p_k - v_i e_k)^2,          v_i at its best
+    CE      sum_i w_i log (N e)_i - a'x,                    a the sums of w_i p over columns
+    MF-P    1/2 sum_i w_i sum_k (p_k - v_i e_k)^2,          optimal v_i
 
-The masses m, e N'(w / N e) of CE and e^2 N'(w v^2) of MF-P, are what both Hessians by x have on the diagonal at an
-optimum of consistent answers.
+The masses m, e N'(w / N e) for CE and e^2 N'(w v^2) for MF-P, are the diagonal of both Hessians by x at an optimum of
+consistent answers.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from sklearn_uhc.solvers.sets import SetBlocks
 
 
 class Sources(NamedTuple):
-    """What all samples share."""
+    """Shared by all samples."""
 
     blocks: SetBlocks
     w: Array  #: (N, 1)
     T: float
-    has: Array  #: (N, L + S), teacher i has a column for it
-    columns: Incidence  #: sums over the columns that mean a class or set
+    has: Array  #: (N, L + S), 1 if teacher i has such a column
+    columns: Incidence  #: sums over the columns of a class or set
 
     @classmethod
     def of(cls, blocks: SetBlocks, w: Array, T: float) -> Sources:
-        """Prepare for a weight (N,) per teacher."""
+        """Prepare a weight (N,) per teacher."""
         source, K = to_cpu(blocks.source), len(blocks.source)
         M = blocks.n_classes + len(blocks.set_columns)
         has = Incidence(to_cpu(blocks.teacher_of), source, (blocks.n_teachers, M), blocks.sizes)
@@ -49,7 +50,7 @@ class Sources(NamedTuple):
         return xp.concat([e, qS if T == 1 else xp.exp(xp.log(qS) / T)]), q, qS
 
     def pull(self, G: Array, q: Array, qS: Array) -> Array:
-        """(L + S, n) to (L, n): what a derivative by x is by u."""
+        """(L + S, n) to (L, n): turn a derivative by x into one by u."""
         L = q.shape[0]
         out = self.blocks.in_set.T @ (G[L:, :] / qS)
         out *= q
@@ -62,7 +63,7 @@ class Terms(Protocol):
 
     @property
     def sources(self) -> Sources:
-        """What all samples share."""
+        """Shared by all samples."""
 
     def masses(self, e: Array) -> tuple[Array, Array]:
         """Return the masses (L + S, n) and the derivative by x."""
@@ -71,9 +72,9 @@ class Terms(Protocol):
         """(n,), the objective up to a constant per sample."""
 
     def each(self, e: Array) -> tuple[Array, Array]:
-        """Return the masses by teacher, (N, L + S), where all answer e (L + S, 1), and the weights of their products.
+        """Return the masses by teacher, (N, L + S), if all answer e (L + S, 1), and the weights of their products.
 
-        The Hessian by x is then diag(sum of the masses) less the sum of the weights (N, 1) times m_i m_i'.
+        The Hessian by x is then diag(sum of the masses) minus the sum of the weights (N, 1) times m_i m_i'.
         """
 
     def keep(self, rows: Array) -> Terms:
@@ -94,7 +95,7 @@ class CrossEntropyTerms:
         return cls(sources, array_namespace(P).asarray(sources.columns(weighted).T, copy=True))
 
     def masses(self, e: Array) -> tuple[Array, Array]:
-        """Masses and derivative."""
+        """Return masses and derivative."""
         mass = self.sources.has.T @ (self.sources.w / (self.sources.has @ e))
         mass *= e
         return mass, mass - self.a
@@ -127,7 +128,7 @@ class ProbabilityTerms:
         return cls(sources, array_namespace(P).asarray(P.T, copy=True))
 
     def masses(self, e: Array) -> tuple[Array, Array]:
-        """Masses and derivative."""
+        """Return masses and derivative."""
         xp, sources = array_namespace(e), self.sources
         v = self._scales(e)
         pulled = self.P * xp.take(sources.w * v, sources.blocks.teacher_of, axis=0)

@@ -1,13 +1,13 @@
-"""CE and MF-P with columns that mean sets, by accelerated steps with one matrix for all samples.
+"""CE and MF-P with columns that stand for sets, by accelerated steps with one matrix for all samples.
 
-With m the masses of the classes (`set_sources.py`), and m0 and C masses and Hessian of teachers that say that all
-classes are alike,
+With m the masses of the classes (`set_sources.py`), and m0 and C the masses and Hessian for teachers with uniform
+answers,
 
     u <- u - C^-1 (m0 gradient / m)
 
-Relative to the masses, Hessians of different samples are much alike, so that Anderson's acceleration needs ten to
-fifteen such steps, each of a few sums over classes and sets: as long as one of Newton's with a Hessian of its own for
-every sample. Samples that do not come to rest, or end above their start, are left to Newton's method.
+Relative to the masses, Hessians of different samples are similar, so that Anderson's acceleration needs ten to fifteen
+such steps, each of a few sums over classes and sets. Together they take as long as one Newton step with a Hessian per
+sample. Samples that do not converge, or end above their start, are left to Newton's method.
 """
 
 from __future__ import annotations
@@ -21,31 +21,35 @@ from sklearn_uhc.solvers.anderson import Rest, Step, accelerate
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.incidence import array_namespace, at_least
-from sklearn_uhc.solvers.set_sources import Sources, Terms
+from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms, Sources, Terms
 from sklearn_uhc.solvers.sets import SetBlocks
 
-#: Most steps.
+#: Maximum number of steps.
 MOST_STEPS = 40
-#: The last step is at most this long, in u, relative to the root of the tolerance, and the next before acceleration
-#: relative to the tolerance.
+#: Maximum length of the last step in u, relative to the square root of the tolerance, and of the next one before
+#: acceleration, relative to the tolerance.
 SHORT, STILL = 1e-2, 0.1
-#: Curvature that counts as none where all classes are alike: no step is taken along it.
+#: Curvature that is treated as zero for uniform answers: no step is taken along it.
 FLOOR = 1e-9
-#: Least mass of a class.
+#: Smallest mass of a class.
 LEAST_MASS = 1e-200
-#: Numbers that a batch may hold: what fits into the cache of a core.
+#: Maximum size of a batch, in numbers: what fits into the cache of a core.
 BATCH_NUMBERS = 2**19
 
 
+#: The objectives that are supported.
+Kind = type[CrossEntropyTerms] | type[ProbabilityTerms]
+
+
 class Common(NamedTuple):
-    """What all samples share."""
+    """Shared by all samples."""
 
     sources: Sources
     matrix: Array  #: (L, L), C^-1 diag(m0)
 
     @classmethod
-    def of(cls, kind: type[Terms], blocks: SetBlocks, weight: Array | None, T: float) -> Common:
-        """Prepare for a weight (N,) per teacher; without weights once for all calls."""
+    def of(cls, kind: Kind, blocks: SetBlocks, weight: Array | None, T: float) -> Common:
+        """Prepare a weight (N,) per teacher; without weights, only once for all calls."""
         if weight is None:
             ones = array_namespace(blocks.sizes).ones_like(blocks.sizes)
             common: Common = blocks.once(f"{kind.__name__} {T}", lambda: cls.of(kind, blocks, ones, T))
@@ -54,8 +58,8 @@ class Common(NamedTuple):
         return cls(sources, alike(kind, sources))
 
 
-def alike(kind: type[Terms], sources: Sources) -> Array:
-    """Return C^-1 diag(m0), (L, L), of teachers that say that all classes are alike, as far as these determine u."""
+def alike(kind: Kind, sources: Sources) -> Array:
+    """Return C^-1 diag(m0), (L, L), for teachers with uniform answers, as far as these determine u."""
     blocks, xp = sources.blocks, array_namespace(sources.has)
     e, q, qS = sources.sums(xp.zeros_like(sources.has[:1, : blocks.n_classes].T))
     each, weights = kind.of(xp.zeros_like(blocks.source[None, :] * sources.w[:1, :]), sources).each(e)
@@ -72,7 +76,7 @@ class CommonSteps:
 
     terms: Terms
     matrix: Array
-    size: Array  #: (n,), what the residual is relative to
+    size: Array  #: (n,), the scale of the residual
 
     def step(self, U: Array) -> Step:
         """Return the step at U (L, n), the gradient, and its largest entry."""
@@ -93,13 +97,11 @@ class CommonSteps:
         return replace(self, terms=self.terms.keep(rows), size=self.size[rows])
 
 
-def take_steps(
-    kind: type[Terms], P: Array, first: Array, size: Array, common: Common, *, tol: float, close: bool
-) -> Rest:
-    """Return where samples with tempered probabilities P (n, K) come to rest from `first` (n, L), as (L, n).
+def take_steps(kind: Kind, P: Array, first: Array, size: Array, common: Common, *, tol: float, close: bool) -> Rest:
+    """Return the results for tempered probabilities P (n, K), from `first` (n, L), as (L, n).
 
-    `solved` tells which of them are at an optimum: the residual, relative to `size` (n,), is within the tolerance and,
-    if they have to be that `close`, the last step is short and so is the next.
+    `solved` marks samples at an optimum: the residual, relative to `size` (n,), is within the tolerance and, with
+    `close`, the last step and the next one are short.
     """
     xp, found, n = array_namespace(P), Rest.nothing_yet(first.T), P.shape[0]
     room = max(64, min(2048, BATCH_NUMBERS // (12 * common.sources.has.shape[1])))

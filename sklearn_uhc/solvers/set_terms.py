@@ -4,8 +4,8 @@ CE      sum_i w_i [ log sum_k exp(phi_k) - sum_k p_k phi_k ]                    
 MF-LF   1/2 sum_i w_i sum_k (z_k - c_i - phi_k)^2,               c_i at its best
 MF-P    1/2 sum_i w_i sum_k (p_k - v_i exp(phi_k))^2,            v_i >= 0 at its best
 
-Where all columns mean one class, phi = u and these are the objectives of the plain solvers. The Hessian by phi is, in
-every one of them, diag(h) - sum_i c_i a_i a_i' with a_i on the columns of teacher i.
+If all columns are single classes, phi = u and these are the objectives of the plain solvers. The Hessian by phi is
+always diag(h) - sum_i c_i a_i a_i', with a_i on the columns of teacher i.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Bend(NamedTuple):
     h: Array  #: (n, K)
     a: Array  #: (n, K)
     c: Array  #: (n, N)
-    size: Array  #: (n, K), not negative: the scale of every column
+    size: Array  #: (n, K), nonnegative: the scale of every column
 
 
 def cross_entropy(phi: Array, P: Array, w: Array, blocks: SetBlocks) -> tuple[Array, Array]:
@@ -74,7 +74,7 @@ def probability_error(phi: Array, P: Array, w: Array, blocks: SetBlocks) -> tupl
 
 
 def bend_probability_error(phi: Array, P: Array, w: Array, blocks: SetBlocks, near: Array) -> Bend:
-    """Second derivatives of MF-P; those by log v are eliminated. Elsewhere than near the optimum, Gauss-Newton's."""
+    """Return second derivatives of MF-P, with log v eliminated. Far from the optimum, those of Gauss-Newton."""
     xp = array_namespace(phi)
     E, wk = xp.exp(phi), blocks.by_teacher(w[None, :])
     Y = E * blocks.by_teacher(best_scale(P, E, blocks))

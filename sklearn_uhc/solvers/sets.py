@@ -1,12 +1,12 @@
-"""Columns that mean sets of classes.
+"""Columns that stand for sets of classes.
 
 With q = exp(T u), u the tempered logits of q, the logit of column k at temperature T is
 
     phi_k(u) = log q(S_k) / T,      q(S) = sum of q over the classes of S
 
-u_l itself where the column means one class. A teacher's tempered answer is compared with it: tempered sums, not sums of
-what was tempered, so that answers that come from one q are met exactly at every temperature. Its derivative is
-r_kl = q_l / q(S_k), the share of class l in its set, taken at temperature 1.
+which is u_l if the column is a single class. A teacher's tempered answer is compared with it: tempered sums, not sums
+of tempered values, so that consistent answers are fitted exactly at every temperature. Its derivative is
+r_kl = q_l / q(S_k), the share of class l in its set, at temperature 1.
 
 ====  =========  ===========================================================
 phi   (n, K)     logits of the columns
@@ -14,8 +14,8 @@ q     (n, L)     exp(T u), largest entry 1
 qS    (n, S)     q(S_k) of the S columns that mean sets
 ====  =========  ===========================================================
 
-Few classes are solved with matrices of classes by classes, sample after sample in memory; many by sums over index
-vectors alone, samples side by side.
+Problems with few classes are solved with matrices of classes by classes, each sample contiguous in memory; those with
+many classes by sums over index vectors only, samples last.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from sklearn_uhc.solvers.blocks import Array, Blocks, _group_mean
 from sklearn_uhc.solvers.incidence import like_array, samples_first, samples_last, to_cpu
 from sklearn_uhc.solvers.set_index import SetIndex, Thin
 
-#: Smallest T u relative to the largest, in double and in single precision: exp() of it is a number still.
+#: Smallest T u relative to the largest, in double and single precision, such that exp() does not underflow.
 LOWEST = {"float64": -600.0, "float32": -80.0}
 
 
 class Columns(NamedTuple):
-    """What u says about every column."""
+    """The columns' logits for u."""
 
     phi: Array  #: (n, K)
     q: Array  #: (n, L)
     qS: Array  #: (n, S)
-    thin: Thin | None = None  #: sets of nearly all classes that have next to nothing
+    thin: Thin | None = None  #: sets of nearly all classes whose sum is tiny
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class SetBlocks(Blocks):
     """A label space with sets: `class_of` is the first member of a column, `sizes` (N,) counts columns."""
 
     set_sizes: Array  #: (K,), members of every column
-    source: Array  #: (K,), where phi_k is found among L classes and S sets
-    set_columns: Array  #: (S,), the columns that mean sets
+    source: Array  #: (K,), index of phi_k among L classes and S sets
+    set_columns: Array  #: (S,), the columns that stand for sets
     space: LabelSpace
 
     @classmethod
@@ -84,12 +84,12 @@ class SetBlocks(Blocks):
 
     @property
     def is_small(self) -> bool:
-        """Whether there are so few classes that matrices of classes by classes are the quickest."""
+        """Whether there are so few classes that matrices of classes by classes are fastest."""
         return self.n_classes < set_index.FEW_CLASSES
 
     @property
     def batch_rows(self) -> int:
-        """How many samples are best solved together: few, as a system of L unknowns is kept for each."""
+        """Number of samples solved together: few, since a system of L unknowns is stored for each."""
         if not self.is_small:
             return max(4, 2**21 // (len(self.class_of) + self.n_classes))
         L2 = self.n_classes**2
@@ -100,26 +100,26 @@ class SetBlocks(Blocks):
         """Sums over the members of sets."""
         return SetIndex(self.space, self.sizes)
 
-    # What follows is for few classes.
+    # Only for few classes:
 
     @cached_property
     def M(self) -> Array:
-        """(N, L), class l stands in a column of teacher i."""
+        """(N, L), 1 if class l is in a column of teacher i."""
         return like_array(self.space.mask.astype(float), self.sizes)
 
     @cached_property
     def to_class(self) -> Array:
-        """(K, L), column k has class l as a member."""
+        """(K, L), 1 if class l is a member of column k."""
         return like_array(self.space.membership().astype(float), self.sizes)
 
     @cached_property
     def to_single(self) -> Array:
-        """(K, L), `to_class` of the columns that mean one class; no others."""
+        """(K, L), `to_class` of the columns of single classes, 0 for others."""
         return self.to_class * array_namespace(self.sizes).astype(self.set_sizes == 1, self.sizes.dtype)[:, None]
 
     @cached_property
     def to_set(self) -> Array:
-        """(K, S), which set a column means."""
+        """(K, S), the set of each column."""
         return like_array(np.eye(len(self.class_of))[:, to_cpu(self.set_columns)], self.sizes)
 
     @cached_property
@@ -129,12 +129,12 @@ class SetBlocks(Blocks):
 
     @cached_property
     def alone(self) -> Array:
-        """(N, L), teacher i has a column for class l alone."""
+        """(N, L), 1 if teacher i has a column for class l alone."""
         return self.to_teacher.T @ self.to_single
 
     @cached_property
     def cell_of(self) -> Array:
-        """(N * L,), which of the K columns is teacher i, class l; K where there is none."""
+        """(N * L,), the column of teacher i that contains class l, or K if there is none."""
         space, K = self.space, len(self.class_of)
         column = np.repeat(np.arange(K), space.set_sizes)
         cells = np.full((space.n_teachers, space.n_classes), K)
@@ -143,7 +143,7 @@ class SetBlocks(Blocks):
 
     @cached_property
     def alone_of(self) -> Array:
-        """(N * L,), `cell_of` where the column means the class alone, else K."""
+        """(N * L,), `cell_of` if the column is the class alone, else K."""
         K, L = len(self.class_of), self.n_classes
         cells, single = np.full((self.n_teachers, L), K), np.flatnonzero(to_cpu(self.set_sizes) == 1)
         cells[to_cpu(self.teacher_of)[single], to_cpu(self.class_of)[single]] = single
@@ -151,25 +151,25 @@ class SetBlocks(Blocks):
 
     @cached_property
     def component_mean(self) -> Array:
-        """(L, L), takes the mean over the connected component of each class."""
+        """(L, L), maps to the mean over the group of each class."""
         return like_array(_group_mean(self.space.components), self.sizes)
 
     @cached_property
     def rounds(self) -> list[tuple[Array, Array]]:
-        """A teacher's first sets and whose they are, then the second ones, ...: nobody stands in a round twice."""
+        """Teachers' first sets with their teachers, then the second ones, ...: no teacher is in a round twice."""
         whose = to_cpu(self.teacher_of)[to_cpu(self.set_columns)]
         nth = np.arange(len(whose)) - np.searchsorted(whose, whose)
         rounds = [np.flatnonzero(nth == k) for k in range(nth.max() + 1)]
         return [(like_array(own, self.sizes), like_array(whose[own], self.sizes)) for own in rounds]
 
-    # What follows is for all.
+    # For any number of classes:
 
     def arrange(self, X: Array) -> Array:
-        """Return X (n, ...) laid out in memory as suits this label space."""
+        """Return X (n, ...) in the memory layout for this label space."""
         return samples_first(X) if self.is_small else samples_last(X)
 
     def shift(self, Z: Array) -> Array:
-        """Shift each teacher's logits so that the largest is 0; nothing falls below `MIN_LOG_P`, not even -inf."""
+        """Shift each teacher's logits so that the largest is 0; entries below `MIN_LOG_P`, like -inf, become it."""
         return self.arrange(super().shift(Z))
 
     def sum_teachers(self, F: Array) -> Array:
@@ -181,14 +181,14 @@ class SetBlocks(Blocks):
         return array_namespace(V).take(V, self.teacher_of, axis=1) if self.is_small else super().by_teacher(V)
 
     def by_source(self, U: Array, sets: Array) -> Array:
-        """(n, L) and (n, S) to (n, K): the value of the class or set that each column means."""
+        """(n, L) and (n, S) to (n, K): the value of the class or set of each column."""
         xp = array_namespace(U)
         if self.is_small:
             return xp.take(xp.concat([U, sets], axis=1), self.source, axis=1)
         return xp.take(xp.concat([U.T, sets.T]), self.source, axis=0).T
 
     def of_sets(self, G: Array) -> Array:
-        """(n, K) to (n, S): the values of the columns that mean sets."""
+        """(n, K) to (n, S): the values of the columns of sets."""
         xp = array_namespace(G)
         return G @ self.to_set if self.is_small else xp.take(G.T, self.set_columns, axis=0).T
 
@@ -199,7 +199,7 @@ class SetBlocks(Blocks):
         return self.members.teachers(y)
 
     def sum_singles(self, G: Array) -> Array:
-        """(n, K) to (n, L): sum over the columns that mean a class alone."""
+        """(n, K) to (n, L): sum over the columns of single classes."""
         return G @ self.to_single if self.is_small else self.members.single_classes(G)
 
     def sum_sets(self, x: Array, thin: Thin | None = None) -> Array:
@@ -212,7 +212,7 @@ class SetBlocks(Blocks):
 
     @cached_property
     def has_own(self) -> Array:
-        """(L,), whether a class has a column of its own somewhere."""
+        """(L,), whether a class has a column of its own."""
         own = np.zeros(self.n_classes, dtype=bool)
         own[to_cpu(self.class_of)[to_cpu(self.set_sizes) == 1]] = True
         return array_namespace(self.sizes).asarray(own, device=device(self.sizes))
@@ -225,7 +225,7 @@ class SetBlocks(Blocks):
         return self.give(one)[0, :] > 0.5
 
     def columns(self, U: Array, T: float) -> Columns:
-        """Return what u (n, L) says about the columns; phi up to a shift per sample."""
+        """Return the columns' logits and sums for u (n, L); phi up to a shift per sample."""
         xp = array_namespace(U)
         U = U - xp.max(U, axis=1, keepdims=True)
         q, qS, thin = self._sums(U, T)
@@ -251,19 +251,19 @@ class SetBlocks(Blocks):
         return self.columns(U, temperature).phi
 
     def pull(self, G: Array, at: Columns) -> Array:
-        """(n, K) to (n, L): R' G, each column's value given to its classes in proportion to r."""
+        """(n, K) to (n, L): R' G, each column's value distributed over its classes in proportion to r."""
         return self.sum_singles(G) + at.q * self.give(self.of_sets(G) / at.qS, at.thin)
 
     def push(self, x: Array, at: Columns) -> Array:
-        """(n, L) to (n, K): R x, what a change of u changes in phi."""
+        """(n, L) to (n, K): R x, the change of phi for a change x of u."""
         return self.by_source(x, self.sum_sets(at.q * x, at.thin) / at.qS)
 
     def shares(self, at: Columns) -> Array:
-        """(n, S, L): r of the columns that mean sets; for few classes."""
+        """(n, S, L): r of the columns of sets; only for few classes."""
         return at.q[:, None, :] * (self.in_set / at.qS[:, :, None])
 
     def spread(self, A: Array, at: Columns) -> Array:
-        """(n, K) to (n, N, L): what each teacher's columns give to each class, R' A teacher by teacher; for few."""
+        """(n, K) to (n, N, L): R' A for each teacher separately; only for few classes."""
         xp, (N, L) = array_namespace(A), self.M.shape
         below = xp.take(xp.concat([xp.ones_like(at.q), at.qS], axis=1), self.source, axis=1)
         cells = xp.take(xp.concat([A / below, xp.zeros_like(A[:, :1])], axis=1), self.cell_of, axis=1)
@@ -272,12 +272,12 @@ class SetBlocks(Blocks):
 
 
 def lowest(U: Array) -> float:
-    """Return the smallest T u that is told from minus infinity in the precision of U."""
+    """Return the smallest T u that differs from minus infinity in the precision of U."""
     return LOWEST["float64" if float(array_namespace(U).finfo(U.dtype).eps) < 1e-10 else "float32"]
 
 
 def level(U: Array, blocks: SetBlocks, T: float) -> Array:
-    """Give every group of linked classes mean 0, and let nothing fall where exp(T u) is no number."""
+    """Set the mean of every group of linked classes to 0, and raise entries for which exp(T u) would underflow."""
     xp = array_namespace(U)
     U = U - (U @ blocks.component_mean if blocks.is_small else blocks.group_means(U))
     return xp.maximum(U, xp.max(U, axis=1, keepdims=True) + lowest(U) / T)

@@ -1,6 +1,6 @@
 """CatBoostClassifier on soft labels: its own `CrossEntropy` for two classes, a softmax objective for more.
 
-CatBoost asks a custom objective for the derivatives row by row; numba, where installed, compiles that, once a process.
+CatBoost calls a custom objective row by row; numba, if installed, compiles it, once per process.
 It reads them entry by entry, L (L + 1) / 2 of the Hessian's, which takes longer than to compute them; a third less from
 lists than from arrays.
 """
@@ -25,7 +25,7 @@ LOSSES = (None, "Logloss", "CrossEntropy", "MultiClass")
 
 
 def accepts(estimator: Any) -> bool:
-    """Every CatBoostClassifier."""
+    """Accept every CatBoostClassifier."""
     return True
 
 
@@ -60,7 +60,7 @@ with suppress(ImportError):
 class SoftSoftmax(catboost.MultiTargetCustomObjective):
     """Gradient and Hessian of the soft cross-entropy."""
 
-    no_jit = True  # CatBoost would compile it anew in every fit, for a second or more
+    no_jit = True  # CatBoost would compile it in every fit, which takes a second or more
 
     def calc_ders_multi(self, approxes: Any, targets: Any, weight: Any) -> Any:
         """Return both for one row."""
@@ -74,7 +74,7 @@ class SoftLogLoss(catboost.MultiTargetCustomMetric):
     no_jit = True
 
     def is_max_optimal(self) -> bool:
-        """Tell that less is better."""
+        """Return False: lower is better."""
         return False
 
     def evaluate(self, approxes: Any, targets: Any, weight: Any) -> Any:
@@ -89,7 +89,7 @@ class SoftLogLoss(catboost.MultiTargetCustomMetric):
 
 
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
-    """Fit on the soft cross-entropy, from score 0 on, as CatBoost itself starts."""
+    """Fit on the soft cross-entropy, starting from score 0, as CatBoost itself does."""
     given = estimator.get_params(deep=False)
     for name in ("loss_function", "objective"):
         if given.get(name) not in (LOSSES if name == "loss_function" else (None,)):
@@ -114,7 +114,7 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
         warnings.filterwarnings("ignore", message="Failed to import numba")
         estimator.fit(data.X, targets, sample_weight=data.weight, eval_set=sets or None, **params)
     if not two:
-        # What CatBoost writes into a model of its own loss: without it `predict` knows no classes.
+        # CatBoost writes this for its own losses; without it `predict` does not know the classes.
         estimator.get_metadata()["class_params"] = json.dumps(
             {
                 "class_label_type": "Integer",
@@ -127,7 +127,7 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
 
 
 def _pool(estimator: Any, X: Any, y: Any, weight: Any = None) -> Any:
-    """Rows as CatBoost wants them, with the kinds of features that the estimator was told of."""
+    """Return rows as a CatBoost pool, with the feature types that the estimator was given."""
     given = estimator.get_params(deep=False)
     kinds = {name: given[name] for name in ("cat_features", "text_features", "embedding_features") if given.get(name)}
     return catboost.Pool(X, y, weight=weight, **{name: list(value) for name, value in kinds.items()})
@@ -139,11 +139,11 @@ class _Stop:
 
 
 def _learning_rate(estimator: Any, data: SoftData) -> float:
-    """Return the rate that CatBoost chooses by itself for its own loss: the first iteration tells."""
+    """Return the learning rate that CatBoost would choose for its own loss, from a first iteration."""
     L = data.Q.shape[1]
     own = {name: value for name, value in estimator.get_params(deep=False).items() if "snapshot" not in name}
     probe = catboost.CatBoostClassifier(**own | {"logging_level": None, "verbose": 0})
-    # Its rule looks at the number of rows, and at whether there are some to stop early by.
+    # Its rule depends on the number of rows, and on whether there is an evaluation set.
     sets = [_pool(estimator, rows.X, np.arange(len(rows.Q)) % L) for rows in data.eval_set]
     probe.fit(data.X, np.arange(len(data.Q)) % L, eval_set=sets or None, callbacks=[_Stop()])
     return float(probe.get_all_params()["learning_rate"])

@@ -1,12 +1,12 @@
-"""Weighted copies of rows that stand for soft labels, all of them or a few drawn at random.
+"""Weighted copies of rows that represent soft labels: all of them, or a few drawn at random.
 
-All copies: row i once per class, with weight q_il. At most m copies a row, if it has more classes than that: classes of
-weight tau or more are kept as they are, others with probability q_il / tau and then with weight tau, where tau is such
-that m are kept. This is systematic sampling in proportion to size:
+All copies: row i once per class, with weight q_il. At most m copies per row, if it has more classes: classes of weight
+tau or more are kept as they are, others with probability q_il / tau and then with weight tau, where tau is such that m
+are kept. This is systematic sampling in proportion to size:
 
     E[w_il] = q_il,     Var[w_il] = q_il (tau - q_il) <= tau^2 / 4,     sum_l w_il = 1,     tau <= 1 / m
 
-Learners of a margin may do with one copy of each row (`leading_classes`).
+One copy of each row can be enough for margin-based learners (`leading_classes`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-#: Largest share of a row's mass that may be left out where all copies are made.
+#: Maximum share of a row's probability that is dropped if all copies are made.
 DROPPED = 1e-3
 
 
@@ -24,10 +24,10 @@ def replicate(
     copies: int | None = None,
     rng: np.random.RandomState | None = None,
 ) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.float64]]:
-    """Return row numbers, class numbers and weights of the copies that stand for soft labels Q.
+    """Return row indices, class indices and weights of the copies that represent soft labels Q.
 
-    There are at most `copies` of a row, but for one row per class: a class that is nowhere probable keeps its best row,
-    so that the classifier knows of it.
+    There are at most `copies` per row, plus one row per class: a class that would get no copy keeps its best row, so
+    that the classifier knows it.
     """
     L = Q.shape[1]
     best = Q.argmax(axis=0)
@@ -48,10 +48,10 @@ def replicate(
 def leading_classes(
     Q: NDArray[np.float64], sample_weight: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.float64]]:
-    """Return row numbers, class numbers and weights: each row once, as its most probable class.
+    """Return row indices, class indices and weights: each row once, as its most probable class.
 
     A hinge loss over two soft labels p and q is, within the margin, that of the more probable class times the lead
-    p - q, plus a constant. So a row weighs as much as its most probable class leads, relative to the mean lead: flat
+    p - q, plus a constant. So a row's weight is the lead of its most probable class, relative to the mean lead: flat
     labels do not change how much a learner is penalised. A class that leads nowhere keeps its best row, as a second
     copy.
     """
@@ -70,19 +70,19 @@ def leading_classes(
 
 
 def draw_copies(W: NDArray[np.float64], copies: int, rng: np.random.RandomState) -> NDArray[np.float64]:
-    """Keep at most `copies` entries in every row, each as large as before on average; sums of rows stay as they are."""
+    """Keep at most `copies` entries per row, each with its expected size; row sums do not change."""
     threshold = _thresholds(W, copies)[:, None]
-    # The threshold of a row with no more entries than that is 0: all are kept.
+    # The threshold of a row with at most that many entries is 0: all are kept.
     chances = np.minimum(np.divide(W, threshold, out=(W > 0).astype(float), where=threshold > 0), 1.0)
     taken = _passes(np.cumsum(chances, axis=1), rng.random_sample((len(W), 1)))
     return np.where(taken & (W > 0), np.maximum(W, threshold), 0.0)
 
 
 def _thresholds(W: NDArray[np.float64], copies: int) -> NDArray[np.float64]:
-    """Return the tau (n,) of every row at which its chances of being kept, min(w / tau, 1), sum to `copies`."""
+    """Return tau (n,) of every row, at which its probabilities of being kept, min(w / tau, 1), sum to `copies`."""
     ordered = -np.sort(-W, axis=1)
     rest = np.cumsum(ordered[:, ::-1], axis=1)[:, ::-1][:, :copies]  # column j: all but the j largest
-    # With the j largest kept as they are, the rest share the other places. The first j at which none is too large fits.
+    # With the j largest kept, the rest share the other places. The first j at which none of them is too large is right.
     candidates = rest / (copies - np.arange(copies))
     fits = ordered[:, :copies] <= candidates * (1 + 1e-12)
     first = np.where(fits.any(axis=1), fits.argmax(axis=1), copies - 1)
@@ -91,9 +91,9 @@ def _thresholds(W: NDArray[np.float64], copies: int) -> NDArray[np.float64]:
 
 
 def _passes(steps: NDArray[np.float64], start: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return where running sums along a row, moved by its start, pass an integer."""
+    """Return where running sums along a row, shifted by its start, cross an integer."""
     whole = np.round(steps)
-    steps = np.where(np.abs(steps - whole) < 1e-9, whole, steps)  # or rounding would lose an entry that is sure
+    steps = np.where(np.abs(steps - whole) < 1e-9, whole, steps)  # else rounding could lose an entry that is certain
     taken: NDArray[np.bool_] = np.diff(np.floor(steps + start), axis=1, prepend=0.0) > 0
     return taken
 

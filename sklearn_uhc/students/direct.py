@@ -1,9 +1,9 @@
-"""Estimators that are trained on the soft cross-entropy, or their own loss over soft labels, without copies of rows.
+"""Estimators trained on the soft cross-entropy, or on their own loss over soft labels, without copies of rows.
 
     loss = - sum_i w_i sum_l q_il log s_il,      s_i = softmax of the scores of row i
 
-Its gradient by the scores is w_i (s_i - q_i), for soft labels at the price of hard ones. Each library has a module of
-its own here, imported when one of its estimators is given.
+Its gradient with respect to the scores is w_i (s_i - q_i), at the cost of hard labels. Each library has its own module
+here, which is imported when one of its estimators is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sklearn_uhc.students.replicate import answers_of
 from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.students.temperature import log_on_simplex
 
-#: Package and class of an estimator: the module that trains it.
+#: Module that trains an estimator, by package and class.
 MODULES = {
     ("lightgbm", "LGBMClassifier"): "lightgbm",
     ("xgboost", "XGBClassifier"): "xgboost",
@@ -44,7 +44,7 @@ MODULES = {
     ("sklearn", "CategoricalNB"): "naive_bayes",
     ("skorch", "NeuralNet"): "skorch",
 }
-#: What to install for a package that is missing.
+#: Extra to install for a missing package.
 EXTRAS = {"skorch": "torch"}
 
 
@@ -59,7 +59,7 @@ class DirectStrategy:
 
     @staticmethod
     def accepts(estimator: Any) -> bool:
-        """Whether there is a module for the estimator, and it can express its penalty."""
+        """Return whether there is a module for the estimator that supports its penalty."""
         module = _module_of(estimator)
         return module is not None and bool(module.accepts(estimator))
 
@@ -74,28 +74,28 @@ class DirectStrategy:
 
     @staticmethod
     def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-        """Log-probabilities, or scores, as the estimator gives them."""
+        """Return log-probabilities, or scores, of the estimator."""
         module = _module_of(fitted)
-        if type(fitted).__module__.startswith("sklearn."):  # a class that is nowhere probable may be unknown to it
+        if type(fitted).__module__.startswith("sklearn."):  # it may not know a class that has no probability anywhere
             return answers_of(fitted, X, classes)
         own = module.predict_proba(fitted, X) if hasattr(module, "predict_proba") else fitted.predict_proba(X)
         return log_on_simplex(np.asarray(own, dtype=float), prior)
 
 
 def clone_student(estimator: Any) -> Any:
-    """Clone the estimator; CatBoost's own way, as scikit-learn's refuses it when a parameter is a list."""
+    """Clone the estimator; CatBoost by its own method, since scikit-learn's fails if a parameter is a list."""
     return estimator.copy() if type(estimator).__module__.split(".")[0] == "catboost" else clone(estimator, safe=False)
 
 
 def is_net(estimator: Any) -> bool:
-    """Whether this is a skorch net, or of a class derived from one."""
+    """Return whether this is a skorch net."""
     return any(base.__module__ == "skorch.net" and base.__name__ == "NeuralNet" for base in type(estimator).__mro__)
 
 
 def as_estimator(student: Any) -> Any:
-    """Return the student; a bare torch module, or a class of one, as a skorch net with plain settings."""
+    """Return the student; a bare torch module, or a class of one, becomes a skorch net with simple settings."""
     torch = sys.modules.get("torch")
-    if torch is None:  # then it cannot be one
+    if torch is None:  # then it cannot be a module
         return student
     kind = student if isinstance(student, type) else type(student)
     if not issubclass(kind, torch.nn.Module):
@@ -108,7 +108,7 @@ def as_estimator(student: Any) -> Any:
 
 
 def with_tags(estimator: Any) -> Any:
-    """Return what has tags: a bare module, alone or at the end of a Pipeline, as a net."""
+    """Return an estimator with tags: a bare module, alone or at the end of a Pipeline, becomes a net."""
     if not isinstance(estimator, Pipeline):
         return as_estimator(estimator)
     name, last = estimator.steps[-1]
@@ -143,7 +143,7 @@ class SoftCrossEntropy:
         self.least_hessian = least_hessian
 
     def __call__(self, y_true: Any, F: NDArray[Any], sample_weight: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return both; what the library passes besides the scores is not used."""
+        """Return gradient and Hessian; arguments other than the scores are ignored."""
         if F.ndim == 1:
             S, Q, factor = expit(F)[:, None], self.Q[:, 1:], 1.0
         else:
@@ -166,7 +166,7 @@ def soft_log_loss(Q: NDArray[Any], F: NDArray[Any], weight: NDArray[Any] | None 
 
 
 def evaluation(data: SoftData) -> tuple[list[tuple[Any, NDArray[np.int_]]], Callable[[Any, NDArray[Any]], float]]:
-    """Return evaluation sets with labels that say only which set it is, and the loss that reads them so."""
+    """Return evaluation sets whose labels are the index of the set, and the loss that reads them."""
     if len(data.eval_set) > data.Q.shape[1]:
         raise ValueError(
             f"eval_set has {len(data.eval_set)} sets: boosters accept at most as many as there are classes."
@@ -181,7 +181,7 @@ def evaluation(data: SoftData) -> tuple[list[tuple[Any, NDArray[np.int_]]], Call
 
 
 def stand_in_labels(data: SoftData, name: str) -> NDArray[np.int_]:
-    """Return labels in which every class occurs: they tell a booster how many there are, and nothing else."""
+    """Return labels in which every class occurs; boosters infer only the number of classes from them."""
     n, L = data.Q.shape
     if n < L:
         raise ValueError(f"{name} needs at least as many rows as classes, got {n} training rows and {L} classes.")
@@ -189,7 +189,7 @@ def stand_in_labels(data: SoftData, name: str) -> NDArray[np.int_]:
 
 
 def refuse(estimator: Any, wrong: dict[str, str]) -> None:
-    """Raise for parameters that have no meaning on soft labels: `wrong` tells what to do instead."""
+    """Raise an error for parameters that are not supported on soft labels; `wrong` has the remedies."""
     given = estimator.get_params(deep=False)
     for name, remedy in wrong.items():
         if given.get(name) is True or given.get(name) not in (None, False, 1):

@@ -1,13 +1,13 @@
 """Soft labels for learners with `partial_fit`: labels drawn anew from the soft labels in every epoch.
 
-An epoch costs what it costs on hard labels, and its expected gradient is that of the soft cross-entropy, or of whatever
-loss the learner has. Row i takes the class in which u_i + e * (golden ratio) falls, modulo 1, in epoch e, with a random
-u_i: in every epoch each class has its probability, and over the epochs it is met as evenly as possible.
+An epoch costs the same as on hard labels, and its expected gradient is that of the soft cross-entropy, or of the
+learner's own loss. In epoch e, row i gets the class in whose interval u_i + e * (golden ratio), modulo 1, falls, with a
+random u_i. So every class has its probability in every epoch, and over the epochs it occurs as evenly as possible.
 
 `partial_fit` has no stopping rule. Here it is scikit-learn's: at most `max_iter` epochs, fewer if the loss has not
-fallen by `tol` in `n_iter_no_change` of them. The loss is the expected one, over the soft labels, so that draws do not
-disturb it, on some of the training rows; with `early_stopping=True` on rows set aside, and the best epoch is kept.
-Linear models end with the mean of their coefficients over the epochs.
+fallen by `tol` in `n_iter_no_change` of them. The loss is the expected loss over the soft labels, so that draws do not
+disturb it. It is computed on some training rows, or with `early_stopping=True` on rows held out, and then the best
+epoch is kept. Linear models end with the mean of their coefficients over the epochs.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import some_rows, take_rows
 
 GOLDEN = (np.sqrt(5) - 1) / 2
-#: Training rows by which the end is found.
+#: Maximum number of training rows on which the loss for stopping is computed.
 JUDGED_ROWS = 1000
 
-#: Losses of one class against the others, as functions of the margin: scores for the class, their negative against it.
+#: One-versus-rest losses as functions of the margin: the score for a class, its negative against it.
 MARGIN_LOSSES: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "hinge": lambda z: np.maximum(0.0, 1 - z),
     "squared_hinge": lambda z: np.maximum(0.0, 1 - z) ** 2,
@@ -55,7 +55,7 @@ class EpochStrategy:
 
     @staticmethod
     def accepts(estimator: Any) -> bool:
-        """Whether the estimator trains by epochs of `partial_fit`, at a rate that its own rule does not decide on."""
+        """Return whether the estimator trains in epochs of `partial_fit`, without an adaptive learning rate."""
         if not (is_classifier(estimator) and hasattr(estimator, "partial_fit")):
             return False
         params = estimator.get_params()
@@ -81,19 +81,19 @@ class EpochStrategy:
 
     @staticmethod
     def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-        """Log-probabilities over all classes; one that is nowhere probable has probability 0."""
+        """Return log-probabilities over all classes; a class without probability anywhere gets probability 0."""
         return answers_of(fitted, X, classes)
 
 
 class Plateau:
-    """The rule of scikit-learn's own loops: no fall by `tol` below the best loss, `patience` times in a row."""
+    """scikit-learn's stopping rule: no decrease by `tol` below the best loss, `patience` times in a row."""
 
     def __init__(self, tol: float | None, patience: int) -> None:
         self.tol, self.patience = tol, patience
         self.best, self.idle = np.inf, 0
 
     def reached(self, loss: float) -> bool:
-        """Take the loss of one more epoch; tell whether to stop."""
+        """Add the loss of an epoch; return whether to stop."""
         better = self.tol is None or loss <= self.best - self.tol  # NaN is not better
         self.idle = 0 if better else self.idle + 1
         self.best = min(self.best, loss)
@@ -114,10 +114,10 @@ def _run(estimator: Any, data: SoftData, judged: EvalRows, keep_best: bool) -> A
 def train_by_epochs(
     estimator: Any, learn: Callable[[int], None], judged: EvalRows, classes: NDArray[Any], keep_best: bool, unit: str
 ) -> Any:
-    """Call `learn(epoch)`, which trains the estimator, until the loss on the judged rows has come to rest.
+    """Call `learn(epoch)`, which trains the estimator, until the loss on the rows `judged` stops falling.
 
-    Return the estimator with the mean of its coefficients, or with `keep_best` that of its best epoch. `unit` is what
-    a warning calls the epochs.
+    Return the estimator with the mean of its coefficients or, with `keep_best`, that of its best epoch. `unit` is the
+    name of an epoch in a warning.
     """
     plateau = Plateau(setting(estimator, "tol"), int(setting(estimator, "n_iter_no_change") or 5))
     most, best = int(setting(estimator, "max_iter")), None
@@ -126,7 +126,7 @@ def train_by_epochs(
         for epoch in range(most):
             learn(epoch)
             mean.add(epoch)
-            # The end is found by the coefficients of the epoch, as scikit-learn does: their means settle much later.
+            # Stopping uses the coefficients of the epoch, as in scikit-learn: their mean settles much later.
             with mean.in_place() if keep_best else nullcontext():
                 loss = expected_loss(estimator, judged, classes)
                 if keep_best and not plateau.best <= loss:
@@ -147,14 +147,14 @@ def train_by_epochs(
 
 
 class MeanCoefficients:
-    """The mean of a linear model's coefficients over the epochs, the later the heavier: without the noise of draws."""
+    """The mean of a linear model's coefficients over the epochs, with growing weights: it averages out random draws."""
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
         self.mean: dict[str, Any] = {}
 
     def add(self, epoch: int) -> None:
-        """Take those of one more epoch, with a weight that grows with its number."""
+        """Add the coefficients of an epoch, with a weight that grows with its number."""
         names = [] if getattr(self.estimator, "average", False) else ["coef_", "intercept_"]
         for name in names if hasattr(self.estimator, "coef_") else []:
             now = getattr(self.estimator, name)
@@ -163,7 +163,7 @@ class MeanCoefficients:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Let the model answer with the means for a while."""
+        """Use the mean coefficients temporarily."""
         own = {name: getattr(self.estimator, name) for name in self.mean}
         self.keep()
         try:
@@ -172,7 +172,7 @@ class MeanCoefficients:
             vars(self.estimator).update(own)
 
     def keep(self) -> None:
-        """Give the model the means."""
+        """Set the mean coefficients."""
         vars(self.estimator).update(self.mean)
 
 
@@ -187,7 +187,7 @@ class DrawnLabels:
         self.start = rng.random_sample(len(data.Q))
 
     def of(self, epoch: int) -> tuple[Any, NDArray[Any], dict[str, Any]]:
-        """Return those of one epoch; rows are drawn by their weights if the learner takes none."""
+        """Return those of one epoch; rows are drawn by weight if the learner takes no weights."""
         places = (self.start + epoch * GOLDEN) % 1.0
         y = self.data.classes[classes_at(self.steps, places[:, None])[:, 0]]
         if not self.draws_rows:
@@ -197,7 +197,7 @@ class DrawnLabels:
 
 
 def expected_loss(estimator: Any, rows: EvalRows, classes: NDArray[Any]) -> float:
-    """Return the mean of the learner's own loss over soft labels; of the cross-entropy, if that is not known."""
+    """Return the mean of the learner's own loss over soft labels, or the cross-entropy if it is unknown."""
     if not hasattr(estimator, "decision_function"):
         return soft_log_loss(rows.Q, np.maximum(answers_of(estimator, rows.X, classes), -700.0), rows.weight)
     F = estimator.decision_function(rows.X)
@@ -216,13 +216,13 @@ def setting(estimator: Any, name: str) -> Any:
 
 @contextmanager
 def _one_training(estimator: Any) -> Iterator[None]:
-    """Let calls of `partial_fit` go on drawing from one random state, and leave it to us when to stop."""
+    """Use one random state for all calls of `partial_fit`, and disable the estimator's own stopping."""
     given = estimator.get_params()
     changed: dict[str, Any] = {}
     for key, value in given.items():
         last = key.split("__")[-1]
         if last == "random_state" and isinstance(value, Integral):
-            changed[key] = np.random.RandomState(int(value))  # an int would shuffle every epoch alike
+            changed[key] = np.random.RandomState(int(value))  # an int would give every epoch the same order
         elif last == "early_stopping" and value is True:
             changed[key] = False
     estimator.set_params(**changed)
@@ -238,10 +238,10 @@ def _some(data: SoftData) -> EvalRows:
 
 
 def _known(rows: EvalRows, known: NDArray[np.int_]) -> EvalRows:
-    """Leave out the classes that are nowhere probable in training."""
+    """Remove classes that have no probability in training."""
     return rows._replace(Q=rows.Q[:, known])
 
 
 def _dense_lists(data: SoftData) -> SoftData:
-    """Turn lists into arrays, which would be done anew in every epoch."""
+    """Convert lists to arrays once, instead of in every epoch."""
     return replace(data, X=np.asarray(data.X)) if isinstance(data.X, (list, tuple)) else data

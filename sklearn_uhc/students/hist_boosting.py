@@ -1,8 +1,8 @@
 """HistGradientBoostingClassifier on soft labels: its own training, with the soft cross-entropy as its loss.
 
-scikit-learn takes a loss object in place of the name. This one has the gradient s - q instead of s - y; labels only
-tell how many classes there are, and which rows are to stop early by. Weights of rows are part of the loss: given to
-scikit-learn, they would also weigh the quantiles by which features are binned, which takes longer than the training.
+scikit-learn accepts a loss object in place of the name. This one has the gradient s - q instead of s - y. Labels only
+tell the number of classes, and mark validation rows. Row weights are part of the loss: passed to scikit-learn, they
+would also weight the quantiles by which features are binned, which takes longer than the training.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from sklearn_uhc.students.soft_data import SoftData
 
 
 def accepts(estimator: Any) -> bool:
-    """Whether it stops early by its loss and on rows that it is given, if at all."""
+    """Return whether it stops early by its loss on given rows, or not at all."""
     by_loss = estimator.scoring == "loss" and has_fit_parameter(estimator, "X_val")
     return estimator.loss == "log_loss" and (estimator.early_stopping is not True or by_loss)
 
 
 class _SoftLoss:
-    """What boosting asks of its loss, for soft labels: of training rows (y = 0, 1, ...), or validation rows (all 1)."""
+    """The loss that boosting needs, for soft labels of training rows (y = 0, 1, ...) or validation rows (y all 1)."""
 
     data: SoftData
 
@@ -76,7 +76,7 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
         rows = data.one_eval_set("HistGradientBoostingClassifier")
         n = len(data.Q)
         params |= {"X_val": rows.X, "y_val": np.repeat(data.classes[1], len(rows.Q))}
-    if n < L:  # labels could not name all classes
+    if n < L:  # labels could not include all classes
         return ReplicateStrategy.fit(estimator, replace(data, copies="all"), **params)
     stopping = estimator.early_stopping
     loss = _SoftBinomialLoss() if L == 2 else _SoftMultinomialLoss(n_classes=L)

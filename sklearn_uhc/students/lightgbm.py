@@ -14,7 +14,7 @@ from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.utils.rows import some_rows, take_rows
 
 OBJECTIVES = (None, "multiclass", "softmax", "binary")
-#: LightGBM knows its parameters by many names.
+#: Aliases of LightGBM's parameters.
 EARLY_STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 OBJECTIVE = ("objective_type", "app", "application", "loss")
 BOOSTING = ("boosting_type", "boosting", "boost")
@@ -23,19 +23,19 @@ BALANCE = ("is_unbalance", "unbalance", "unbalanced_sets", "scale_pos_weight")
 CLASS_BAGGING = tuple(
     f"{sign}_{name}" for sign in ("pos", "neg") for name in ("bagging_fraction", "sub_row", "subsample", "bagging")
 )
-#: Parameters that say nothing about features.
+#: Parameters that do not affect features.
 UNRELATED = ("objective", "importance_type", "verbose", "verbosity")
-#: Rows in which a feature that can be split is looked for.
+#: Maximum number of rows in which a feature that can be split is searched.
 SEEN_ROWS = 2000
 
 
 def accepts(estimator: Any) -> bool:
-    """Every LGBMClassifier."""
+    """Accept every LGBMClassifier."""
     return True
 
 
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
-    """Fit on the soft cross-entropy, from the log of the mean soft label on, as LightGBM itself starts."""
+    """Fit on the soft cross-entropy, starting from the log of the mean soft label, as LightGBM itself does."""
     given = estimator.get_params(deep=False)
     if given.get("objective") not in OBJECTIVES:
         raise ValueError(f"objective={given['objective']!r} of LGBMClassifier: soft labels need the default, None.")
@@ -54,7 +54,7 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     def metric(y_true: NDArray[Any], F: NDArray[Any]) -> tuple[str, float, bool]:
         return "multi_logloss" if L > 2 else "binary_logloss", soft_logloss(y_true, F), False
 
-    # With K / (K - 1) in the Hessian one-hot labels give what LightGBM's own objective gives. It keeps scores by class.
+    # With K / (K - 1) in the Hessian, one-hot labels give LightGBM's own results. It stores scores by class.
     loss = SoftCrossEntropy(data, L / (L - 1), order="F")
     if sets:
         params |= _eval_arguments(estimator, sets)
@@ -70,10 +70,10 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
 
 
 def _can_split(estimator: Any, X: Any, categorical: Any) -> bool:
-    """Tell whether LightGBM keeps a feature of X, as far as some rows show.
+    """Return whether LightGBM keeps a feature of X, judged by some rows.
 
-    It leaves out features that have no split with `min_data_in_leaf` rows on either side. If none is left, its own
-    objectives give the mean and all others fail. `feature_pre_filter=False` keeps all of them, which is always right,
+    It drops features without a split that has `min_data_in_leaf` rows on either side. If none is left, its own
+    objectives return the mean and all others fail. `feature_pre_filter=False` keeps all features, which is always right
     but takes twice the time on words, most of which are rare.
     """
     given = {k: v for k, v in estimator.get_params().items() if isinstance(v, (str, int, float)) and k not in UNRELATED}
@@ -84,16 +84,16 @@ def _can_split(estimator: Any, X: Any, categorical: Any) -> bool:
 
 
 def _eval_arguments(estimator: Any, sets: list[tuple[Any, Any]]) -> dict[str, Any]:
-    """Name the evaluation sets as this version of LightGBM wants it."""
+    """Return the evaluation sets as arguments for this version of LightGBM."""
     if has_fit_parameter(estimator, "eval_X"):  # 4.7 and later
         return {"eval_X": tuple(X for X, _ in sets), "eval_y": tuple(y for _, y in sets)}
     return {"eval_set": sets}
 
 
 def _start(estimator: Any, data: SoftData) -> NDArray[np.float64]:
-    """Return the scores that boosting starts from: (L,), or (1,) for two classes."""
+    """Return the scores from which boosting starts: (L,), or (1,) for two classes."""
     given = estimator.get_params(deep=False)
-    # A linear tree has no single value per leaf that the start could be added to afterwards.
+    # A linear tree has no single value per leaf to which the start could be added afterwards.
     if given.get("boost_from_average") is False or any(given.get(name) for name in LINEAR):
         return np.zeros(1 if data.Q.shape[1] == 2 else data.Q.shape[1])
     log_mean = np.log(data.mean)
@@ -105,7 +105,7 @@ def _repeat(start: NDArray[np.float64], n: int) -> NDArray[np.float64]:
 
 
 def _make_ordinary(estimator: Any, start: NDArray[np.float64]) -> Any:
-    """Put the start into the first trees, and LightGBM's own objective on the model: it then gives probabilities."""
+    """Add the start to the first trees, and set LightGBM's own objective, so that the model returns probabilities."""
     booster = estimator.booster_
     for tree, info in enumerate(booster.dump_model(num_iteration=1)["tree_info"]):
         for leaf in range(info["num_leaves"] if start[tree] else 0):

@@ -1,11 +1,11 @@
 """LinearSVC on soft labels: one class against the rest, each row twice.
 
-It learns a class by a problem of its own, in which it stands against all others. On soft labels the row counts for the
-class with weight q and against it with weight 1 - q:
+Each class is a separate problem, the class against all others. On soft labels a row counts for the class with weight q
+and against it with weight 1 - q:
 
     loss of class l = sum_i w_i [ q_il loss(f_l(x_i)) + (1 - q_il) loss(-f_l(x_i)) ]
 
-This is what all weighted copies of the rows amount to, at twice the price of hard labels instead of L times.
+This equals training on all weighted copies of the rows, at twice the cost of hard labels instead of L times.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sklearn_uhc.utils.rows import take_rows
 
 
 def accepts(estimator: Any) -> bool:
-    """Those that take the classes one by one."""
+    """Return whether classes are learned one by one."""
     return bool(estimator.multi_class == "ovr")
 
 
@@ -34,13 +34,13 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     known = np.flatnonzero((data.Q > 0).any(axis=0))
     if len(known) == 1:
         return fit_classifier(estimator, data.X, known, data.classes, {})
-    solved = known if len(known) > 2 else known[1:]  # of two classes, the second against the first
+    solved = known if len(known) > 2 else known[1:]  # for two classes, only the second against the first
     twice = take_rows(data.X, np.tile(np.arange(len(data.Q)), 2))
     models = [_against_the_rest(estimator, data, twice, label, params) for label in solved]
     some = take_rows(data.X, np.arange(len(known)) % len(data.Q))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = clone(estimator).set_params(max_iter=1).fit(some, data.classes[known])  # for its classes and features
+        fitted = clone(estimator).set_params(max_iter=1).fit(some, data.classes[known])  # sets its classes and features
     fitted.set_params(max_iter=estimator.max_iter)
     fitted.coef_ = np.concatenate([model.coef_ for model in models])
     fitted.intercept_ = np.concatenate([np.atleast_1d(model.intercept_) for model in models])
@@ -49,7 +49,7 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
 
 
 def _against_the_rest(estimator: Any, data: SoftData, twice: Any, label: int, params: dict[str, Any]) -> Any:
-    """Fit one class against the others; rows that are certain count once."""
+    """Fit one class against the others; a row that is certain is used once."""
     q, w = data.Q[:, label], data.row_weights
     weights = np.concatenate([w * q, w * (1 - q)])
     seen = np.flatnonzero(weights > 0)

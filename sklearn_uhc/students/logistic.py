@@ -24,7 +24,7 @@ from sklearn_uhc.utils.notes import warn_user
 
 
 def accepts(estimator: Any) -> bool:
-    """Whether the penalty is l2 or none; l1 and liblinear, which penalises the intercept, are not."""
+    """Return whether the penalty is l2 or none; l1, and liblinear, which penalises the intercept, are not supported."""
     given = estimator.get_params(deep=False)
     penalty = given.get("penalty", "deprecated")
     smooth = penalty in ("l2", None) or (penalty == "deprecated" and not given.get("l1_ratio"))
@@ -32,7 +32,7 @@ def accepts(estimator: Any) -> bool:
 
 
 def fit(estimator: Any, data: SoftData) -> Any:
-    """Set `coef_` and `intercept_` to the optimum; whatever the solver, there is one."""
+    """Set `coef_` and `intercept_` to the optimum, which does not depend on the solver."""
     estimator._validate_params()
     if data.eval_set:
         raise ValueError("LogisticRegression does not stop early, so it does not accept eval_set.")
@@ -55,10 +55,10 @@ def fit(estimator: Any, data: SoftData) -> Any:
 
 
 class SoftLogisticLoss:
-    """Value and gradient by the parameters, all in one vector.
+    """Value and gradient with respect to the parameters, as one vector.
 
-    The parameters are those of features with mean 0 and curvature about 1, so that L-BFGS needs few steps; X itself
-    stays as it is, sparse or not.
+    The parameters are those of features with mean 0 and curvature about 1, so that L-BFGS needs few steps. X itself is
+    not changed, sparse or not.
     """
 
     def __init__(self, X: Any, Q: NDArray[Any], weight: NDArray[Any], strength: float, fit_intercept: bool) -> None:
@@ -88,7 +88,7 @@ class SoftLogisticLoss:
             losses = -(self.Q * log_expit(F) + (1 - self.Q) * log_expit(-F))[:, 0]
             S = expit(F)
         else:
-            F -= F.max(axis=1, keepdims=True)  # scipy's logsumexp takes longer than all else here
+            F -= F.max(axis=1, keepdims=True)  # scipy's logsumexp would take longer than everything else here
             S = np.exp(F)
             total = S.sum(axis=1, keepdims=True)
             losses = np.log(total[:, 0]) - np.sum(self.Q * F, axis=1)
@@ -101,7 +101,7 @@ class SoftLogisticLoss:
 
 
 def _mean_and_variance(X: Any, weight: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of every feature, rows weighted: a row of weight 2 takes the solver the same way as that row twice."""
+    """Return weighted mean and variance of every feature; weight 2 is the same as the row twice."""
     if issparse(X):
         mean, variance = mean_variance_axis(X, axis=0, weights=weight.astype(X.dtype))
     else:

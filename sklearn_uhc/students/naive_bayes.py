@@ -23,12 +23,12 @@ from sklearn_uhc.students.soft_data import SoftData
 
 
 def accepts(estimator: Any) -> bool:
-    """Every naive Bayes."""
+    """Accept every naive Bayes."""
     return True
 
 
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
-    """Fit on the means of the classes, one row each, that weigh as much as their classes."""
+    """Fit on the class means, one row per class, weighted by the class."""
     if data.eval_set:
         raise ValueError(f"{type(estimator).__name__} does not accept eval_set.")
     known = np.flatnonzero((data.Q > 0).any(axis=0))
@@ -40,12 +40,12 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     X = validate_data(estimator, data.X, accept_sparse=False if gaussian else "csr", dtype=[np.float64, np.float32])
     W = data.Q[:, known] * data.row_weights[:, None]
     fitted = (_gaussian if gaussian else _discrete)(estimator, X, W, data.classes[known])
-    validate_data(fitted, data.X, skip_check_array=True)  # the names of the features
+    validate_data(fitted, data.X, skip_check_array=True)  # sets the feature names
     return fitted
 
 
 def _categorical(estimator: Any, data: SoftData, known: NDArray[np.int_]) -> Any:
-    """Fit on rows that tell it all values and classes, then put the counts of soft labels in their place."""
+    """Fit on the rows with labels that include all classes, then replace its counts by those of the soft labels."""
     estimator.fit(data.X, data.classes[known[np.arange(len(data.Q)) % len(known)]])
     X = validate_data(estimator, data.X, dtype="int", reset=False)
     W = data.Q[:, known] * data.row_weights[:, None]
@@ -66,11 +66,11 @@ def _categorical(estimator: Any, data: SoftData, known: NDArray[np.int_]) -> Any
 
 def _gaussian(estimator: Any, X: NDArray[Any], W: NDArray[np.float64], classes: NDArray[Any]) -> Any:
     centre = X.mean(axis=0, dtype=float)
-    X = X - centre  # or squares would lose the digits of small variances
+    X = X - centre  # else squares would lose the digits of small variances
     N = W.sum(axis=0)
     theta = W.T @ X / N[:, None]
     variance = np.maximum(W.T @ X**2 / N[:, None] - theta**2, 0.0)
-    estimator.fit(theta, classes)  # checks parameters and priors, and knows the classes
+    estimator.fit(theta, classes)  # checks parameters and priors, and sets the classes
     estimator.epsilon_ = estimator.var_smoothing * np.var(X, axis=0).max()
     estimator.theta_, estimator.var_ = theta + centre, variance + estimator.epsilon_
     estimator.class_count_ = N

@@ -1,4 +1,4 @@
-"""What a net is validated by: rows of its own split, which may have true labels, and scorers that know labels only."""
+"""Validation of a net: rows of its own split, which may have true labels, and scorers that need labels."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from sklearn_uhc.utils.rows import count_rows
 
 
 def most_probable(targets: Any) -> NDArray[Any]:
-    """Numbers of the most probable classes; a function with a name, so that nets can be pickled."""
+    """Return the indices of the most probable classes; a named function, so that nets can be pickled."""
     targets = to_numpy(targets)
     return targets if targets.ndim == 1 else targets.argmax(axis=1)
 
 
 def soft_accuracy(net: Any, X: Any, targets: NDArray[Any]) -> float:
-    """Share of rows whose most probable class is that of the soft labels, or the true one."""
+    """Return the share of rows whose most probable class is that of the soft labels, or the true one."""
     return float((net.predict_proba(X).argmax(axis=1) == most_probable(targets)).mean())
 
 
 class Validation:
-    """A net's own split into rows to train on and rows to validate by; `check` puts targets of the latter right."""
+    """A net's split into training and validation rows; `check` corrects the targets of the latter."""
 
     def __init__(self, split: Any, check: Callable[[Any], Any]) -> None:
         self.split, self.check = split, check
 
     def __call__(self, dataset: Any, *args: Any, **params: Any) -> tuple[Any, Any]:
-        """Split; rows that were set aside have the right targets already."""
+        """Split; rows held out from the training rows already have correct targets."""
         train, valid = self.split(dataset, *args, **params)
         ours = valid is None or (isinstance(valid, Subset) and valid.dataset is dataset)
         return train, valid if ours else self.check(valid)
 
 
 def with_class_numbers(valid: Any, classes: NDArray[Any]) -> Any:
-    """Have numbers of classes in the place of true labels; soft labels stay."""
+    """Replace true labels by class indices; soft labels are unchanged."""
     row, shape = _first(valid)
     if shape not in ((), classes.shape):
         raise ValueError(
@@ -54,7 +54,7 @@ def with_class_numbers(valid: Any, classes: NDArray[Any]) -> Any:
 
 
 def with_answers(valid: Any, n_answers: int) -> Any:
-    """Refuse rows without the teachers' answers."""
+    """Raise an error for rows without the teachers' answers."""
     _, shape = _first(valid)
     if shape != (n_answers,):
         raise ValueError(
@@ -66,19 +66,19 @@ def with_answers(valid: Any, n_answers: int) -> Any:
 
 
 def _first(valid: Any) -> tuple[Any, tuple[int, ...] | None]:
-    """Return the first row and the shape of its target, None if there is none."""
+    """Return the first row and the shape of its target, or None if there is none."""
     count_rows(valid)
     item = valid[0]
     return (item[0], tuple(np.shape(item[1]))) if isinstance(item, (tuple, list)) and len(item) > 1 else (item, None)
 
 
 def is_double(row: Any) -> bool:
-    """Whether this is an array or a tensor in double precision."""
+    """Return whether this is an array or tensor in double precision."""
     return getattr(row, "dtype", None) in (torch.float64, np.dtype(np.float64))
 
 
 class Numbered(Dataset):
-    """Rows in single precision, with the numbers of their classes instead of labels."""
+    """Rows in single precision, with class indices instead of labels."""
 
     def __init__(self, rows: Any, classes: NDArray[Any]) -> None:
         self.rows, self.numbers = rows, {label: k for k, label in enumerate(classes.tolist())}
@@ -101,9 +101,9 @@ class Numbered(Dataset):
 
 
 def set_scores(net: Any, soft: bool) -> None:
-    """Have accuracy and scikit-learn's scorers compare labels, unless the targets are not `soft` labels.
+    """Let accuracy and scikit-learn's scorers compare labels, if targets are `soft` labels.
 
-    Then there is nothing to compare with, and nothing may wait for it.
+    Otherwise there is nothing to compare with, and no callback may depend on it.
     """
     if not isinstance(net, NeuralNetClassifier) or net.callbacks == "disable":
         return
@@ -116,27 +116,27 @@ def set_scores(net: Any, soft: bool) -> None:
 
 
 def _knows_labels_only(scoring: Any) -> bool:
-    """Whether this is a scorer or a metric of scikit-learn; functions of the user get the soft labels."""
+    """Return whether this is a scorer or metric of scikit-learn; the user's functions get the soft labels."""
     return scoring is None or isinstance(scoring, str) or str(getattr(scoring, "__module__", "")).startswith("sklearn.")
 
 
 def _have_labels(net: Any, callback: Any, soft: bool) -> None:
-    """Hand the most probable classes to a scorer."""
+    """Pass the most probable classes to a scorer."""
     name = f"{type(callback).__name__}({callback.scoring!r})"
     if not soft:
         raise ValueError(
             f"{name} compares with labels, and direct backpropagation has none: remove it and monitor 'valid_loss'."
         )
     cached = callback.use_caching if net.use_caching == "auto" else net.use_caching
-    if isinstance(callback, EpochScoring) and not cached:  # then skorch has no targets of our datasets
+    if isinstance(callback, EpochScoring) and not cached:  # then skorch does not have the targets of our datasets
         raise ValueError(f"{name} needs the net's predictions and targets: leave use_caching at its default.")
     if callback.target_extractor is to_numpy:
         callback.target_extractor = most_probable
 
 
 def _set_accuracy(net: Any, given: list[Any], soft: bool) -> None:
-    """Replace the accuracy of hard labels that skorch reports; without one, nothing may wait for it."""
-    there_is = soft and bool(net.use_caching)  # without its cache skorch has no targets of our datasets
+    """Replace skorch's accuracy of hard labels; without it, no callback may depend on it."""
+    there_is = soft and bool(net.use_caching)  # without its cache skorch does not have the targets of our datasets
     scoring = EpochScoring(soft_accuracy, name="valid_acc", lower_is_better=False) if there_is else None
     net.set_params(callbacks__valid_acc=scoring)
     waiting = [cb for cb in given if str(getattr(cb, "monitor", "")).startswith("valid_acc")]

@@ -1,7 +1,7 @@
 """MLPClassifier on soft labels: its own training, with probabilities as the targets of the output layer.
 
-The gradient of its loss at the output is the answer minus the target, for soft targets as for 0 and 1, so this is the
-soft cross-entropy at the price of hard labels, with all its solvers and stopping rules. Only the step that turns labels
+The gradient of its loss at the output is the prediction minus the target, for soft targets as for 0 and 1. So this is
+the soft cross-entropy at the cost of hard labels, with all solvers and stopping rules. Only the step that turns labels
 into targets is replaced.
 """
 
@@ -21,7 +21,7 @@ from sklearn_uhc.students.soft_data import SoftData
 
 
 def accepts(estimator: Any) -> bool:
-    """Whether scikit-learn makes the targets in the step that is replaced here."""
+    """Return whether scikit-learn makes the targets in the method that is replaced here."""
     step = getattr(MLPClassifier, "_validate_input", None)
     return step is not None and list(signature(step).parameters)[1:] == ["X", "y", "incremental", "reset"]
 

@@ -1,10 +1,11 @@
 """Soft labels for any classifier with `sample_weight`: copies of the rows, weighted by the probabilities of classes.
 
-For a learner that minimises a weighted sum of losses all copies are the soft cross-entropy itself, up to entries below
-`DROPPED` / L, together at most `DROPPED` of a row's mass, which the others of the row take over. They cost up to L
-times the training on hard labels. A few copies a row, drawn at random (`students/copies.py`), have the same expected
-loss. Kernel support vector machines and AdaBoost get each row once by default, as its most probable class. An estimator
-that cross-validates gets folds in which all copies of a row stand on the same side.
+For a learner that minimises a weighted sum of losses, all copies are the soft cross-entropy itself, up to entries below
+`DROPPED` / L. Together these are at most `DROPPED` of a row's probability, and the row's other entries take it over.
+All copies cost up to L times the training on hard labels. A few copies per row, drawn at random
+(`students/copies.py`), have the same expected loss. Kernel support vector machines, whose time grows with the square
+of the rows, get each row once by default, as its most probable class. An estimator that cross-validates gets folds in
+which all copies of a row are on the same side.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import AdaBoostClassifier
 from sklearn.model_selection import check_cv
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils import get_tags
@@ -29,10 +29,10 @@ from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.response import log_proba
 from sklearn_uhc.utils.rows import row_bytes, take_rows
 
-#: Copies of a row by default.
+#: Default number of copies per row.
 FEW = 4
-#: Learners of a margin: rows with several labels cost them time (kernels) or lead them to chase errors (AdaBoost).
-MARGIN_LEARNERS = (SVC, NuSVC, AdaBoostClassifier)
+#: Margin-based learners whose time grows faster than the number of rows.
+KERNEL_MACHINES = (SVC, NuSVC)
 
 
 class ReplicateStrategy:
@@ -43,7 +43,7 @@ class ReplicateStrategy:
 
     @staticmethod
     def accepts(estimator: Any) -> bool:
-        """Whether the estimator is a classifier that takes sample weights."""
+        """Return whether this is a classifier that takes sample weights."""
         takes_weights = is_classifier(estimator) and has_fit_parameter(estimator, "sample_weight")
         return takes_weights and get_tags(estimator).target_tags.single_output
 
@@ -52,7 +52,7 @@ class ReplicateStrategy:
         """Fit the classifier itself, on the class names."""
         if keep_copies_together(estimator, bool(data.eval_set)):
             data = data.with_validation()
-        if isinstance(estimator, MARGIN_LEARNERS) and data.copies == "auto":
+        if isinstance(estimator, KERNEL_MACHINES) and data.copies == "auto":
             rows, labels, weights = leading_classes(data.Q, data.weight)
         else:
             rows, labels, weights = replicate(data.Q, data.weight, _copies(data), data.rng(estimator))
@@ -67,21 +67,21 @@ class ReplicateStrategy:
 
     @staticmethod
     def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-        """Log-probabilities over all classes; one that had no weight at all has probability 0."""
+        """Return log-probabilities over all classes; a class without any weight gets probability 0."""
         return answers_of(fitted, X, classes)
 
 
 def fit_classifier(
     estimator: Any, X: Any, labels: NDArray[np.int_], classes: NDArray[Any], params: dict[str, Any]
 ) -> Any:
-    """Fit on class names; most classifiers refuse a single class, for which nothing has to be learnt."""
+    """Fit on class names; a single class needs no training, and most classifiers do not accept it."""
     if len(np.unique(labels)) == 1:
         return DummyClassifier(strategy="prior").fit(np.zeros((1, 1)), classes[labels[:1]])
     return estimator.fit(X, classes[labels], **params)
 
 
 def answers_of(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Return log-probabilities over all classes; those that the fitted classifier has not seen get -inf."""
+    """Return log-probabilities over all classes; classes that the fitted classifier has not seen get -inf."""
     log_p = log_proba(fitted, X, type(fitted).__name__)
     out = np.full((len(log_p), len(classes)), -np.inf)
     out[:, np.searchsorted(classes, fitted.classes_)] = log_p
@@ -89,13 +89,13 @@ def answers_of(fitted: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64
 
 
 def keep_copies_together(estimator: Any, eval_set: bool) -> bool:
-    """Switch off, or refuse, what would tear the copies of a row apart; tell whether validation rows are wanted."""
+    """Disable, or reject, settings that would separate copies of a row; return whether validation rows are needed."""
     params, name = estimator.get_params(), type(estimator).__name__
     takes_rows = has_fit_parameter(estimator, "X_val")
     if takes_rows and params.get("early_stopping") == "auto" and eval_set:
         estimator.set_params(early_stopping=True)
     wanted = takes_rows and estimator.early_stopping is True
-    for key, value in params.items():  # those of inner estimators as well
+    for key, value in params.items():  # also those of inner estimators
         inner, _, last = key.rpartition("__")
         if last == "early_stopping" and value == "auto" and not (wanted and not inner):
             estimator.set_params(**{key: False})
@@ -118,7 +118,7 @@ def keep_copies_together(estimator: Any, eval_set: bool) -> bool:
 
 
 def count_rows_not_copies(estimator: Any, copies_per_row: float) -> None:
-    """Let leaves be as small as the user allowed in rows, which copies would have made smaller."""
+    """Scale minimum leaf sizes, which users give in rows, to the number of copies."""
     for name in ("min_samples_leaf", "min_samples_split"):
         value = estimator.get_params(deep=False).get(name)
         if isinstance(value, Integral) and copies_per_row > 1:
@@ -126,7 +126,7 @@ def count_rows_not_copies(estimator: Any, copies_per_row: float) -> None:
 
 
 def _validation(estimator: Any, data: SoftData, trained: NDArray[np.int_]) -> dict[str, Any]:
-    """Return the validation rows as copies, for estimators that take some."""
+    """Return the validation rows as copies, for estimators that accept some."""
     if not has_fit_parameter(estimator, "X_val"):
         raise ValueError(f"{type(estimator).__name__} does not accept eval_set.")
     X, Q, weight = data.one_eval_set(type(estimator).__name__)
@@ -136,14 +136,14 @@ def _validation(estimator: Any, data: SoftData, trained: NDArray[np.int_]) -> di
 
 
 def folds_of_copies(cv: Any, data: SoftData, rows: NDArray[np.int_]) -> list[tuple[NDArray[np.int_], NDArray[np.int_]]]:
-    """Return the folds of an estimator for copies of rows: those of the rows themselves, by most probable classes."""
+    """Return the folds of an estimator for copies: those of the rows, stratified by their most probable classes."""
     labels = data.classes[data.Q.argmax(axis=1)]
     folds = check_cv(cv, labels, classifier=True).split(data.X, labels)
     return [(np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test))) for train, test in folds]
 
 
 def _copies(data: SoftData) -> int:
-    """Return how many copies of a row there may be: as asked for, unless `working_memory` holds fewer."""
+    """Return the maximum number of copies per row: as requested, or fewer if `working_memory` is too small."""
     wanted = data.copies_or(FEW)
     limit = max(1, int(get_config()["working_memory"] * 2**20 / max(row_bytes(data.X), 1.0)) // len(data.Q))
     if limit < wanted <= data.Q.shape[1]:

@@ -1,6 +1,6 @@
-"""Soft labels for a classifier that takes no weights: one label per row, or several copies, drawn from its soft label.
+"""Soft labels for a classifier without sample weights: one or more labels per row, drawn from its soft label.
 
-Right on average, but a single draw throws away what the other classes of the row said: more rows are needed for the
+Right on average, but a single draw loses the information on the other classes of the row: more rows are needed for the
 same accuracy, or `copies` of each. It is never chosen automatically.
 """
 
@@ -31,7 +31,7 @@ class SampleStrategy:
 
     @staticmethod
     def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
-        """Fit the classifier itself; rows are drawn by their weights if it takes none."""
+        """Fit the classifier itself; rows are drawn by weight if it takes no weights."""
         rng = data.rng(estimator)
         copies, rows = data.copies_or(1), np.arange(len(data.Q))
         weighs = has_fit_parameter(estimator, "sample_weight")
@@ -48,14 +48,14 @@ class SampleStrategy:
 
     @staticmethod
     def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-        """Log-probabilities over all classes; one that was never drawn has probability 0."""
+        """Return log-probabilities over all classes; a class that was never drawn gets probability 0."""
         return answers_of(fitted, X, classes)
 
 
 def draw(Q: NDArray[Any], rng: np.random.RandomState, copies: int = 1) -> NDArray[np.int_]:
-    """Return classes (n, copies), each with the probabilities of its row's soft label.
+    """Return classes (n, copies), each drawn with the probabilities of its row's soft label.
 
-    Several of a row are drawn systematically, evenly spaced from one random start: a class of probability q is drawn
+    Several draws of a row are systematic, evenly spaced from one random start: a class of probability q is drawn
     `copies` times q times, rounded up or down.
     """
     places = (np.arange(copies) + rng.random_sample((len(Q), 1))) / copies
@@ -63,13 +63,13 @@ def draw(Q: NDArray[Any], rng: np.random.RandomState, copies: int = 1) -> NDArra
 
 
 def classes_at(steps: NDArray[Any], places: NDArray[Any]) -> NDArray[np.int_]:
-    """Return the classes (n, m) in which places (n, m) of [0, 1) fall, from running sums (n, L) of soft labels."""
+    """Return the classes (n, m) for positions (n, m) in [0, 1), from cumulative sums (n, L) of soft labels."""
     found = [np.sum(steps[:, :-1] <= place[:, None] * steps[:, -1:], axis=1) for place in places.T]
     return np.stack(found, axis=1)
 
 
 def draw_rows(weight: NDArray[Any], rng: np.random.RandomState) -> NDArray[np.int_]:
-    """Return as many rows as there are weights, each as often as its weight says, rounded up or down at random."""
+    """Return as many rows as there are weights, each in proportion to its weight, rounded up or down at random."""
     steps = np.cumsum(weight)
     places = (np.arange(len(weight)) + rng.random_sample()) / len(weight) * steps[-1]
     return np.searchsorted(steps[:-1], places, side="right")

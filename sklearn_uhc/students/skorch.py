@@ -1,9 +1,9 @@
 """Networks: skorch nets, and bare torch modules, on soft labels or directly on the teachers' answers.
 
 The soft cross-entropy is taken at the temperature of the soft labels, softmax(logits / T), times T^2, so that one
-learning rate serves all temperatures (see `losses`). Predictions are softmax(logits): at temperature 1. A net that was
-written for hard labels is put right on the clone: the criterion, the stratified split, the accuracy that skorch
-reports, of which there is none by direct backpropagation.
+learning rate works at all temperatures (see `losses`). Predictions are softmax(logits), at temperature 1. A net written
+for hard labels is cloned and adapted: its criterion, stratified split, and the accuracy that skorch reports, which does
+not exist for direct backpropagation.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from sklearn_uhc.utils.device import module_input, resolve_device
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import count_rows, is_dataset
 
-#: Rows of the one batch that tells what the module gives.
+#: Number of rows of the batch that shows what the module returns.
 PROBE = 16
-#: A bare module is trained for this many epochs, and for this many steps, at least.
+#: A bare module is trained for at least this many epochs, and at least this many steps.
 LEAST_EPOCHS, LEAST_STEPS = 20, 2000
 
 
@@ -45,40 +45,40 @@ class SoftTargetLoss(nn.Module):
         self.temperature, self.probabilities = temperature, probabilities
 
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of logits, or of probabilities if the module gives these."""
+        """Return the loss of logits, or of probabilities if the module returns these."""
         logits = log_of(output) if self.probabilities else output
         losses = -(target * torch.log_softmax(logits / self.temperature, dim=-1)).sum(dim=-1)
         return self.temperature**2 * losses.mean()
 
 
 def log_of(probabilities: Tensor) -> Tensor:
-    """Logarithm, finite at 0."""
+    """Return the logarithm, finite at 0."""
     return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
 
 
 class StudentLoss(SoftTargetLoss):
-    """The same; on true labels, which rows to validate by may have, the log-loss of the predictions."""
+    """The same; for true labels, which validation rows may have, the log-loss of the predictions."""
 
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of targets (n, L), or of numbers of classes (n,), at temperature 1."""
+        """Return the loss of targets (n, L), or of class indices (n,), at temperature 1."""
         if target.ndim > 1:
             return super().forward(output, target)
         return nn.functional.cross_entropy(log_of(output) if self.probabilities else output, target)
 
 
 class Given:
-    """A criterion that exists already, as skorch wants one: to be made when the net is initialised."""
+    """Wraps an existing criterion in a callable, since skorch creates criteria when the net is initialised."""
 
     def __init__(self, loss: nn.Module) -> None:
         self.loss = loss
 
     def __call__(self) -> nn.Module:
-        """Return it."""
+        """Return the criterion."""
         return self.loss
 
 
 class WithTargets(Dataset):
-    """A dataset of inputs, whatever else it holds, with one target per row."""
+    """Inputs of a dataset, without its other items, with one target per row."""
 
     def __init__(self, inputs: Any, targets: NDArray[Any]) -> None:
         self.inputs, self.targets = inputs, targets
@@ -92,7 +92,7 @@ class WithTargets(Dataset):
 
 
 class Rows(Dataset):
-    """Rows of arrays, handed out a batch at a time: `DataLoader` would ask for them one by one and stack them again."""
+    """Rows of arrays, returned in batches: `DataLoader` would get them one by one and stack them again."""
 
     def __init__(self, *arrays: Any) -> None:
         self.arrays = [torch.as_tensor(array) for array in arrays]
@@ -109,26 +109,26 @@ class Rows(Dataset):
 
 
 class ReadyBatch(tuple):
-    """Tensors that are a batch already."""
+    """Tensors that already are a batch."""
 
 
 def collate(items: Any) -> Any:
-    """Make a batch of rows, unless it is one."""
+    """Collate rows into a batch, unless they already are one."""
     return tuple(items) if isinstance(items, ReadyBatch) else default_collate(items)
 
 
 def softmax(output: Tensor, factor: float = 1.0) -> Tensor:
-    """Probabilities at temperature 1; a function with a name, so that nets can be pickled."""
+    """Return probabilities at temperature 1; a named function, so that nets can be pickled."""
     return torch.softmax(factor * output, dim=-1)
 
 
 def accepts(estimator: Any) -> bool:
-    """Every skorch net."""
+    """Accept every skorch net."""
     return True
 
 
 def wrap(module: Any) -> NeuralNet:
-    """Make a net of a bare module: Adam, shuffled batches of 128, no validation; epochs are chosen when rows come."""
+    """Make a net of a bare module: Adam, shuffled batches of 128, no validation; the epochs depend on the rows."""
     return NeuralNet(
         module,
         criterion=SoftTargetLoss,
@@ -144,7 +144,7 @@ def wrap(module: Any) -> NeuralNet:
 
 
 def fit(net: Any, data: SoftData, **params: Any) -> Any:
-    """Train on w q, the row weights with mean 1."""
+    """Train on w q, with row weights of mean 1."""
     probabilities = _prepare(net, data.X, data.classes)
     set_scores(net, soft=True)
     net.set_params(criterion=StudentLoss, criterion__temperature=data.temperature)
@@ -159,7 +159,7 @@ def fit(net: Any, data: SoftData, **params: Any) -> Any:
 
 
 def _weighted(Q: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.float32]:
-    """Put weights of the rows, of mean 1, into the targets."""
+    """Multiply the targets by row weights of mean 1."""
     return (Q if weight is None else Q * (weight / weight.mean())[:, None]).astype(np.float32)
 
 
@@ -174,7 +174,7 @@ def fit_to_teachers(net: Any, X: Any, log_p: NDArray[Any], loss: Any, random_sta
         split = Validation(split, partial(with_answers, n_answers=log_p.shape[1]))
     _train(net, split, X, np.asarray(log_p, dtype=np.float32), random_state, {})
     if getattr(loss, "scale", "fixed") == "free":
-        # What MF-LU calls u has an accidental scale: the mean of v brings it to that of the teachers.
+        # The scale of MF-LU's u is arbitrary: the mean of v brings it to that of the teachers.
         net.set_params(predict_nonlinearity=partial(softmax, factor=_mean_scale(net, X, log_p, loss)))
     return net
 
@@ -190,17 +190,17 @@ def _mean_scale(net: Any, X: Any, log_p: NDArray[Any], loss: Any) -> float:
 
 
 def predict_proba(net: Any, X: Any) -> NDArray[np.float64]:
-    """Probabilities at temperature 1."""
+    """Return probabilities at temperature 1."""
     return np.asarray(net.predict_proba(as_input(X)), dtype=float)
 
 
 def _train(net: Any, split: Any, X: Any, targets: NDArray[Any], random_state: Any, params: dict[str, Any]) -> Any:
-    """Train with rows to validate by from `split`, which the net does not carry along afterwards."""
+    """Train with validation rows from `split`, which is removed from the net afterwards."""
     if net.max_epochs is None:
         net.set_params(max_epochs=enough_epochs(len(targets), net.batch_size))
     own = {"train_split": net.train_split}
     net.set_params(train_split=split)
-    if isinstance(net, NeuralNetClassifier):  # it predicts numbers of classes, and so scorers are told of numbers
+    if isinstance(net, NeuralNetClassifier):  # it predicts class indices, so its scorers get indices
         own["classes"] = net.classes
         net.set_params(classes=np.arange(len(net.classes)))
     with seeded(random_state):
@@ -211,13 +211,13 @@ def _train(net: Any, split: Any, X: Any, targets: NDArray[Any], random_state: An
 
 
 def enough_epochs(n_rows: int, batch_size: int) -> int:
-    """Return the number of epochs for a bare module: few rows make few steps an epoch, and need more of these."""
+    """Return the number of epochs for a bare module: with few rows an epoch has few steps, so more are needed."""
     steps = ceil(n_rows / batch_size)
     return max(LEAST_EPOCHS, ceil(LEAST_STEPS / steps))
 
 
 def _check_training(net: Any) -> None:
-    """Say at once that training went wrong, not when the network is first asked."""
+    """Raise an error at once if training diverged, not at the first prediction."""
     if not all(bool(torch.isfinite(weights).all()) for weights in net.module_.parameters()):
         raise ValueError(
             f"The training of {type(net.module_).__name__} diverged: its weights are NaN or infinite. Lower the "
@@ -227,7 +227,7 @@ def _check_training(net: Any) -> None:
 
 
 def _prepare(net: Any, X: Any, classes: NDArray[Any]) -> bool:
-    """Put settings for hard labels right; tell whether the module gives probabilities instead of logits."""
+    """Adapt settings for hard labels; return whether the module returns probabilities instead of logits."""
     if net.device == "auto":
         net.set_params(device=resolve_device("auto"))
     set_by_user = [name for name in net.get_params(deep=False) if name.startswith("criterion__")]
@@ -249,7 +249,7 @@ def _prepare(net: Any, X: Any, classes: NDArray[Any]) -> bool:
 
 
 def _gives_probabilities(net: Any, X: Any, L: int) -> bool:
-    """Ask a throw-away copy for a few rows: it must give L outputs; tell whether they are probabilities."""
+    """Check on a few rows, with a temporary copy, that there are L outputs; return whether they are probabilities."""
     few = as_input(X, PROBE)
     with seeded(0):
         probe = NeuralNet(**_module_parameters(net)).initialize()
@@ -270,7 +270,7 @@ def _module_parameters(net: Any) -> dict[str, Any]:
 
 
 def as_input(X: Any, rows: int | None = None) -> Any:
-    """Return what a module takes: floats in single precision, from arrays, tables or datasets; the first rows only."""
+    """Return module input in single precision, from arrays, tables or datasets; with `rows`, only the first rows."""
     if is_dataset(X):
         inputs = WithTargets(X, np.zeros(count_rows(X)))
         if rows is None:
@@ -281,7 +281,7 @@ def as_input(X: Any, rows: int | None = None) -> Any:
 
 
 def _as_dataset(net: Any, X: Any, targets: NDArray[Any]) -> Any:
-    """Join rows and targets; whole batches of arrays are taken at once, unless the net has its own way with data."""
+    """Join rows and targets; arrays are read in whole batches, unless the net loads data in its own way."""
     if is_dataset(X):
         return WithTargets(X, targets)
     own_ways = net.dataset is not SkorchDataset or not all(_loads_batches(net, part) for part in ("train", "valid"))
@@ -289,7 +289,7 @@ def _as_dataset(net: Any, X: Any, targets: NDArray[Any]) -> Any:
 
 
 def _loads_batches(net: Any, part: str) -> bool:
-    """Have the net's iterator take batches as they come, if it is torch's and nobody has set this."""
+    """Let the net's iterator accept ready batches, if it is torch's and the user did not set this."""
     name = f"iterator_{part}__collate_fn"
     if getattr(net, f"iterator_{part}") is not DataLoader:
         return False
@@ -300,7 +300,7 @@ def _loads_batches(net: Any, part: str) -> bool:
 
 @contextmanager
 def seeded(random_state: Any) -> Iterator[None]:
-    """Seed torch for a while; nothing is touched if there is no seed."""
+    """Seed torch temporarily; without a seed nothing is changed."""
     if random_state is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""What a strategy trains on: rows, soft labels, weights, and rows to stop early by."""
+"""Training data of a strategy: rows, soft labels, weights, and rows for early stopping."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn_uhc.utils.rows import count_rows, in_range, take_rows
 
 
 class EvalRows(NamedTuple):
-    """Rows to stop early by."""
+    """Rows for early stopping."""
 
     X: Any
     Q: NDArray[np.float64]  #: (m, L), rows on the simplex
@@ -31,15 +31,15 @@ class SoftData:
     Q: NDArray[np.float64]  #: (n, L), rows on the simplex
     weight: NDArray[np.float64] | None  #: (n,)
     classes: NDArray[Any]  #: (L,), sorted
-    eval_set: tuple[EvalRows, ...] = ()  #: rows to stop early by
+    eval_set: tuple[EvalRows, ...] = ()  #: rows for early stopping
     validation_fraction: float = 0.1
     random_state: Any = None
     temperature: float = 1.0  #: of the soft labels, for students that handle it themselves
-    copies: int | str = "auto"  #: of a row at most, "all", or "auto"
+    copies: int | str = "auto"  #: maximum number per row, "all", or "auto"
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """Mean soft label (L,), not below 1e-15 so that its logarithm exists."""
+        """Mean soft label (L,), at least 1e-15 so that its logarithm is finite."""
         return np.maximum(np.average(self.Q, axis=0, weights=self.weight), 1e-15)
 
     @property
@@ -48,11 +48,11 @@ class SoftData:
         return np.ones(len(self.Q)) if self.weight is None else self.weight
 
     def copies_or(self, default: int) -> int:
-        """Return how many copies of a row are asked for, `default` if that is left open."""
+        """Return the requested number of copies per row, or `default` for "auto"."""
         return {"auto": default, "all": self.Q.shape[1]}.get(str(self.copies)) or int(self.copies)
 
     def rng(self, estimator: Any) -> np.random.RandomState:
-        """Return the generator for what is drawn: of the given state, else of the estimator's own, else a new one."""
+        """Return the generator for random draws: from the given state, else from the estimator's, else a new one."""
         own = estimator.get_params(deep=False).get("random_state")
         return check_random_state(own if self.random_state is None and isinstance(own, Integral) else self.random_state)
 
@@ -62,7 +62,7 @@ class SoftData:
         return replace(self, X=take_rows(self.X, rows), Q=self.Q[rows], weight=weight)
 
     def with_validation(self) -> SoftData:
-        """Set a random share of the rows aside in `eval_set`, unless there is one already."""
+        """Hold out a random share of the rows in `eval_set`, unless there is one already."""
         if self.eval_set:
             return self
         n = len(self.Q)
@@ -77,13 +77,13 @@ class SoftData:
         return replace(self.rows(np.sort(order[aside:])), eval_set=(EvalRows(held_out.X, held_out.Q, held_out.weight),))
 
     def one_eval_set(self, name: str) -> EvalRows:
-        """Return the rows to stop early by, for an estimator that takes one such set."""
+        """Return the rows for early stopping, for an estimator that accepts one such set."""
         if len(self.eval_set) > 1:
             raise ValueError(f"{name} accepts one eval_set for early stopping, got {len(self.eval_set)}.")
         return self.eval_set[0]
 
     def with_class_weight(self, class_weight: Any) -> SoftData:
-        """Put class weights into the soft labels: targets w q / sum(w q), row weights times sum(w q)."""
+        """Apply class weights to the soft labels: targets w q / sum(w q), row weights times sum(w q)."""
         W = self.Q * in_range(self._weight_per_class(class_weight))
         total = W.sum(axis=1)
         seen = np.flatnonzero(total > 0)
@@ -108,7 +108,7 @@ class SoftData:
 
 
 def check_soft_labels(X: Any, y: Any, columns: NDArray[Any]) -> NDArray[np.float64]:
-    """Validate soft labels and return them with their columns sorted by the classes that they stand for."""
+    """Check soft labels, and return them with columns sorted by class."""
     Q = check_array(y, dtype=np.float64, input_name="y")
     if len(Q) != count_rows(X):
         raise ValueError(
@@ -133,7 +133,7 @@ def check_soft_labels(X: Any, y: Any, columns: NDArray[Any]) -> NDArray[np.float
 
 
 def column_classes(y: Any, classes: Any) -> NDArray[Any]:
-    """Return the class of every column of soft labels, from `classes`, the names of the columns, or their numbers."""
+    """Return the class of every column of soft labels, from `classes`, the column names, or column numbers."""
     n = np.shape(y)[1]
     given = None if classes is None else list(classes)
     own = list(y.columns) if hasattr(y, "columns") else list(range(n))
@@ -147,7 +147,7 @@ def column_classes(y: Any, classes: Any) -> NDArray[Any]:
 
 
 def columns_like(y: Any, own: NDArray[Any]) -> NDArray[Any]:
-    """Return the class of every column of later soft labels: by name if they have names, else `own`, as in `fit`."""
+    """Return the class of every column of later soft labels: by name if they have names, else as in `fit` (`own`)."""
     shape = np.shape(y)
     if len(shape) != 2:
         raise ValueError(
@@ -163,7 +163,7 @@ def columns_like(y: Any, own: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_copies(copies: Any) -> None:
-    """Raise unless this is a number of copies of a row."""
+    """Raise an error unless this is a valid number of copies per row."""
     number = isinstance(copies, Integral) and not isinstance(copies, bool) and int(copies) >= 1
     if not number and not (isinstance(copies, str) and copies in ("auto", "all")):
         raise ValueError(f"copies must be 'auto', 'all' or a whole number of at least 1, got {copies!r}.")

@@ -71,9 +71,8 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
     copies : int, "all" or "auto", default="auto"
         Largest number of copies of a row for "replicate" and "sample". If there are fewer copies than classes, they are
         drawn at random, with the expected loss of all copies. Each takes as long as training on hard labels. "auto"
-        means 4, and 1 for "sample". Kernel support vector machines, whose time grows with the square of the rows, and
-        AdaBoost, which would chase the less probable labels, get each row once, as its most probable class, weighted by
-        its lead over the second.
+        means 4, and 1 for "sample". Kernel support vector machines, whose time grows with the square, get each row
+        once, as its most probable class, weighted by its lead over the second.
     validation_fraction : float, default=0.1
         Share of the rows used for early stopping, if the estimator stops early and `fit` gets no `eval_set`:
         `early_stopping_rounds` of a booster, `early_stopping=True` of HistGradientBoostingClassifier or SGDClassifier.
@@ -323,7 +322,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         return dict(process_routing(self, "fit", **fit_params).estimator.fit)
 
     def _is_soft(self, y: Any) -> bool:
-        """Whether y has one column per class; a single column is labels, unless `classes` names one class."""
+        """Return whether y has one column per class; a single column is labels, unless `classes` names one class."""
         shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
         one_class = self.classes is not None and len(self.classes) == 1
         return len(shape) == 2 and (shape[1] > 1 or one_class)
@@ -353,7 +352,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         return self
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> SoftData:
-        """Validate soft labels, those to stop early by as well, and drop rows of no weight."""
+        """Check soft labels, also those for early stopping, and drop rows without weight."""
         self._columns = column_classes(y, self.classes)
         self.classes_ = np.sort(self._columns)
         Q = check_soft_labels(X, y, self._columns)
@@ -363,7 +362,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
             for X_val, y_val in pairs
         )
         data = self._make_data(X, Q, sample_weight, sets)
-        if sample_weight is not None and not sample_weight.all():  # rows of no weight are no neighbours either
+        if sample_weight is not None and not sample_weight.all():  # rows without weight must not be neighbours either
             data = data.rows(np.flatnonzero(sample_weight))
         return data
 
@@ -379,7 +378,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         self.estimator_, self.strategy_, self._power = train(clone_student(estimator), data, self.strategy, params)
 
     def _fit_pipeline(self, data: SoftData, params: dict[str, Any]) -> None:
-        """Fit the transformers on X as it is, then the last step on soft labels."""
+        """Fit the transformers on X, then the last step on soft labels."""
         head, student = self._take_apart()
         X, sets = data.X, [(rows.X, rows.Q) for rows in data.eval_set]
         if len(head.steps):
@@ -391,7 +390,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         self._put_together(head, student)
 
     def _take_apart(self) -> tuple[Pipeline, SoftLabelClassifier]:
-        """Return the transformers of a Pipeline and its last step as a student with the settings of this one."""
+        """Return the transformers of a Pipeline, and its last step as a student with the settings of this one."""
         last = self.estimator.steps[-1][1]
         own = {name: getattr(self, name) for name in ("strategy", "copies", "validation_fraction")}
         student = clone(last) if isinstance(last, SoftLabelClassifier) else SoftLabelClassifier(last, **own)
@@ -457,7 +456,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
 
 
 def check_routing(fit_params: dict[str, Any]) -> None:
-    """Raise if there are extra fit parameters but no routing to take them to the student."""
+    """Raise an error for extra fit parameters if metadata routing is not enabled."""
     if fit_params and not get_config()["enable_metadata_routing"]:
         raise ValueError(
             f"fit got {sorted(fit_params)}: extra parameters are passed to the student only with "
@@ -466,7 +465,7 @@ def check_routing(fit_params: dict[str, Any]) -> None:
 
 
 def check_student(estimator: Any, strategy: str | None = None) -> None:
-    """Raise if this is no estimator or, with a strategy, if it cannot learn from soft labels by it."""
+    """Raise an error if this is not an estimator or, with a strategy, if it cannot learn from soft labels that way."""
     estimator = as_estimator(estimator)
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(f"The student must be an estimator, such as RandomForestClassifier(), got {estimator!r}.")
@@ -482,7 +481,7 @@ def check_student(estimator: Any, strategy: str | None = None) -> None:
 
 
 def check_readable(estimator: Any, X: Any) -> None:
-    """Raise if X is a torch Dataset and the student no network; the first steps of a Pipeline may read it."""
+    """Raise an error if X is a torch Dataset and the student is not a network; steps of a Pipeline may read it."""
     estimator = as_estimator(estimator)
     if is_dataset(X) and not is_net(estimator) and not isinstance(estimator, (Pipeline, SoftLabelClassifier)):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""The ways in which an estimator can learn from soft labels, and which of them one takes."""
+"""The strategies by which an estimator can learn from soft labels, and the choice between them."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def resolve_strategy(estimator: Any, strategy: str = "auto") -> Any:
 
 
 def train(student: Any, data: SoftData, strategy: str, params: dict[str, Any]) -> tuple[Any, str, float]:
-    """Train an unfitted student; return it, or its twin, the strategy's name, and the power that undoes temperature."""
+    """Train an unfitted student; return it or its twin, the strategy's name, and the power that undoes temperature."""
     chosen, name = resolve_strategy(student, strategy), type(student).__name__
     if params and strategy == "auto" and chosen is EpochStrategy:
-        chosen = resolve_strategy(student, ReplicateStrategy.name)  # parameters of fit, which partial_fit does not have
+        chosen = resolve_strategy(student, ReplicateStrategy.name)  # partial_fit does not take parameters of fit
     given = student.get_params(deep=False)
     if given.get("warm_start"):
         raise ValueError(f"warm_start of {name} has no effect, since it is cloned before every fit: leave it at False.")

@@ -1,9 +1,9 @@
-"""What a student answers, as probabilities at temperature 1.
+"""Answers of a student as probabilities at temperature 1.
 
 A student that minimises the cross-entropy of its labels, or averages them, learns q^(1/T) from labels at temperature T:
-its answers raised to the power T are at temperature 1. The scores of a support vector machine are no probabilities and
-do not become flatter with the labels; posteriors of naive Bayes and the votes of AdaBoost follow T in part or not at
-all. For these the power is learnt, one number:
+its answers raised to the power T are at temperature 1. Scores of a support vector machine are not probabilities and do
+not become flatter with the labels; posteriors of naive Bayes and votes of AdaBoost follow T in part or not at all. For
+these, a power is learned, one number:
 
     power = argmin_b  sum over rows of  H( labels at temperature 1, softmax(b log s) ),     s the student's answers
 """
@@ -25,7 +25,7 @@ from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, Gaussi
 from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.utils.rows import some_rows, take_rows
 
-#: Have probabilities, but not by fitting them to the labels: p(x | class) with soft labels as weights, and votes.
+#: Classifiers whose probabilities are not fitted to the labels: p(x | class) with soft labels as weights, and votes.
 UNTEMPERED = (
     AdaBoostClassifier,
     BernoulliNB,
@@ -36,12 +36,12 @@ UNTEMPERED = (
     MultinomialNB,
     QuadraticDiscriminantAnalysis,
 )
-#: Bounds of the power that is learnt, as logarithms, and rows that it is learnt from.
+#: Bounds of the learned power, as logarithms, and maximum number of rows from which it is learned.
 BOUNDS, SEEN_ROWS = (-10.0, 10.0), 1000
 
 
 def log_on_simplex(S: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-    """Normalise rows that are not negative and take logarithms; a row of zeros becomes the prior."""
+    """Normalise nonnegative rows and take logarithms; a row of zeros becomes the prior."""
     if np.isnan(S).any():
         raise ValueError(
             f"The student returns NaN, first for row {int(np.argmax(np.isnan(S).any(axis=1)))}. X may have missing "
@@ -61,7 +61,7 @@ def sharpen(S: NDArray[Any], temperature: float) -> NDArray[np.float64]:
 
 
 def power_of(fitted: Any, data: SoftData, log_answers: Callable[[Any], NDArray[Any]]) -> float:
-    """Return the power to which this student's answers have to be raised; `log_answers` takes rows to them."""
+    """Return the power to which this student's answers must be raised; `log_answers` maps rows to answers."""
     scores = is_classifier(fitted) and not hasattr(fitted, "predict_proba")
     if not scores and (data.temperature == 1 or not isinstance(fitted, UNTEMPERED)):
         return data.temperature
@@ -71,10 +71,9 @@ def power_of(fitted: Any, data: SoftData, log_answers: Callable[[Any], NDArray[A
 
 
 def learnt_power(log_s: NDArray[Any], Q: NDArray[Any], weight: NDArray[Any]) -> float:
-    """Return the power at which answers are closest to soft labels; those of one more row are uniform.
+    """Return the power at which answers are closest to soft labels, with one additional row of uniform labels.
 
-    That row is Platt's remedy: answers for rows that the student was trained on may be right without exception, and the
-    power would have no bound.
+    That row is Platt's remedy: on training rows the answers may all be right, and then the power would be unbounded.
     """
     n, L = Q.shape
     possible = np.isfinite(log_s)  # a class of probability 0 stays at 0

@@ -52,10 +52,10 @@ TWINS = {
     RadiusNeighborsClassifier: RadiusNeighborsRegressor,
 }
 
-#: What a class that derives from one of these must not have changed to keep its twin.
+#: Methods that a subclass must not override to keep its twin.
 OWN_WAYS = ("fit", "predict_proba")
 
-#: What a split of a tree must explain at least, in rows: half the nodes, and no accuracy lost (docs/students.md).
+#: Minimum gain of a split, in rows: it halves the number of nodes without loss of accuracy (docs/students.md).
 LEAST_GAIN = 0.3
 
 NEIGHBORS = (KNeighborsRegressor, RadiusNeighborsRegressor)
@@ -69,7 +69,7 @@ class TwinStrategy:
 
     @staticmethod
     def accepts(estimator: Any) -> bool:
-        """Whether the estimator has a twin or is a multi-output regressor."""
+        """Return whether the estimator has a twin or is a multi-output regressor."""
         if twin_kind(estimator) is not None:
             return True
         return is_regressor(estimator) and get_tags(estimator).target_tags.multi_output
@@ -80,11 +80,11 @@ class TwinStrategy:
         Q, weight = data.Q, data.weight
         twin = estimator if twin_kind(estimator) is None else regressor_twin(estimator, Q.shape[1])
         if weight is not None and isinstance(twin, NEIGHBORS):
-            # A weighted mean of neighbours is the mean of weighted targets, normalised when it is read.
+            # A weighted mean of neighbours is the mean of weighted targets, normalised in `log_answers`.
             Q, weight = Q * weight[:, None], None
         if weight is not None:
             params["sample_weight"] = _check_takes_weights(twin, weight)
-        # A single output is wanted as a vector: of one class, or the second of two if it has to be monotonic.
+        # A single output must be a vector: for one class, or the second of two with monotonic constraints.
         single = Q.shape[1] == 1 or getattr(twin, "monotonic_cst", None) is not None
         targets = Q[:, -1] if single else Q
         if twin is estimator or getattr(twin, "min_impurity_decrease", None) != 0:
@@ -94,9 +94,9 @@ class TwinStrategy:
 
     @staticmethod
     def log_answers(fitted: Any, X: Any, classes: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
-        """Log of the regression output, normalised; the prior for a row without neighbours or anything positive."""
+        """Return log of the normalised regression output; the prior for a row without neighbours or positive output."""
         if isinstance(fitted, RadiusNeighborsRegressor):
-            with warnings.catch_warnings():  # it says that it predicts NaN there, which nobody gets to see
+            with warnings.catch_warnings():  # it warns that it predicts NaN, which is replaced
                 warnings.filterwarnings("ignore", message="One or more samples have no neighbors")
                 S = np.nan_to_num(fitted.predict(X), nan=0.0)
         else:
@@ -108,14 +108,14 @@ class TwinStrategy:
 
 
 def twin_kind(estimator: Any) -> Any:
-    """Return the class whose twin an estimator has: its own, or its parent if it trains and answers like that."""
+    """Return the class whose twin an estimator has: its own, or a parent with the same `fit` and `predict_proba`."""
     kind = next((kind for kind in type(estimator).__mro__ if kind in TWINS), None)
     same = kind is not None and all(getattr(type(estimator), name) is getattr(kind, name) for name in OWN_WAYS)
     return kind if same else None
 
 
 def regressor_twin(classifier: Any, n_classes: int) -> Any:
-    """Build the regressor with all hyper-parameters of the classifier; one it cannot honour is an error."""
+    """Return the regressor with all hyper-parameters of the classifier; raise an error if one is not supported."""
     kind = twin_kind(classifier)
     twin = TWINS[kind]()
     given, known = classifier.get_params(deep=False), twin.get_params(deep=False)
@@ -139,14 +139,14 @@ def regressor_twin(classifier: Any, n_classes: int) -> Any:
     twin.set_params(**{name: value for name, value in given.items() if name in known})
     if given.get("oob_score"):
         twin.set_params(oob_score=most_probable_agree)
-    # Squared error averaged over the outputs is Gini divided by their number: keep the thresholds' meaning.
+    # Squared error averaged over outputs is Gini divided by their number; rescale thresholds accordingly.
     for name in {"min_impurity_decrease", "ccp_alpha"} & set(known):
         twin.set_params(**{name: given[name] / n_classes})
     return twin
 
 
 def least_decrease(targets: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
-    """Return the least decrease of impurity by a split that is worth its nodes; 0 for hard labels: leaves are pure."""
+    """Return the smallest decrease of impurity that is worth a split; 0 for hard labels, whose leaves are pure."""
     if ((targets == 0) | (targets == 1)).all():
         return 0.0
     mean = np.average(targets, axis=0, weights=weight)
@@ -154,7 +154,7 @@ def least_decrease(targets: NDArray[np.float64], weight: NDArray[np.float64] | N
 
 
 def most_probable_agree(Q: NDArray[Any], S: NDArray[Any]) -> float:
-    """Accuracy where soft labels count as their most probable class: the out-of-bag score of a forest."""
+    """Return the accuracy with soft labels as their most probable class: the out-of-bag score of a forest."""
     if Q.ndim == 1 or Q.shape[1] == 1:
         Q, S = (np.column_stack([0.5 - P.ravel(), P.ravel() - 0.5]) for P in (Q, S))
     return float(np.mean(Q.argmax(axis=1) == S.argmax(axis=1)))

@@ -13,12 +13,12 @@ OBJECTIVES = (None, "binary:logistic", "multi:softprob", "multi:softmax")
 
 
 def accepts(estimator: Any) -> bool:
-    """Every XGBClassifier."""
+    """Accept every XGBClassifier."""
     return True
 
 
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
-    """Fit on the soft cross-entropy, from the log of the mean soft label on, as XGBoost itself starts."""
+    """Fit on the soft cross-entropy, starting from the log of the mean soft label, as XGBoost itself does."""
     given = estimator.get_params(deep=False)
     if given["objective"] not in OBJECTIVES:
         raise ValueError(f"objective={given['objective']!r} of XGBClassifier: soft labels need the default, None.")
@@ -29,14 +29,14 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     if sets:
         params["eval_set"] = sets
     changed = {
-        # With 2 in the Hessian one-hot labels give what XGBoost's own objective gives.
+        # With 2 in the Hessian, one-hot labels give XGBoost's own results.
         "objective": SoftCrossEntropy(data, 2.0, least_hessian=1e-16),
         "eval_metric": soft_logloss if sets else None,
         "disable_default_eval_metric": True,
         "base_score": given["base_score"] if given["base_score"] is not None else _start(data),
     }
     estimator.set_params(**changed)
-    # The loss has the weights; here they are for the bins of the histograms.
+    # The loss already includes the weights; here they are for the histogram bins.
     estimator.fit(data.X, labels, sample_weight=data.weight, **params)
     for name in changed:  # set_params would change the fitted model too
         if name in given:
@@ -47,6 +47,6 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
 
 
 def _start(data: SoftData) -> float | list[float]:
-    """Return the scores that boosting starts from; for two classes XGBoost wants a probability."""
+    """Return the scores from which boosting starts; for two classes XGBoost needs a probability."""
     mean = data.mean
     return float(mean[1]) if len(mean) == 2 else np.log(mean).tolist()
