@@ -64,7 +64,8 @@ def look_for_skew(
     if space.is_shared:
         return None
     P = untempered(to_numpy(Q), temperature)
-    if evenness(P, sample_weight=sample_weight) >= DOUBTFUL:
+    heard = answers.heard if sample_weight is None else answers.heard * np.asarray(sample_weight)  # silence is even
+    if not heard.any() or evenness(P, sample_weight=heard) >= DOUBTFUL:
         return None
     return class_frequencies(answers, space, P, sample_weight)
 
