@@ -33,7 +33,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.lines import read
-from benchmarks.membership_merge import mean_and_interval
+from benchmarks.membership_summary import mean_and_interval
 from benchmarks.worlds import World, available, make_world
 from sklearn_uhc import HeterogeneousDistiller, TeacherHoldoutSearch, TeacherOutputs, teacher_agreement
 from sklearn_uhc.utils.rows import take_rows

@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.lines import read
-from benchmarks.membership_merge import mean_and_interval
+from benchmarks.membership_summary import mean_and_interval
 from benchmarks.worlds import make_world
 from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs
 from sklearn_uhc.answers import Answers

@@ -59,9 +59,10 @@ def look_for_skew(
 ) -> NDArray[np.float64] | None:
     """Return the class frequencies of the rows, (L,), if merged labels Q are uneven, else None.
 
-    Also None if they cannot be estimated. `space` is that of the teachers, without memberships.
+    Also None if they cannot be estimated, as with "none of these", which no teacher names. `space` is that of the
+    teachers, without memberships.
     """
-    if space.is_shared:
+    if space.is_shared or Q.shape[1] != space.n_classes:
         return None
     P = untempered(to_numpy(Q), temperature)
     heard = answers.heard if sample_weight is None else answers.heard * np.asarray(sample_weight)  # silence is even

@@ -38,6 +38,8 @@ STEPS = 20
 RIGHT, RIGHT_ROWS = 0.9, 0.2
 #: Prior for classes that a teacher does not know: uniform, with the weight of this many rows.
 FOREIGN_ROWS = 2.0
+#: Log-probabilities that differ by less are equal: their order would be that of rounding errors.
+EQUAL = 1e-9
 #: Number of rows added to every class, so that none is impossible.
 LEAST_ROWS = 1.0
 
@@ -69,12 +71,13 @@ def class_frequencies(
     >>> from sklearn_uhc import LabelSpace
     >>> from sklearn_uhc.answers import Answers
     >>> from sklearn_uhc.frequencies import class_frequencies
-    >>> space = LabelSpace([["cat", "dog"], ["dog", "eel"]])
-    >>> cat, dog, eel = [0.9, 0.1, 0.6, 0.4], [0.1, 0.9, 0.9, 0.1], [0.4, 0.6, 0.1, 0.9]
-    >>> answers = Answers.of(np.log(np.repeat([cat, dog, eel], [80, 15, 5], axis=0)), space, abstain=False)
-    >>> Q = np.repeat(np.full((3, 3), 0.1) + 0.7 * np.eye(3), [80, 15, 5], axis=0)
+    >>> space = LabelSpace([["cat", "dog"], ["dog", "eel"], ["eel", "cat"]])
+    >>> rng, y = np.random.default_rng(0), np.repeat([0, 1, 2], [400, 75, 25])
+    >>> logits = 3 * np.eye(3)[y][:, [0, 1, 1, 2, 2, 0]] + rng.normal(size=(500, 6))
+    >>> answers = Answers.of(logits, space, abstain=False)
+    >>> Q = np.full((500, 3), 0.1) + 0.7 * np.eye(3)[y]
     >>> class_frequencies(answers, space, Q).round(2).tolist()
-    [0.79, 0.17, 0.04]
+    [0.79, 0.15, 0.06]
     """
     n, L = Q.shape
     rows = some_rows(n, max(MOST_ROWS, MOST_ROWS_PER_CLASS * L))
@@ -98,7 +101,7 @@ def named(answers: Answers, space: LabelSpace) -> csr_matrix:
             Z = to_numpy(answers.log_p[:, block])[speaks]
             surest = Z.max(axis=1) - logsumexp(Z, axis=1)
             rows.append(speaks)
-            said.append(2 * (block.start + Z.argmax(axis=1)) + (surest > np.median(surest)))
+            said.append(2 * (block.start + Z.argmax(axis=1)) + (surest > np.median(surest) + EQUAL))
     where = np.concatenate(rows), np.concatenate(said)
     return csr_matrix((np.ones(len(where[0])), where), shape=(len(answers), 2 * space.blocks[-1].stop))
 

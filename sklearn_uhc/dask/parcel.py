@@ -6,6 +6,7 @@ same time, they can find half-initialised modules, so a lock lets only one threa
 
 from __future__ import annotations
 
+from collections import deque
 from hashlib import blake2b
 from threading import RLock
 from typing import Any
@@ -15,6 +16,8 @@ import cloudpickle
 
 #: Parcels of this process that are still in use.
 _HERE: WeakValueDictionary[str, Parcel] = WeakValueDictionary()
+#: The latest parcels, kept although no task may hold them for a moment, so that the next task need not unpickle again.
+_LATEST: deque[Parcel] = deque(maxlen=2)
 _LOCK = RLock()
 
 
@@ -66,4 +69,5 @@ def arrived(key: str, content: bytes) -> Parcel:
         parcel = _HERE.get(key)
         if parcel is None:
             parcel = _HERE[key] = Parcel(key, content)
+            _LATEST.append(parcel)
         return parcel
