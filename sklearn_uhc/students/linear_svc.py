@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_uhc.students.one_vs_rest import binary_problems
 from sklearn_uhc.students.replicate import fit_classifier
 from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.utils.rows import take_rows
@@ -29,12 +30,9 @@ def accepts(estimator: Any) -> bool:
 
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     """Fit a binary problem per class, and put their coefficients into one estimator."""
-    if data.eval_set:
-        raise ValueError("LinearSVC does not accept eval_set.")
-    known = np.flatnonzero((data.Q > 0).any(axis=0))
+    known, solved = binary_problems(estimator, data)
     if len(known) == 1:
         return fit_classifier(estimator, data.X, known, data.classes, {})
-    solved = known if len(known) > 2 else known[1:]  # for two classes, only the second against the first
     twice = take_rows(data.X, np.tile(np.arange(len(data.Q)), 2))
     models = [_against_the_rest(estimator, data, twice, label, params) for label in solved]
     some = take_rows(data.X, np.arange(len(known)) % len(data.Q))

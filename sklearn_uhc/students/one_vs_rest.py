@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.utils.parallel import Parallel, delayed
@@ -32,12 +33,9 @@ def accepts(estimator: Any) -> bool:
 
 def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     """Fit a binary problem per class."""
-    if data.eval_set:
-        raise ValueError("OneVsRestClassifier does not accept eval_set.")
-    known = np.flatnonzero((data.Q > 0).any(axis=0))
+    known, solved = binary_problems(estimator, data)
     if len(known) == 1:
         return fit_classifier(estimator, data.X, known, data.classes, {})
-    solved = known if len(known) > 2 else known[1:]  # for two classes, only the second against the first
     jobs = Parallel(n_jobs=estimator.n_jobs, verbose=estimator.verbose)
     models = jobs(delayed(_fit_one)(clone(estimator.estimator), data, label, params) for label in solved)
     some = take_rows(data.X, np.arange(len(known)) % len(data.Q))
@@ -47,6 +45,14 @@ def fit(estimator: Any, data: SoftData, **params: Any) -> Any:
     own = {name: getattr(models[0], name, None) for name in ("n_features_in_", "feature_names_in_")}
     vars(fitted).update({name: value for name, value in own.items() if value is not None})
     return fitted
+
+
+def binary_problems(estimator: Any, data: SoftData) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+    """Return the classes that some row has, and those that get a problem of their own; refuse an eval_set."""
+    if data.eval_set:
+        raise ValueError(f"{type(estimator).__name__} does not accept eval_set.")
+    known = np.flatnonzero((data.Q > 0).any(axis=0))
+    return known, known if len(known) > 2 else known[1:]  # for two classes, only the second against the first
 
 
 def _fit_one(inner: Any, data: SoftData, label: int, params: dict[str, Any]) -> Any:
