@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
+    GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
@@ -16,6 +18,7 @@ from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc import SoftLabelClassifier
@@ -237,7 +240,7 @@ def test_automatic_early_stopping_is_switched_off(data, soft):
 
 def test_copies_stay_within_the_working_memory(data, soft):
     X, y = data
-    student = AdaBoostClassifier(n_estimators=20, random_state=0)
+    student = GradientBoostingClassifier(n_estimators=5, random_state=0)
     few = sklearn.config_context(working_memory=0.02)
     with few, pytest.warns(UserWarning, match="4 copies of every row need more than working_memory: 2") as told:
         clf = SoftLabelClassifier(student, random_state=0).fit(X, soft)
@@ -265,6 +268,16 @@ def test_each_row_once_with_the_lead_of_its_class():
     assert rows.tolist() == [0, 1, 2, 0]
     assert labels.tolist() == [0, 0, 0, 1]
     np.testing.assert_allclose(weights, [1, 1, 1, 0.5])
+
+
+def test_adaboost_gets_each_row_once(data, soft):
+    X, _ = data
+    model = AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=5, random_state=0)
+    rows, labels, weights = leading_classes(soft)
+    once = clone(model).fit(X[rows], labels, sample_weight=weights).predict_proba(X)
+    np.testing.assert_allclose(SoftLabelClassifier(model).fit(X, soft).estimator_.predict_proba(X), once)
+    copied = SoftLabelClassifier(model, copies="all").fit(X, soft).estimator_.predict_proba(X)
+    assert np.abs(copied - once).max() > 1e-3
 
 
 def test_folds_keep_the_copies_of_a_row_together(data, soft):

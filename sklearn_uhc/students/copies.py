@@ -6,7 +6,7 @@ are kept. This is systematic sampling in proportion to size:
 
     E[w_il] = q_il,     Var[w_il] = q_il (tau - q_il) <= tau^2 / 4,     sum_l w_il = 1,     tau <= 1 / m
 
-One copy of each row can be enough for margin-based learners (`leading_classes`).
+One copy of each row can be enough for learners that look at margins or mistakes (`leading_classes`).
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ For a learner that minimises a weighted sum of losses, all copies are the soft c
 `DROPPED` / L. Together these are at most `DROPPED` of a row's probability, and the row's other entries take it over.
 All copies cost up to L times the training on hard labels. A few copies per row, drawn at random
 (`students/copies.py`), have the same expected loss. Kernel support vector machines, whose time grows with the square
-of the rows, get each row once by default, as its most probable class. An estimator that cross-validates gets folds in
-which all copies of a row are on the same side.
+of the rows, and AdaBoost, which would chase the less probable copies of a row, get each row once by default, as its
+most probable class. An estimator that cross-validates gets folds in which all copies of a row are on the same side.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import AdaBoostClassifier
 from sklearn.model_selection import check_cv
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils import get_tags
@@ -31,8 +32,9 @@ from sklearn_uhc.utils.rows import row_bytes, take_rows
 
 #: Default number of copies per row.
 FEW = 4
-#: Margin-based learners whose time grows faster than the number of rows.
-KERNEL_MACHINES = (SVC, NuSVC)
+#: Learners that get each row once: margin-based ones whose time grows faster than the number of rows, and AdaBoost. It
+#: weights what it gets wrong ever more, and of two copies of a row with different classes one is always wrong.
+ONCE = (SVC, NuSVC, AdaBoostClassifier)
 
 
 class ReplicateStrategy:
@@ -52,7 +54,7 @@ class ReplicateStrategy:
         """Fit the classifier itself, on the class names."""
         if keep_copies_together(estimator, bool(data.eval_set)):
             data = data.with_validation()
-        if isinstance(estimator, KERNEL_MACHINES) and data.copies == "auto":
+        if isinstance(estimator, ONCE) and data.copies == "auto":
             rows, labels, weights = leading_classes(data.Q, data.weight)
         else:
             rows, labels, weights = replicate(data.Q, data.weight, _copies(data), data.rng(estimator))
