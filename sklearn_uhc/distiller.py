@@ -77,8 +77,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     balance : bool or "auto", default="auto"
         Whether classes that are rare among the soft labels get more weight. "auto" balances unless all teachers know
         the same classes or there are fewer rows than classes. If the rows themselves seem to be imbalanced, it
-        balances to estimated class frequencies instead of equal ones. `verbose=1` prints the decision. See
-        `docs/choosing.md`.
+        balances to estimated class frequencies instead of equal ones, for predictions on rows like these; True is for
+        rows in which all classes are equally frequent. `verbose=1` prints the decision. See `docs/choosing.md`.
     temperature : float, default=None
         The teachers' logits are divided by it. Values above 1 make the soft labels smoother. None means the method's
         own temperature: 1 by default (the paper uses 3), and 3 with `backprop`.

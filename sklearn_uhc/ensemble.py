@@ -51,7 +51,8 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         Whether to divide the merged probabilities, at the temperature of the merge, by their mean over the data given
         to `fit`, as a student would learn from balanced soft labels. "auto" does so unless all teachers know the same
         classes or there are fewer rows than classes. If the rows themselves seem to be imbalanced, it balances
-        to estimated class frequencies instead of equal ones. `verbose=1` prints the decision.
+        to estimated class frequencies instead of equal ones, for predictions on rows like these; True is for rows in
+        which all classes are equally frequent. `verbose=1` prints the decision.
     temperature : float, default=None
         The teachers' logits are divided by it before the merge; the merged probabilities are brought back to
         temperature 1. None means the method's own temperature, 1 by default (the paper uses 3).
