@@ -42,6 +42,11 @@ class Decision(NamedTuple):
     why: str
     frequencies: NDArray[np.float64] | None = None  #: (L,); None: equal frequencies
 
+    @property
+    def target(self) -> str:
+        """What the result is for: rows like these ("rows", as they are, or "frequencies"), or "equal" frequencies."""
+        return "rows" if not self.balances else "equal" if self.frequencies is None else "frequencies"
+
     def weigh(self, class_weight: NDArray[Any], temperature: float = 1.0) -> NDArray[Any]:
         """Return the class weights for these frequencies, given those for equal ones."""
         if self.frequencies is None:
@@ -72,7 +77,7 @@ def decide_balance(
     space: LabelSpace,
     n: int,
     frequencies: NDArray[np.float64] | None = None,
-    labelled: bool = False,
+    of_labels: NDArray[np.float64] | None = None,
 ) -> Decision:
     """Decide how to balance soft labels of n rows.
 
@@ -80,7 +85,7 @@ def decide_balance(
     than classes, too few to tell how frequent classes are. If the rows themselves seem to have uneven classes, it
     balances to the estimated frequencies instead of equal ones, which would predict rare classes as often as the
     others: future rows are assumed to be like these. Labels of some rows show how frequent classes are, and then
-    balance follows them.
+    balance follows their frequencies, `of_labels`.
     """
     if not isinstance(balance, str):
         return Decision(bool(balance), f"balance={bool(balance)}")
@@ -88,8 +93,8 @@ def decide_balance(
         return Decision(False, "all teachers know the same classes")
     if n < space.n_classes:
         return Decision(False, f"{n} rows are fewer than {space.n_classes} classes")
-    if labelled:
-        return Decision(True, "to the frequencies of the labels")
+    if of_labels is not None:
+        return Decision(True, "to the frequencies of the labels", of_labels)
     if frequencies is None:
         return Decision(True, "no sign that some are rare in these rows")
     even = evenness_of(frequencies)

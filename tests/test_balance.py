@@ -75,13 +75,17 @@ def test_auto_balances_to_estimated_frequencies_where_classes_are_rare():
     np.testing.assert_allclose((weights[:, None] * targets).mean(axis=0), found)
     for other in (
         decide_balance(True, answers.space, len(Q), found),
-        decide_balance("auto", answers.space, len(Q), found, labelled=True),
         decide_balance("auto", answers.space, len(Q), None),
     ):
         assert other.balances
         assert other.weigh(class_weights(Q)) is not None
         assert other.frequencies is None
-    assert not decide_balance(False, answers.space, len(Q), found).balances
+    of_labels = decide_balance("auto", answers.space, len(Q), found, np.array([0.2, 0.3, 0.1, 0.2, 0.2]))
+    assert "of the labels" in of_labels.why
+    assert [d.target for d in (decided, of_labels, other)] == ["frequencies", "frequencies", "equal"]
+    none = decide_balance(False, answers.space, len(Q), found)
+    assert not none.balances
+    assert none.target == "rows"
 
 
 def test_auto_balances_what_only_the_merge_makes_uneven():

@@ -32,9 +32,7 @@ ERRORS = 2.0
 MOST_ROWS = 5_000
 
 
-def find_uneven(
-    Q: NDArray[Any], answers: Answers, none_label: Any = None, balanced: bool | None = None
-) -> list[Finding]:
+def find_uneven(Q: NDArray[Any], answers: Answers, none_label: Any = None, target: str | None = None) -> list[Finding]:
     """Return a finding if merged classes are very uneven.
 
     Parameters
@@ -45,8 +43,9 @@ def find_uneven(
         What they were made from.
     none_label : label, default=None
         The class "none of these", which does not count.
-    balanced : bool, default=None
-        Whether the classes are balanced; None: that is still to be decided.
+    target : str, default=None
+        What the classes are balanced to, "rows" (not at all), "frequencies" (of the rows) or "equal" ones; None: that
+        is still to be decided.
     """
     heard, classes = answers.heard, answers.space.classes
     known = np.flatnonzero([label != none_label for label in classes.tolist()])
@@ -61,9 +60,7 @@ def find_uneven(
         f"{counts.sum():,} rows, {spelled(least)} of {counts.min():,}."
     )
     figures = {"count_commonest": int(counts.max()), "count_rarest": int(counts.min())}
-    return [
-        Finding("uneven", (), {"commonest": most.item(), "rarest": least.item(), **figures}, says, REMEDY[balanced])
-    ]
+    return [Finding("uneven", (), {"commonest": most.item(), "rarest": least.item(), **figures}, says, REMEDY[target])]
 
 
 def ratio(counts: NDArray[Any]) -> float:
@@ -94,9 +91,11 @@ def claims(answers: Answers) -> Floats:
 
 
 REMEDY = {
-    True: "They are balanced: the result is for data in which all classes are equally frequent. If future rows "
+    "equal": "They are balanced: the result is for data in which all classes are equally frequent. If future rows "
     "are as uneven as these, use balance=False.",
-    False: "They are not balanced: the result is for data as uneven as these, and may never choose rare classes. If "
+    "frequencies": "They are balanced to the frequencies that the classes seem to have: the result is for data as "
+    "uneven as these. If all classes matter equally, use balance=True.",
+    "rows": "They are not balanced: the result is for data as uneven as these, and may never choose rare classes. If "
     "all classes matter equally, use balance=True.",
     None: "balance=True gives a result for data in which all classes are equally frequent, balance=False one for data "
     "as uneven as these: choose what future rows will be like.",

@@ -2,14 +2,16 @@
 
 People also label the rows that matter, or that are easy to recognise, or as many of each class. Counts of such labels
 say nothing about class frequencies. With O_l the number of labelled rows that the merge takes for class l, b_l the
-share of class l among all rows by the merge, and A the classes without any label, two numbers tell:
+share of class l among all rows by the merge, and A the classes without any label, three numbers tell:
 
     sum_l (O_l - m b_l)^2 / (m b_l)         other classes are labelled than are there
     sum over A of (m b_l - O_l)             classes that are there have no label
+    sum over A of m b_l                     the same, if the merge cannot tell labelled rows from others
 
-Both use what the merge says about both kinds of rows, so that a bias of the merge cancels. They are compared with rows
-that are drawn at random, of which none may reach them. There the merge counts as the truth, which is the cautious
-choice for the second number.
+The first two use what the merge says about both kinds of rows, so that its bias cancels. The third, which may be due to
+a merge that finds rare classes too often, counts only if they would hardly be missed if they were rarer by the factor
+BIAS. The numbers are compared with those of rows drawn at random, none of which may reach them. There the merge counts
+as the truth, which is the cautious choice for the last two.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from numpy.typing import NDArray
 
 #: Number of random draws, none of which may be as far off as the labelled rows.
 DRAWS = 999
+#: How many times too often a merge may find classes, and the probability to miss them that is small.
+BIAS, SMALL = 5.0, 1e-3
 
 
 def drawn_at_random(merged: NDArray[np.int_], rows: NDArray[np.int_], unlabelled: NDArray[np.bool_]) -> bool:
@@ -50,7 +54,7 @@ def drawn_at_random(merged: NDArray[np.int_], rows: NDArray[np.int_], unlabelled
     there, m = np.bincount(merged, minlength=len(unlabelled)), len(rows)
     expected = m * there / len(merged)
     found = _off(np.bincount(merged[rows], minlength=len(there)), expected, unlabelled)
-    rng, reached = np.random.default_rng(0), np.zeros(2, dtype=bool)
+    rng, reached = np.random.default_rng(0), np.array([False, False, (1 - found[2] / (BIAS * m)) ** m > SMALL])
     for _ in range(DRAWS):
         drawn = rng.multivariate_hypergeometric(there, m)
         reached |= _off(drawn, expected, drawn == 0) >= found
@@ -59,9 +63,8 @@ def drawn_at_random(merged: NDArray[np.int_], rows: NDArray[np.int_], unlabelled
     return False
 
 
-def _off(
-    counts: NDArray[np.int_], expected: NDArray[np.float64], unlabelled: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """Return both numbers, for counts (L,) of labelled rows by their merged class."""
+def _off(counts: NDArray[np.int_], expected: NDArray[np.float64], unlabelled: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the three numbers for counts (L,) of labelled rows by their merged class."""
     lack = expected - counts
-    return np.array([np.sum(lack**2 / np.where(expected > 0, expected, 1.0)), np.sum(lack[unlabelled])])
+    squares = np.sum(lack**2 / np.where(expected > 0, expected, 1.0))
+    return np.array([squares, np.sum(lack[unlabelled]), np.sum(expected[unlabelled])])
