@@ -18,6 +18,7 @@ from sklearn_uhc import (
 )
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.findings import find, find_uneven
+from sklearn_uhc.findings.agreement import _wrong
 from sklearn_uhc.findings.comparisons import MASS, compare, enough_rows
 from sklearn_uhc.suggestions.behaviour import surest_rows
 from tests.helpers import random_lists, random_outputs
@@ -120,6 +121,14 @@ def test_rows_that_mean_nothing_to_anybody():
     assert kinds(Z) == [("foreign", ())]
     half = np.concatenate([world()[:200], Z[:200]])
     assert kinds(half) == []
+
+
+def test_few_comparisons_must_be_clearer():
+    """Others that confirm each other, and a teacher with no strength: noise, unless chance may explain it."""
+    others = (0.99, 0.8, 0.0)
+    assert _wrong(20, 100, (0.5, 0.03, 0.05), others, 0)
+    assert _wrong(4, 100, (0.25, 0.03, 0.05), others, 0)
+    assert not _wrong(4, 100, (0.5, 0.03, 0.05), others, 0)
 
 
 def uneven(seed=0, n=1500):
