@@ -41,6 +41,14 @@ class Decision(NamedTuple):
     balances: bool
     why: str
     frequencies: NDArray[np.float64] | None = None  #: (L,); None: equal frequencies
+    labelled: bool = False  #: whether labels tell the frequencies
+
+    @property
+    def serves(self) -> str:
+        """Return which future rows are assumed: "like these", of "equal" frequencies, or, if not balanced, "merged"."""
+        if not self.balances:
+            return "merged"
+        return "equal" if self.frequencies is None and not self.labelled else "like these"
 
     def weigh(self, class_weight: NDArray[Any], temperature: float = 1.0) -> NDArray[Any]:
         """Return the class weights for these frequencies, given those for equal ones."""
@@ -89,7 +97,7 @@ def decide_balance(
     if n < space.n_classes:
         return Decision(False, f"{n} rows are fewer than {space.n_classes} classes")
     if labelled:
-        return Decision(True, "to the frequencies of the labels")
+        return Decision(True, "to the frequencies of the labels", labelled=True)
     if frequencies is None:
         return Decision(True, "no sign that some are rare in these rows")
     even = evenness_of(frequencies)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, to_numpy
 from sklearn_uhc.balance import (
+    Decision,
     balanced_targets,
     check_balance,
     class_weights,
@@ -329,7 +330,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             Q = clone(merger.method_).fit_transform_answers(answers)
             Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
             Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
-        merger.look_at_shares(Q, answers, balanced=class_weight is not None)
+        merger.look_at_shares(Q, answers, self._decide(merger, Q, pool))
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
         student.fit(X, targets, sample_weight=weights, **routed)
@@ -343,13 +344,17 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         T = merger.method_.temperature
         Q = as_given(Q, merger.labels_, T)
         weights = known_weights(Q, merger.classes_, self.none_label, T, weights)
-        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.class_frequencies_, pool is not None)
+        decided = self._decide(merger, Q, pool)
         tell_balance(decided, self.verbose)
         if not decided.balances:
             return Q, Q, weights, None
         class_weight = as_labelled(decided.weigh(class_weights(Q, weights), T), pool, self.balance)
         class_weight = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
         return Q, *balanced_targets(Q, class_weight, weights), class_weight
+
+    def _decide(self, merger: TeacherMerger, Q: NDArray[Any], pool: LabelPool | None) -> Decision:
+        """Decide how to balance soft labels."""
+        return decide_balance(self.balance, merger.label_space_, len(Q), merger.class_frequencies_, pool is not None)
 
     def _train_by_backprop(
         self, merger: TeacherMerger, student: SoftLabelClassifier, X: Any, answers: Answers, *_: Any

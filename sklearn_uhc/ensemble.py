@@ -199,7 +199,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
             class_weight = decided.weigh(class_weights(Q, weights), merger.method_.temperature)
             class_weight = as_labelled(class_weight, merger.label_pool_, self.balance)
             self.class_weight_ = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
-        merger.look_at_shares(Q, answers, balanced=self.class_weight_ is not None)
+        merger.look_at_shares(Q, answers, decided)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
         warn_of_labels(merger.label_pool_)

@@ -84,6 +84,15 @@ def test_auto_balances_to_estimated_frequencies_where_classes_are_rare():
     assert not decide_balance(False, answers.space, len(Q), found).balances
 
 
+def test_what_a_decision_is_good_for():
+    space, rare = LabelSpace([["a", "b"], ["b", "c"]]), np.array([0.8, 0.15, 0.05])
+    assert decide_balance("auto", space, 60, rare).serves == "like these"
+    assert decide_balance("auto", space, 60, labelled=True).serves == "like these"
+    assert decide_balance("auto", space, 60, np.full(3, 1 / 3)).serves == "equal"
+    assert decide_balance(True, space, 60, rare).serves == "equal"
+    assert decide_balance(False, space, 60, rare).serves == "merged"
+
+
 def test_auto_balances_what_only_the_merge_makes_uneven():
     answers, Q, _ = named(5, 5, 5, 5, 5)
     biased = Q * [1, 9, 1, 1, 1]

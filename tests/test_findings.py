@@ -154,6 +154,21 @@ def test_uneven_classes_and_what_balance_does(balance):
     assert f"balance={not balance}" in message
 
 
+def test_uneven_classes_of_different_lists_are_balanced_to_their_frequencies(monkeypatch):
+    Z, _, y = uneven()
+    lists = [[k for k in range(6) if k != out] for out in (0, 3, 5)]
+    Z = np.hstack([Z[:, own] for own in lists])
+    clf = HeterogeneousDistiller(None, GaussianNB(), class_lists=lists)
+    (message,) = told(clf.fit, np.zeros((len(Z), 2)) + y[:, None], log_p=Z)
+    assert clf.merger_.findings_[0].kind == "uneven"
+    assert "for data like these" in message
+    assert "use balance=True" in message
+    Q = TeacherMerger(None, class_lists=lists).fit_transform(None, log_p=Z)
+    for frequencies in (np.full(6, 1 / 6), None):  # only the merge is uneven, or nobody can tell
+        monkeypatch.setattr("sklearn_uhc.findings.shares.class_frequencies", lambda *_, f=frequencies: f)
+        assert find_uneven(Q, answers_of(Z, lists)) == []
+
+
 def test_even_classes_are_not_uneven():
     Z, lists, y = uneven()
     rows = np.concatenate([np.flatnonzero(y == k)[:8] for k in range(6)])
