@@ -43,9 +43,11 @@ class Decision(NamedTuple):
     frequencies: NDArray[np.float64] | None = None  #: (L,); None: equal frequencies
 
     @property
-    def target(self) -> str:
-        """What the result is for: rows like these ("rows", as they are, or "frequencies"), or "equal" frequencies."""
-        return "rows" if not self.balances else "equal" if self.frequencies is None else "frequencies"
+    def serves(self) -> str:
+        """Return which future rows are assumed: "like these", of "equal" frequencies, or, if not balanced, "merged"."""
+        if not self.balances:
+            return "merged"
+        return "equal" if self.frequencies is None else "like these"
 
     def weigh(self, class_weight: NDArray[Any], temperature: float = 1.0) -> NDArray[Any]:
         """Return the class weights for these frequencies, given those for equal ones."""

@@ -330,7 +330,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             Q = clone(merger.method_).fit_transform_answers(answers)
             Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
             Q, targets, weights, class_weight, decided = self._targets(merger, Q, pool, heard)
-        merger.look_at_shares(Q, answers, target=decided.target)
+        merger.look_at_shares(Q, answers, decided)
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
         student.fit(X, targets, sample_weight=weights, **routed)

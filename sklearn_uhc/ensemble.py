@@ -198,7 +198,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         if decided.balances:
             class_weight = decided.weigh(class_weights(Q, weights), merger.method_.temperature)
             self.class_weight_ = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
-        merger.look_at_shares(Q, answers, target=decided.target)
+        merger.look_at_shares(Q, answers, decided)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
         warn_of_labels(merger.label_pool_)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
-from sklearn_uhc.balance import look_for_skew
+from sklearn_uhc.balance import Decision, look_for_skew
 from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
 from sklearn_uhc.findings import Finding, find, find_foreign, find_uneven, warn_of
 from sklearn_uhc.label_space import LabelSpace
@@ -411,7 +411,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             raise ValueError("This merge has memberships, which need X: pass the rows with the answers.")
         return memberships.join(answers, check_input(self, X, reset=False))
 
-    def look_at_shares(self, Q: Any, answers: Answers, *, target: str) -> None:
+    def look_at_shares(self, Q: Any, answers: Answers, decided: Decision) -> None:
         """Add to `findings_`, and warn, if the merged classes are very uneven.
 
         Parameters
@@ -420,12 +420,12 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             Soft labels.
         answers : Answers
             The answers they were made from.
-        target : str
-            What the classes are balanced to afterwards, as in `Decision.target`.
+        decided : Decision
+            How the classes are balanced afterwards.
         """
         if not self.findings_:  # if teachers contradict each other, uneven classes are only a symptom
             of_teachers = np.isin(self.classes_, answers.space.classes)  # labels may have added classes
-            self.findings_ = find_uneven(to_numpy(Q)[:, of_teachers], answers, self.none_label, target)
+            self.findings_ = find_uneven(to_numpy(Q)[:, of_teachers], answers, self.none_label, decided.serves)
             warn_of(self.findings_)
 
     @property

@@ -82,10 +82,16 @@ def test_auto_balances_to_estimated_frequencies_where_classes_are_rare():
         assert other.frequencies is None
     of_labels = decide_balance("auto", answers.space, len(Q), found, np.array([0.2, 0.3, 0.1, 0.2, 0.2]))
     assert "of the labels" in of_labels.why
-    assert [d.target for d in (decided, of_labels, other)] == ["frequencies", "frequencies", "equal"]
-    none = decide_balance(False, answers.space, len(Q), found)
-    assert not none.balances
-    assert none.target == "rows"
+    assert not decide_balance(False, answers.space, len(Q), found).balances
+
+
+def test_what_a_decision_is_good_for():
+    space, rare = LabelSpace([["a", "b"], ["b", "c"]]), np.array([0.8, 0.15, 0.05])
+    assert decide_balance("auto", space, 60, rare).serves == "like these"
+    assert decide_balance("auto", space, 60, of_labels=rare).serves == "like these"
+    assert decide_balance("auto", space, 60, np.full(3, 1 / 3)).serves == "equal"
+    assert decide_balance(True, space, 60, rare).serves == "equal"
+    assert decide_balance(False, space, 60, rare).serves == "merged"
 
 
 def test_auto_balances_what_only_the_merge_makes_uneven():
