@@ -44,7 +44,7 @@ from sklearn_uhc.utils.rows import take_rows
 
 Array = NDArray[Any]
 RESULTS, SUMMARY = Path("benchmarks/results/findings.jsonl"), Path("docs/findings.json")
-SEEDS = {"choosing": range(3), "reporting": range(730, 745)}
+SEEDS = {"choosing": (*range(3), *range(730, 745), *range(750, 765)), "reporting": tuple(range(770, 785))}
 UNEVEN = [name for name, recipe in WORLDS.items() if recipe.ratio > 1]
 KINDS = ("contradiction", "positions", "foreign", "uneven")
 #: Things are broken in fewer seeds, as detection needs no such precision as false alarms.

@@ -15,16 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.answers import Answers, to_numpy
-from sklearn_uhc.frequencies import class_frequencies
+from sklearn_uhc.frequencies import UNEVEN, class_frequencies, evenness_of
 from sklearn_uhc.label_space import LabelSpace, shorten
 from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["balanced_targets", "class_weights"]
 
-#: "auto" considers rows skewed if their estimated class frequencies are less even than this, ...
-UNEVEN = 0.86
-#: ... and then balances to these frequencies, raised to this power: they are estimates, and no more even than the rows.
-SKEWED_POWER = 0.75
 #: A class is called rare if its frequency is below this share of 1 / L.
 RARE = 0.5
 #: Frequencies are estimated only if merged labels are less even than this.
@@ -45,6 +41,13 @@ class Decision(NamedTuple):
     balances: bool
     why: str
     frequencies: NDArray[np.float64] | None = None  #: (L,); None: equal frequencies
+
+    @property
+    def serves(self) -> str:
+        """Return which future rows are assumed: "like these", of "equal" frequencies, or, if not balanced, "merged"."""
+        if not self.balances:
+            return "merged"
+        return "equal" if self.frequencies is None else "like these"
 
     def weigh(self, class_weight: NDArray[Any], temperature: float = 1.0) -> NDArray[Any]:
         """Return the class weights for these frequencies, given those for equal ones."""
@@ -76,14 +79,15 @@ def decide_balance(
     space: LabelSpace,
     n: int,
     frequencies: NDArray[np.float64] | None = None,
-    labelled: bool = False,
+    of_labels: NDArray[np.float64] | None = None,
 ) -> Decision:
     """Decide how to balance soft labels of n rows.
 
     "auto" balances unless all teachers share one class list (as in the paper's two tables), or there are fewer rows
     than classes, too few to tell how frequent classes are. If the rows themselves seem to have uneven classes, it
     balances to the estimated frequencies instead of equal ones, which would predict rare classes as often as the
-    others. Labels of some rows show how frequent classes are, and then balance follows them.
+    others: future rows are assumed to be like these. Labels of some rows show how frequent classes are, and then
+    balance follows their frequencies, `of_labels`.
     """
     if not isinstance(balance, str):
         return Decision(bool(balance), f"balance={bool(balance)}")
@@ -91,18 +95,17 @@ def decide_balance(
         return Decision(False, "all teachers know the same classes")
     if n < space.n_classes:
         return Decision(False, f"{n} rows are fewer than {space.n_classes} classes")
-    if labelled:
-        return Decision(True, "to the frequencies of the labels")
+    if of_labels is not None:
+        return Decision(True, "to the frequencies of the labels", of_labels)
     if frequencies is None:
         return Decision(True, "no sign that some are rare in these rows")
-    even = evenness(frequencies[None, :])
+    even = evenness_of(frequencies)
     if even >= UNEVEN:
         return Decision(True, f"no sign that some are rare in these rows (evenness {even:.2f})")
     order = np.argsort(frequencies)
     rare = order[: max(1, np.count_nonzero(frequencies < RARE / len(frequencies)))]
     names = shorten([f"{space.classes[k]} ({frequencies[k]:.1%})" for k in rare])
-    powers = frequencies**SKEWED_POWER
-    return Decision(True, f"towards their estimated frequencies, as some seem rare: {names}", powers / powers.sum())
+    return Decision(True, f"to their estimated frequencies, as some seem rare: {names}", frequencies)
 
 
 def tell_balance(decided: Decision, verbose: int) -> None:
@@ -139,8 +142,7 @@ def evenness(Q: NDArray[Any], temperature: float = 1.0, sample_weight: NDArray[A
     0.76
     """
     weights = None if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float))
-    mean = np.average(untempered(Q, temperature), axis=0, weights=weights)
-    return float(np.exp(-np.sum(mean * np.log(np.maximum(mean, np.finfo(float).tiny)))) / len(mean))
+    return evenness_of(np.average(untempered(Q, temperature), axis=0, weights=weights))
 
 
 def untempered(Q: NDArray[Any], temperature: float) -> NDArray[np.float64]:

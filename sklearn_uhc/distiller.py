@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, to_numpy
 from sklearn_uhc.balance import (
+    Decision,
     balanced_targets,
     check_balance,
     class_weights,
@@ -22,7 +23,7 @@ from sklearn_uhc.balance import (
     heard_weights,
     tell_balance,
 )
-from sklearn_uhc.few_labels import LabelPool, as_given, as_labelled, warn_of_labels
+from sklearn_uhc.few_labels import LabelPool, as_given, label_frequencies, warn_of_labels
 from sklearn_uhc.labels import read_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.merger import TeacherMerger
@@ -77,8 +78,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     balance : bool or "auto", default="auto"
         Whether classes that are rare among the soft labels get more weight. "auto" balances unless all teachers know
         the same classes or there are fewer rows than classes. If the rows themselves seem to be imbalanced, it
-        balances to estimated class frequencies instead of equal ones. `verbose=1` prints the decision. See
-        `docs/choosing.md`.
+        balances to estimated class frequencies instead of equal ones, for predictions on rows like these; True is for
+        rows in which all classes are equally frequent. `verbose=1` prints the decision. See `docs/choosing.md`.
     temperature : float, default=None
         The teachers' logits are divided by it. Values above 1 make the soft labels smoother. None means the method's
         own temperature: 1 by default (the paper uses 3), and 3 with `backprop`.
@@ -321,15 +322,15 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         Q, pool = merger.fit_merge(answers, X, sample_weight=sample_weight), merger.label_pool_
         student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
         heard = heard_weights(answers, sample_weight, merger.labels_)
-        Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
+        Q, targets, weights, class_weight, decided = self._targets(merger, Q, pool, heard)
         if by_student(self.membership):
             self._tell("on folds of the rows, to estimate membership")
             S = out_of_fold(student, X, targets, weights)[:, np.isin(merger.classes_, answers.space.classes)]
             answers = judge_by_student(answers, S, self.membership_weight, self.store)
             Q = clone(merger.method_).fit_transform_answers(answers)
             Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
-            Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
-        merger.look_at_shares(Q, answers, balanced=class_weight is not None)
+            Q, targets, weights, class_weight, decided = self._targets(merger, Q, pool, heard)
+        merger.look_at_shares(Q, answers, decided)
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
         student.fit(X, targets, sample_weight=weights, **routed)
@@ -338,18 +339,19 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
 
     def _targets(
         self, merger: TeacherMerger, Q: NDArray[Any], pool: LabelPool | None, weights: NDArray[Any] | None
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[np.float64] | None]:
-        """Return soft labels, the student's targets, row weights and class weights."""
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[np.float64] | None, Decision]:
+        """Return soft labels, the student's targets, row weights and class weights, and how to balance was decided."""
         T = merger.method_.temperature
         Q = as_given(Q, merger.labels_, T)
         weights = known_weights(Q, merger.classes_, self.none_label, T, weights)
-        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.class_frequencies_, pool is not None)
+        of_labels = label_frequencies(pool, self.verbose)
+        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.class_frequencies_, of_labels)
         tell_balance(decided, self.verbose)
         if not decided.balances:
-            return Q, Q, weights, None
-        class_weight = as_labelled(decided.weigh(class_weights(Q, weights), T), pool, self.balance)
+            return Q, Q, weights, None, decided
+        class_weight = decided.weigh(class_weights(Q, weights), T)
         class_weight = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
-        return Q, *balanced_targets(Q, class_weight, weights), class_weight
+        return Q, *balanced_targets(Q, class_weight, weights), class_weight, decided
 
     def _train_by_backprop(
         self, merger: TeacherMerger, student: SoftLabelClassifier, X: Any, answers: Answers, *_: Any

@@ -21,7 +21,7 @@ from sklearn_uhc.balance import (
     heard_weights,
     tell_balance,
 )
-from sklearn_uhc.few_labels import as_labelled, warn_of_labels
+from sklearn_uhc.few_labels import label_frequencies, warn_of_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.not_mine import known_weights, leave_none_unbalanced
 from sklearn_uhc.soft_labels import SoftLabelMethod
@@ -51,7 +51,8 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         Whether to divide the merged probabilities, at the temperature of the merge, by their mean over the data given
         to `fit`, as a student would learn from balanced soft labels. "auto" does so unless all teachers know the same
         classes or there are fewer rows than classes. If the rows themselves seem to be imbalanced, it balances
-        to estimated class frequencies instead of equal ones. `verbose=1` prints the decision.
+        to estimated class frequencies instead of equal ones, for predictions on rows like these; True is for rows in
+        which all classes are equally frequent. `verbose=1` prints the decision.
     temperature : float, default=None
         The teachers' logits are divided by it before the merge; the merged probabilities are brought back to
         temperature 1. None means the method's own temperature, 1 by default (the paper uses 3).
@@ -190,15 +191,14 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         Q = merger.fit_merge(answers, X, sample_weight=sample_weight)
         weights = heard_weights(answers, sample_weight)
         weights = known_weights(Q, merger.classes_, self.none_label, merger.method_.temperature, weights)
-        labelled, frequencies = merger.label_pool_ is not None, merger.class_frequencies_
-        decided = decide_balance(self.balance, merger.label_space_, len(Q), frequencies, labelled)
+        of_labels = label_frequencies(merger.label_pool_, self.verbose)
+        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.class_frequencies_, of_labels)
         tell_balance(decided, self.verbose)
         self.class_weight_ = None
         if decided.balances:
             class_weight = decided.weigh(class_weights(Q, weights), merger.method_.temperature)
-            class_weight = as_labelled(class_weight, merger.label_pool_, self.balance)
             self.class_weight_ = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
-        merger.look_at_shares(Q, answers, balanced=self.class_weight_ is not None)
+        merger.look_at_shares(Q, answers, decided)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
         warn_of_labels(merger.label_pool_)

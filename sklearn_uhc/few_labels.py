@@ -24,6 +24,7 @@ from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.labels import Labels, Pool, fit_pool
 from sklearn_uhc.labels.experts import Expert, fold_of_rows, out_of_fold, train_expert
 from sklearn_uhc.labels.pool import best_doubt, by_groups, doubted, log_loss_of
+from sklearn_uhc.labels.sampling import drawn_at_random
 from sklearn_uhc.labels.scaling import Scaling, fit_scaling, is_matrix
 from sklearn_uhc.students import SoftLabelClassifier
 from sklearn_uhc.students.direct import as_estimator, is_net
@@ -41,6 +42,8 @@ MOST_ROWS = 3000
 STRENGTHS = (0.001, 0.01, 0.1)
 #: Share of a labelled row's soft label that is spread evenly over all classes.
 DOUBT = 1e-3
+#: If labels are not a random sample, a row counts at most this much more or less than others.
+MOST_RATIO = 10.0
 #: Spread of class frequencies (shapes of a gamma distribution), and shares of classes of average frequency, with their
 #: prior probabilities.
 SHAPES = (0.3, 1.0, 3.0)
@@ -73,8 +76,8 @@ class LabelPool:
         By how much the opinions are flattened.
     pool : Pool
         How much each counts.
-    class_prior : ndarray of shape (L,)
-        How frequent the classes are, by the labels.
+    class_prior : ndarray of shape (L,) or None
+        How frequent the classes are, by the labels. None if the labelled rows are not a random sample of all rows.
     temperature : float
         Of the merge.
     """
@@ -89,7 +92,7 @@ class LabelPool:
     of_rows: RowsExpert
     doubts: tuple[float, ...]
     pool: Pool
-    class_prior: NDArray[np.float64]
+    class_prior: NDArray[np.float64] | None
     temperature: float
 
     def apply(self, Q: Any, answers: Answers, X: Any) -> Any:
@@ -186,6 +189,9 @@ def learn_from_labels(
     rows, codes, weight = labels.rows[weight > 0], labels.codes[weight > 0], weight[weight > 0]
     L, place = len(labels.classes), np.searchsorted(labels.classes, answers.space.classes)
     Q_l = spread(to_numpy(Q)[rows], place, L, temperature)
+    prior, count = read_sample(Q, answers, labels, place, row_weight)
+    weight = weight * count[codes]
+    among = np.arange(L) if prior is not None else np.unique(codes)
     starts = np.array([block.start for block in space.blocks])
     everything = features(to_numpy(answers.log_p)[rows, : space.n_outputs], Q_l, starts)
     columns = widest(everything)
@@ -204,10 +210,34 @@ def learn_from_labels(
         of_answers=of_answers,
         of_rows=replace(of_rows, said=None),
         doubts=(doubts := evidence.doubts(said)),
-        pool=evidence.pool(said, doubts, groups),
-        class_prior=class_prior(np.bincount(codes, weights=weight, minlength=L).astype(float)),
+        pool=evidence.pool(said, doubts, groups, among),
+        class_prior=prior,
         temperature=temperature,
     )
+
+
+def read_sample(
+    Q: Any, answers: Answers, labels: Labels, place: NDArray[np.int_], row_weight: NDArray[np.float64] | None
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
+    """Return how frequent classes are by the labels, and how much a labelled row of each class counts, (L,) both.
+
+    If the labels are a random sample of the rows, all rows count alike. If not, their frequencies say nothing (None),
+    and labelled classes count as much as the merge finds of them. A class that only y has counts as one of average
+    frequency: rows are picked to show it, and the merge, which does not know it, cannot tell.
+    """
+    weight, L = np.ones(len(answers)) if row_weight is None else row_weight, len(labels.classes)
+    counts = (weight > 0) & answers.heard
+    used = counts[labels.rows] & np.isin(labels.codes, place)
+    rows, codes = labels.rows[used], labels.codes[used]
+    merged = to_numpy(Q)[counts].argmax(axis=1)
+    prior = np.full(L, 1 / L)
+    if len(rows) and drawn_at_random(merged, np.cumsum(counts)[rows] - 1, ~np.isin(place, codes)):
+        prior[place] = class_prior(np.bincount(codes, weight[rows], minlength=L)[place]) * len(place) / L
+        return prior, np.ones(L)
+    prior[place] = np.bincount(merged, minlength=len(place)) * len(place) / (max(len(merged), 1) * L)
+    labelled = np.bincount(labels.codes, weight[labels.rows], minlength=L)
+    share = prior / np.maximum(labelled / labelled.sum(), 1 / len(labels))
+    return None, np.clip(share, 1 / MOST_RATIO, MOST_RATIO)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,11 +308,24 @@ class Evidence:
         """Return how much each opinion is flattened; the merge hardly."""
         return DOUBT, *(best_doubt(P, self.codes, self.weight) for P in said[1:])
 
-    def pool(self, said: list[NDArray[np.float64]], doubts: tuple[float, ...], groups: NDArray[np.int_]) -> Pool:
-        """Return the pool with the weights of the opinions; without evidence, only the merge counts."""
+    def pool(
+        self,
+        said: list[NDArray[np.float64]],
+        doubts: tuple[float, ...],
+        groups: NDArray[np.int_],
+        among: NDArray[np.int_],
+    ) -> Pool:
+        """Return the pool with the weights of the opinions; without evidence, only the merge counts.
+
+        `among` are the classes that rows were labelled as, or could have been: that others have no label is no
+        evidence against them.
+        """
         F = opinions(said, doubts, groups)
         start = np.repeat(np.arange(len(said)) == 0, len(F) // len(said)).astype(float)
-        return fit_pool(F, self.codes, start, self.weight)
+        found = fit_pool(F[:, :, among], np.searchsorted(among, self.codes), start, self.weight)
+        bias = np.zeros(F.shape[2])
+        bias[among] = found.bias
+        return Pool(found.weight, bias)
 
 
 def _logistic(C: float) -> SoftLabelClassifier:
@@ -308,6 +351,15 @@ def as_template(label_model: Any) -> SoftLabelClassifier:
     return template.set_params(temperature=1.0, classes=[] if is_net(last) else None)
 
 
+def label_frequencies(pool: LabelPool | None, verbose: int) -> NDArray[np.float64] | None:
+    """Return how frequent the classes are by the labels; None without labels, or if these do not show it."""
+    if pool is None:
+        return None
+    if verbose and pool.class_prior is None:
+        print("The labelled rows are not a random sample of X, so they do not show how frequent the classes are")
+    return pool.class_prior
+
+
 def warn_of_labels(pool: LabelPool | None) -> None:
     """Warn if the classifier of rows could not be trained; called after everything else worked."""
     if pool is not None and pool.of_rows.problem:
@@ -324,13 +376,6 @@ def as_given(Q: NDArray[Any], labels: Labels | None, temperature: float) -> NDAr
     Q = Q.copy()
     Q[labels.rows] = temper(labels.one_hot(DOUBT), temperature)
     return Q
-
-
-def as_labelled(class_weight: NDArray[Any], pool: LabelPool | None, balance: bool | str) -> NDArray[Any]:
-    """Balance classes to their frequencies among labels; if `balance` is True, or without labels, to equal ones."""
-    if pool is None or not isinstance(balance, str):
-        return class_weight
-    return class_weight * pool.class_prior * len(pool.classes)
 
 
 def widest(F: NDArray[np.float64]) -> NDArray[np.int_]:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
-from sklearn_uhc.balance import look_for_skew
+from sklearn_uhc.balance import Decision, look_for_skew
 from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
 from sklearn_uhc.findings import Finding, find, find_foreign, find_uneven, warn_of
 from sklearn_uhc.label_space import LabelSpace
@@ -314,6 +314,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         space, temperature = self.label_space_, self.method_.temperature
         self.class_frequencies_ = look_for_skew(answers, space, Q, temperature, sample_weight)
         Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
+        if Q.shape[1] != space.n_classes:  # how frequent classes are that only y has, teachers do not know
+            self.class_frequencies_ = None
         return Q
 
     def merge(self, answers: Answers, X: Any = None) -> Any:
@@ -409,7 +411,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             raise ValueError("This merge has memberships, which need X: pass the rows with the answers.")
         return memberships.join(answers, check_input(self, X, reset=False))
 
-    def look_at_shares(self, Q: Any, answers: Answers, *, balanced: bool) -> None:
+    def look_at_shares(self, Q: Any, answers: Answers, decided: Decision) -> None:
         """Add to `findings_`, and warn, if the merged classes are very uneven.
 
         Parameters
@@ -418,12 +420,12 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             Soft labels.
         answers : Answers
             The answers they were made from.
-        balanced : bool
-            Whether the classes are balanced afterwards.
+        decided : Decision
+            How the classes are balanced afterwards.
         """
         if not self.findings_:  # if teachers contradict each other, uneven classes are only a symptom
             of_teachers = np.isin(self.classes_, answers.space.classes)  # labels may have added classes
-            self.findings_ = find_uneven(to_numpy(Q)[:, of_teachers], answers, self.none_label, balanced)
+            self.findings_ = find_uneven(to_numpy(Q)[:, of_teachers], answers, self.none_label, decided.serves)
             warn_of(self.findings_)
 
     @property

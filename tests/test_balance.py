@@ -70,18 +70,28 @@ def test_auto_balances_to_estimated_frequencies_where_classes_are_rare():
     np.testing.assert_allclose(found, np.bincount(y) / len(y), atol=0.05)
     decided = decide_balance("auto", answers.space, len(Q), found)
     assert decided.balances
-    assert "['3 (2" in decided.why  # the rarest first
+    assert "['3 (1" in decided.why  # the rarest first
     targets, weights = balanced_targets(Q, decided.weigh(class_weights(Q)))
-    np.testing.assert_allclose((weights[:, None] * targets).mean(axis=0), found**0.75 / (found**0.75).sum())
+    np.testing.assert_allclose((weights[:, None] * targets).mean(axis=0), found)
     for other in (
         decide_balance(True, answers.space, len(Q), found),
-        decide_balance("auto", answers.space, len(Q), found, labelled=True),
         decide_balance("auto", answers.space, len(Q), None),
     ):
         assert other.balances
         assert other.weigh(class_weights(Q)) is not None
         assert other.frequencies is None
+    of_labels = decide_balance("auto", answers.space, len(Q), found, np.array([0.2, 0.3, 0.1, 0.2, 0.2]))
+    assert "of the labels" in of_labels.why
     assert not decide_balance(False, answers.space, len(Q), found).balances
+
+
+def test_what_a_decision_is_good_for():
+    space, rare = LabelSpace([["a", "b"], ["b", "c"]]), np.array([0.8, 0.15, 0.05])
+    assert decide_balance("auto", space, 60, rare).serves == "like these"
+    assert decide_balance("auto", space, 60, of_labels=rare).serves == "like these"
+    assert decide_balance("auto", space, 60, np.full(3, 1 / 3)).serves == "equal"
+    assert decide_balance(True, space, 60, rare).serves == "equal"
+    assert decide_balance(False, space, 60, rare).serves == "merged"
 
 
 def test_auto_balances_what_only_the_merge_makes_uneven():

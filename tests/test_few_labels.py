@@ -24,6 +24,7 @@ from sklearn_uhc import (
 )
 from sklearn_uhc.few_labels import all_groups, class_prior
 from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.labels.sampling import drawn_at_random
 
 NAMES = np.array(["ant", "bee", "cat"])
 
@@ -170,6 +171,47 @@ def test_balance_follows_the_labels(digits):
     share = [(clf.predict(X) == 7).mean() for clf in (auto, even)]
     assert share[0] < share[1]
     assert auto.merger_.label_pool_.class_prior[7] < 0.05
+
+
+@pytest.mark.parametrize("known", [[8], [1, 8]], ids=str)
+def test_labels_of_some_classes_only_say_nothing_about_frequencies(digits, known, capsys):
+    teachers, X, y, X_test, y_test = digits
+    of_these = np.flatnonzero(np.isin(y, list(known)))[:60]
+    labels = np.full(len(y), -1)
+    labels[of_these] = y[of_these]
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(10), verbose=1)
+    without = clf.fit(X).score(X_test, y_test)
+    capsys.readouterr()
+    assert clf.fit(X, labels).score(X_test, y_test) > without - 0.02
+    assert clf.merger_.label_pool_.class_prior is None
+    assert "labelled rows are not a random sample of X" in capsys.readouterr().out
+    ensemble = UnifiedEnsemble(teachers)
+    without = ensemble.fit(X).score(X_test, y_test)
+    assert ensemble.fit(X, labels).score(X_test, y_test) > without - 0.02
+
+
+@pytest.mark.parametrize("others", [3, 12, 40])
+def test_a_class_of_y_alone_counts_as_one_of_average_frequency(digits, others):
+    teachers, X, y, X_test, _ = digits
+    labels, few = np.full(len(y), -1), np.flatnonzero(y != 3)[:others]
+    labels[few] = y[few]
+    new = np.flatnonzero(y == 3)[:40]
+    labels[new] = 33
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(10))
+    with pytest.warns(UserWarning, match="classes that no teacher knows: "):
+        clf.fit(X, labels)
+    assert (clf.predict(X_test) == 33).mean() < 0.25
+
+
+def test_random_rows_look_random():
+    rng = np.random.default_rng(0)
+    merged = rng.choice(12, 400, p=np.r_[0.4, 0.3, np.full(10, 0.03)])
+    for m in (5, 40, 200, 400):
+        draws = [rng.choice(400, m, replace=False) for _ in range(20)]
+        found = [drawn_at_random(merged, rows, ~np.isin(np.arange(12), merged[rows])) for rows in draws]
+        assert sum(found) >= 19
+    even = np.concatenate([np.flatnonzero(merged == k)[:5] for k in range(12)])  # as many of each
+    assert not drawn_at_random(merged, even, np.zeros(12, dtype=bool))
 
 
 def test_class_frequencies_differ_only_if_the_labels_say_so():

@@ -18,6 +18,7 @@ from sklearn_uhc import (
 )
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.findings import find, find_uneven
+from sklearn_uhc.findings.agreement import _wrong
 from sklearn_uhc.findings.comparisons import MASS, compare, enough_rows
 from sklearn_uhc.suggestions.behaviour import surest_rows
 from tests.helpers import random_lists, random_outputs
@@ -122,6 +123,14 @@ def test_rows_that_mean_nothing_to_anybody():
     assert kinds(half) == []
 
 
+def test_few_comparisons_must_be_clearer():
+    """Others that confirm each other, and a teacher with no strength: noise, unless chance may explain it."""
+    others = (0.99, 0.8, 0.0)
+    assert _wrong(20, 100, (0.5, 0.03, 0.05), others, 0)
+    assert _wrong(4, 100, (0.25, 0.03, 0.05), others, 0)
+    assert not _wrong(4, 100, (0.5, 0.03, 0.05), others, 0)
+
+
 def uneven(seed=0, n=1500):
     """Answers on classes of which the last is a hundred times rarer than the first."""
     rng = np.random.default_rng(seed)
@@ -143,6 +152,21 @@ def test_uneven_classes_and_what_balance_does(balance):
     assert (finding.evidence["commonest"], finding.evidence["rarest"]) == (0, 5)
     assert finding.evidence["count_rarest"] == (y == 5).sum()
     assert f"balance={not balance}" in message
+
+
+def test_uneven_classes_of_different_lists_are_balanced_to_their_frequencies(monkeypatch):
+    Z, _, y = uneven()
+    lists = [[k for k in range(6) if k != out] for out in (0, 3, 5)]
+    Z = np.hstack([Z[:, own] for own in lists])
+    clf = HeterogeneousDistiller(None, GaussianNB(), class_lists=lists)
+    (message,) = told(clf.fit, np.zeros((len(Z), 2)) + y[:, None], log_p=Z)
+    assert clf.merger_.findings_[0].kind == "uneven"
+    assert "for data like these" in message
+    assert "use balance=True" in message
+    Q = TeacherMerger(None, class_lists=lists).fit_transform(None, log_p=Z)
+    for frequencies in (np.full(6, 1 / 6), None):  # only the merge is uneven, or nobody can tell
+        monkeypatch.setattr("sklearn_uhc.findings.shares.class_frequencies", lambda *_, f=frequencies: f)
+        assert find_uneven(Q, answers_of(Z, lists)) == []
 
 
 def test_even_classes_are_not_uneven():

@@ -30,13 +30,14 @@ NOISE_STRENGTH, NOISE_CONFIRMED = 0.2, 0.85
 #: ... at least two of its classes have another name, by this margin on average, in at least two comparisons. The margin
 #: is larger if there are fewer rows than this, since their mean varies more.
 MISNAMED, MISNAMED_ROWS = -0.3, 30
-#: With so few comparisons (one other teacher, two shared classes) chance is large: at most this share may be confirmed.
-FEW_COMPARISONS, FEW_CONFIRMED = 8, 0.25
+#: With so few comparisons (one other teacher, two shared classes) chance is large: at most this share may be confirmed,
+#: or this share of noise.
+FEW_COMPARISONS, FEW_CONFIRMED, FEW_NOISE_CONFIRMED = 8, 0.25, 0.4
 #: Two teachers contradict each other if at most this share is confirmed, and they prefer another class by this margin.
 QUARREL_CONFIRMED, QUARREL_AGAINST = 0.5, 0.1
 #: Rows are foreign, or lists are positions, if at most this share is confirmed, others prefer another class by this
 #: margin, and strength is low whichever teacher is left out. Uneven classes are confirmed less, but margins are small.
-TROUBLED_CONFIRMED, TROUBLED_AGAINST, TROUBLED_STRENGTH = 0.92, 0.02, 0.7
+TROUBLED_CONFIRMED, TROUBLED_AGAINST, TROUBLED_STRENGTH = 0.88, 0.03, 0.67
 #: With fewer comparisons, foreign rows cannot be distinguished from a weak teacher.
 TROUBLED_COMPARISONS = 8
 #: Maximum number of classes in a message.
@@ -102,9 +103,10 @@ def _wrong(n: Any, n_rest: Any, own: Any, rest: Any, misnamed: Any) -> Any:
     """Apply the rules to numbers of comparisons and (confirmed, strength, against), (3,) or for N teachers (3, N)."""
     (confirmed, strength, against), (confirmed_rest, strength_rest, _) = own, rest
     fine = (confirmed_rest >= FINE_CONFIRMED) & (strength_rest >= FINE_STRENGTH)
-    limit = np.where(n < FEW_COMPARISONS, FEW_CONFIRMED, WRONG_CONFIRMED)
-    misplaced = (confirmed <= limit) & (against >= WRONG_AGAINST)
-    noise = (strength <= NOISE_STRENGTH * strength_rest) & (confirmed <= NOISE_CONFIRMED)
+    few = n < FEW_COMPARISONS
+    misplaced = (confirmed <= np.where(few, FEW_CONFIRMED, WRONG_CONFIRMED)) & (against >= WRONG_AGAINST)
+    limit = np.where(few, FEW_NOISE_CONFIRMED, NOISE_CONFIRMED)
+    noise = (strength <= NOISE_STRENGTH * strength_rest) & (confirmed <= limit)
     wrong = ((strength_rest - strength >= GAP) & (misplaced | noise)) | (misnamed > 1)
     return (np.minimum(n, n_rest) >= LEAST_COMPARISONS) & fine & wrong
 

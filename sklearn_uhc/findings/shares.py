@@ -2,7 +2,8 @@
 
 A class can be rare in the merge because its rows are rare, or because the merge is bad at it. Only the first counts:
 then a teacher that knows the class claims few rows for it too. Its claim is the sum of its probabilities for the class.
-The smallest claim of all teachers that know it counts, since rows of unknown classes only add to a claim.
+The smallest claim of all teachers that know it counts, since rows of unknown classes only add to a claim. If class
+lists differ, the estimated class frequencies have to be uneven, too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn_uhc.answers import Answers, to_numpy
 from sklearn_uhc.calibration import overlap
 from sklearn_uhc.findings.result import Finding
+from sklearn_uhc.frequencies import UNEVEN, class_frequencies, evenness_of
 from sklearn_uhc.label_space import spelled
 from sklearn_uhc.utils.rows import some_rows
 
@@ -32,9 +34,7 @@ ERRORS = 2.0
 MOST_ROWS = 5_000
 
 
-def find_uneven(
-    Q: NDArray[Any], answers: Answers, none_label: Any = None, balanced: bool | None = None
-) -> list[Finding]:
+def find_uneven(Q: NDArray[Any], answers: Answers, none_label: Any = None, serves: str | None = None) -> list[Finding]:
     """Return a finding if merged classes are very uneven.
 
     Parameters
@@ -45,8 +45,8 @@ def find_uneven(
         What they were made from.
     none_label : label, default=None
         The class "none of these", which does not count.
-    balanced : bool, default=None
-        Whether the classes are balanced; None: that is still to be decided.
+    serves : str, default=None
+        Future rows that the balance of the classes assumes (`Decision.serves`); None: that is still to be decided.
     """
     heard, classes = answers.heard, answers.space.classes
     known = np.flatnonzero([label != none_label for label in classes.tolist()])
@@ -55,15 +55,26 @@ def find_uneven(
     counts = np.bincount(Q[heard][:, known].argmax(axis=1), minlength=len(known))
     if ratio(counts) < MERGED_RATIO or evenness(counts) > MOST_EVEN or ratio(claims(answers)[known]) < CLAIMED_RATIO:
         return []
+    if seem_even(answers, Q):
+        return []
     most, least = (classes[known[k]] for k in (counts.argmax(), counts.argmin()))
     says = (
         f"The merged classes are very uneven: {spelled(most)} is the most probable class of {counts.max():,} of "
         f"{counts.sum():,} rows, {spelled(least)} of {counts.min():,}."
     )
     figures = {"count_commonest": int(counts.max()), "count_rarest": int(counts.min())}
-    return [
-        Finding("uneven", (), {"commonest": most.item(), "rarest": least.item(), **figures}, says, REMEDY[balanced])
-    ]
+    return [Finding("uneven", (), {"commonest": most.item(), "rarest": least.item(), **figures}, says, REMEDY[serves])]
+
+
+def seem_even(answers: Answers, Q: NDArray[Any]) -> bool:
+    """Return whether the estimated class frequencies are even, or cannot be told from those of the merge.
+
+    Shared class lists do not bias the merge, and "none of these" has no estimate.
+    """
+    if answers.space.is_shared or Q.shape[1] != answers.space.n_classes:
+        return False
+    frequencies = class_frequencies(answers, answers.space, Q)
+    return frequencies is None or evenness_of(frequencies) >= UNEVEN
 
 
 def ratio(counts: NDArray[Any]) -> float:
@@ -94,9 +105,11 @@ def claims(answers: Answers) -> Floats:
 
 
 REMEDY = {
-    True: "They are balanced: the result is for data in which all classes are equally frequent. If future rows "
+    "like these": "They are balanced to their estimated frequencies: the result is for data like these. If all classes "
+    "will be equally frequent, use balance=True.",
+    "equal": "They are balanced: the result is for data in which all classes are equally frequent. If future rows "
     "are as uneven as these, use balance=False.",
-    False: "They are not balanced: the result is for data as uneven as these, and may never choose rare classes. If "
+    "merged": "They are not balanced: the result is for data as uneven as these, and may never choose rare classes. If "
     "all classes matter equally, use balance=True.",
     None: "balance=True gives a result for data in which all classes are equally frequent, balance=False one for data "
     "as uneven as these: choose what future rows will be like.",

@@ -108,8 +108,9 @@ def read_labels(y: Any, X: Any, classes: NDArray[Any], *, foreign: str = "raise"
             return None
         raise ValueError(
             f"No teacher knows any class of y: y has {_some(values)}, the teachers know {_some(classes)}. Use the "
-            "same names, or rename the teachers' classes with class_lists. Some scikit-learn tools number the "
-            "classes before they call fit: leave y out there, it is not needed."
+            "same names, or rename the teachers' classes with class_lists. To add a class that no teacher knows, label "
+            "some rows of known classes too. Some scikit-learn tools number the classes before they call fit: leave y "
+            "out there, it is not needed."
         )
     _refuse_ambiguous(y, known, classes)
     return _coded(values, known, classes)
