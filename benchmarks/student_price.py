@@ -6,8 +6,8 @@
 Tiny-ImageNet features (35 classes, 10,000 rows, the first 64 values of each), labels merged by MF-LF and balanced. In
 one process, training on the most probable labels and on the soft ones take turns: the processor time is the best of
 three (fewer, if they take longer than 12 seconds together), and the ratio of both is reported. Accuracy is that on
-other rows. Training on all weighted copies follows where it can be expected to end within `--limit` seconds, for its
-accuracy. What stands in the file already is not measured again.
+other rows. What stands in the file already is not measured again. All weighted copies are in
+`benchmarks.student_copies`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, MinMaxScaler
 from sklearn.svm import SVC, LinearSVC, NuSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
-from sklearn.utils.validation import has_fit_parameter
 
 from benchmarks.students import FEATURES, features_problem, prepare
 from sklearn_uhc import SoftLabelClassifier
@@ -113,8 +112,8 @@ def nodes(fitted: Any) -> int | None:
     return int(sum(t.tree_.node_count for t in trees)) if trees is not None and hasattr(trees[0], "tree_") else None
 
 
-def measure(name: str, data: dict[str, Any], temperature: float, limit: float) -> dict[str, Any]:
-    """Train one student on hard and soft labels in turn, then on all copies."""
+def measure(name: str, data: dict[str, Any], temperature: float) -> dict[str, Any]:
+    """Train one student on hard and soft labels in turn."""
     student, X, Q, weight = STUDENTS[name], data["X"], data["Q"], data["weight"]
     wrapped = SoftLabelClassifier(student, temperature=temperature, random_state=0)
     best: dict[str, tuple[float, Any]] = {}
@@ -138,13 +137,6 @@ def measure(name: str, data: dict[str, Any], temperature: float, limit: float) -
     row["accuracy hard"] = float(np.mean(hard.predict(data["X_test"]) == data["y_test"]))
     row["accuracy soft"] = float(soft.score(data["X_test"], data["y_test"]))
     row["nodes hard"], row["nodes soft"] = nodes(hard), nodes(getattr(soft, "estimator_", None))
-    last = student.steps[-1][1] if hasattr(student, "steps") else student
-    exact = inner.strategy_ in ("twin", "direct")
-    if has_fit_parameter(last, "sample_weight") and not exact and best["hard"][0] * 40 < limit:
-        every = wrapped.set_params(strategy="replicate", copies="all")
-        took, copied = seconds(lambda: clone(every).fit(X, Q, weight))
-        row["copies seconds"] = took
-        row["accuracy copies"] = float(copied.score(data["X_test"], data["y_test"]))
     return row
 
 
@@ -154,7 +146,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(STUDENTS), default=DEFAULT, metavar="NAME")
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--limit", type=float, default=120, help="seconds that all copies may take")
     parser.add_argument("--out", type=Path, default=Path("student_price.json"))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -169,7 +160,7 @@ def main() -> None:
     for name in args.only:
         if (name, args.temperature, len(data["X"])) in rows:
             continue
-        row = measure(name, data, args.temperature, args.limit)
+        row = measure(name, data, args.temperature)
         rows[name, args.temperature, row["rows"]] = row
         print({key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}, flush=True)
         args.out.write_text(json.dumps([rows[key] for key in sorted(rows)], indent=1) + "\n")
