@@ -23,7 +23,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from array_api_compat import device
+import numpy as np
+from array_api_compat import device, is_torch_array
 
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Blocks
@@ -351,8 +352,8 @@ def break_ties(V: Array) -> Array:
 
 def add_diagonal(H: Array, d: Array) -> None:
     """Add d (n, N) to the diagonals of H (n, N, N), in place."""
-    i = array_namespace(H).arange(H.shape[1], device=device(H))
-    H[:, i, i] = H[:, i, i] + d
+    diagonals = H.diagonal(dim1=1, dim2=2) if is_torch_array(H) else np.einsum("nii->ni", H)  # views
+    diagonals += d
 
 
 def solve_each(A: Array, b: Array) -> Array:
