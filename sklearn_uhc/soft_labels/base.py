@@ -22,6 +22,7 @@ from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softm
 from sklearn_uhc.solvers.incidence import exponentials
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
+from sklearn_uhc.utils.memory import keep_freed_memory
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_positive, check_weights
 from sklearn_uhc.utils.progress import progress
@@ -30,7 +31,7 @@ from sklearn_uhc.utils.threads import in_threads
 from sklearn_uhc.utils.versioned import Versioned
 
 #: Maximum rows per chunk: enough that the last rows to converge cost little, and few enough for the memory.
-CHUNK_ROWS = 4000
+CHUNK_ROWS = 6000
 #: Maximum entries per chunk: larger arrays do not fit into the cache, and are allocated anew every time.
 CHUNK_NUMBERS = 2**20
 #: Maximum number of rows that `fit` solves for the diagnostics.
@@ -105,7 +106,8 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         Parameters
         ----------
         Z : array of shape (n, K)
-            Logits at temperature 1, the largest of each teacher 0, in double precision if the device supports it.
+            Logits at temperature 1, the largest of each teacher 0, in double precision if the device supports it. They
+            are not used again, so they may be overwritten.
         blocks : Blocks
             The label space as arrays of the library, device and precision of Z.
         weight : array of shape (N,) or None
@@ -412,7 +414,9 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
             return merged._replace(Q=None)
 
         bytes_per_row = jobs * one.dtype.itemsize * self.floats_per_row(blocks)
-        parts = list(chunks(len(X), bytes_per_row, self.chunk_rows(blocks)))
+        parts = list(chunks(len(X), bytes_per_row, self.chunk_rows(blocks), jobs))
+        if len(parts) > 1:
+            keep_freed_memory()
         report = Merged(Q)
         for merged in progress(in_threads(solved, parts, jobs), total=len(parts), desc="Soft labels", verbose=verbose):
             report = report.then(merged)
@@ -450,8 +454,9 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         return max(float(tol), 64 * float(array_namespace(X).finfo(X.dtype).eps))
 
     def _tempered(self, Z: Array, blocks: Blocks) -> Array:
-        """Return the probabilities p_i of every teacher at this temperature."""
-        E = exponentials(Z / self.temperature)
+        """Return the probabilities p_i of every teacher at this temperature. Overwrites Z."""
+        Z /= self.temperature
+        E = exponentials(Z)
         return blocks.scaled(E, 1 / blocks.sum_teachers(E), in_place=True)
 
     def __sklearn_tags__(self) -> Any:

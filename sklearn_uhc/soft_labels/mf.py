@@ -106,8 +106,9 @@ class ProbabilityFactorization(SoftLabelMethod):
             solved = solve_set_mf_p(Z, split, temperature=T, tol=tol, max_iter=most, weight=weight)
             return Merged.of(softmax(solved.u), solved)
         # The weighted problem is the plain one for rows multiplied by sqrt(weight): v takes the factor, u does not.
-        P, root = self._tempered(Z, blocks), root_of(weight, blocks)
-        solved = solve_mf_p(P * blocks.by_teacher(root), blocks, tol=tol, max_iter=int(self.max_iter))
+        P = self._tempered(Z, blocks)
+        P *= blocks.by_teacher(root_of(weight, blocks))
+        solved = solve_mf_p(P, blocks, tol=tol, max_iter=int(self.max_iter))
         return Merged.of(blocks.level_components(solved.u), solved)
 
     def floats_per_row(self, blocks: Blocks) -> int:
@@ -246,8 +247,8 @@ class LogitFactorization(SoftLabelMethod):
             solved = solve_set_mf_lu(Z, split, temperature=T, lam=self.lam, weight=weight, tol=tol, max_iter=most)
         else:
             root = root_of(weight, blocks)  # see ProbabilityFactorization
-            scaled = blocks.by_teacher(root) * Z / self.temperature
-            solved = solve_mf_lu(scaled, blocks, lam=self.lam, tol=tol, max_iter=most)
+            Z *= blocks.by_teacher(root / self.temperature)
+            solved = solve_mf_lu(Z, blocks, lam=self.lam, tol=tol, max_iter=most)
         xp = array_namespace(Z)
         scale = xp.mean(solved.v / root, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)

@@ -143,7 +143,7 @@ class Blocks:
     def batch_rows(self) -> int:
         """Number of samples solved together: large enough for efficient calls, small enough for the cache."""
         # Not a power of two: columns of memory at such distances compete for the same cache lines.
-        return max(16, min(1000, 2**19 // (len(self.class_of) + self.n_teachers**2)))
+        return max(16, min(2000, 3 * 2**18 // (len(self.class_of) + self.n_teachers**2)))
 
     def like(self, X: Array) -> Blocks:
         """Return the same blocks in the library, device and precision of X."""

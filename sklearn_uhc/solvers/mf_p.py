@@ -60,9 +60,10 @@ def best_v(P: Array, U: Array, blocks: Blocks) -> Array:
 
 
 def _ratio(above: Array, below: Array) -> Array:
-    """Divide; 0 / 0 is 0, which happens if u vanishes on a whole class list."""
-    xp = array_namespace(above)
-    return above / at_least(below, float(xp.finfo(above.dtype).tiny))
+    """Divide in place; 0 / 0 is 0, which happens if u vanishes on a whole class list."""
+    tiny = float(array_namespace(above).finfo(above.dtype).tiny)
+    above /= at_least(below, tiny, in_place=True)
+    return above
 
 
 def sweep(P: Array, V: Array, blocks: Blocks) -> Array:

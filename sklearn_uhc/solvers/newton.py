@@ -23,7 +23,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from array_api_compat import device
+import numpy as np
+from array_api_compat import device, is_torch_array
 
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Blocks
@@ -131,16 +132,16 @@ class Found(NamedTuple):
     well_conditioned: Array  #: (n,), the certificate holds with a curvature above `WELL_CONDITIONED`
 
 
-def minimize(problem: Problem, *, tol: float, max_iter: int, damping: float = 1e-3) -> Found:
-    """Return a local optimum of every sample."""
+def minimize(problem: Problem, *, tol: float, max_iter: int, damping: float = 1e-3, room: int | None = None) -> Found:
+    """Return a local optimum of every sample; at most `room` are solved together, by default the blocks' number."""
     # BLAS with two threads gains little for products this small, and waits if the other cores are busy.
     with one_blas_thread():
-        return _minimize(problem, tol, max_iter, damping)
+        return _minimize(problem, tol, max_iter, damping, room or problem.blocks.batch_rows)
 
 
-def _minimize(problem: Problem, tol: float, max_iter: int, damping: float) -> Found:
+def _minimize(problem: Problem, tol: float, max_iter: int, damping: float, room: int) -> Found:
     """Add samples to the batch as others leave it, so that it stays full to the end."""
-    n, room = len(problem), problem.blocks.batch_rows
+    n = len(problem)
     batch = _enter(problem, slice(0, min(n, room)), damping)
     entered, found = min(n, room), _nothing_yet(n, batch.point.x)
     while batch.rows.shape[0]:
@@ -351,8 +352,8 @@ def break_ties(V: Array) -> Array:
 
 def add_diagonal(H: Array, d: Array) -> None:
     """Add d (n, N) to the diagonals of H (n, N, N), in place."""
-    i = array_namespace(H).arange(H.shape[1], device=device(H))
-    H[:, i, i] = H[:, i, i] + d
+    diagonals = H.diagonal(dim1=1, dim2=2) if is_torch_array(H) else np.einsum("nii->ni", H)  # views
+    diagonals += d
 
 
 def solve_each(A: Array, b: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -92,10 +93,16 @@ def take_columns(X: Any, names: list[str]) -> Any:
     return X.select(names) if hasattr(type(X), "select") else X[names]
 
 
-def chunks(n: int, bytes_per_row: float, most: int | None = None) -> Iterator[slice]:
-    """Yield slices of rows such that `bytes_per_row` times their length fits into scikit-learn's `working_memory`."""
+def chunks(n: int, bytes_per_row: float, most: int | None = None, workers: int = 1) -> Iterator[slice]:
+    """Yield slices of rows such that `bytes_per_row` times their length fits into scikit-learn's `working_memory`.
+
+    Several `workers` get slices of the same length, and equally many if there are enough: none waits for the others.
+    """
     budget = get_config()["working_memory"] * 2**20
     step = max(1, min(int(budget // max(bytes_per_row, 1)), most or n))
+    if workers > 1 and n > step:
+        count = ceil(n / step)
+        step = ceil(n / (count if count < workers else workers * ceil(count / workers)))
     yield from (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
