@@ -1,0 +1,125 @@
+"""CE, MF-LF and MF-P with columns that stand for sets, for too many classes to use matrices of them.
+
+Newton's method in u, as in `set_fit`, with the objective as a function of one logit per class and per set
+(`many_terms`). Newton's steps are found by conjugate gradients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from array_api_compat import array_namespace
+
+from sklearn_uhc.solvers.blocks import Array
+from sklearn_uhc.solvers.conjugate import solve_system
+from sklearn_uhc.solvers.incidence import take_samples
+from sklearn_uhc.solvers.many_sources import Lists
+from sklearn_uhc.solvers.many_terms import Bend, Parted, Terms
+from sklearn_uhc.solvers.newton import Point
+from sklearn_uhc.solvers.set_fit import FLOOR, Objective, SetFit
+from sklearn_uhc.solvers.set_index import Thin
+from sklearn_uhc.solvers.sets import Columns, SetBlocks
+
+#: Rounding of the objective, relative.
+NOISE = 1e-11
+
+
+@dataclass(frozen=True)
+class System:
+    """The damped Hessian by u, as a product."""
+
+    bend: Bend
+    at: Columns  #: without phi
+    more: Array  #: (n, L), added to the diagonal
+    curve: Array  #: (n, S), T times the derivative by the logits of the sets
+    about: Array  #: (n, L), positive: about the diagonal
+
+    def product(self, x: Array) -> Array:
+        """(n, L) to (n, L)."""
+        at, lists = self.at, self.bend.lists
+        within = lists.over_sets(at.q * x, at.thin) / at.qS
+        by = self.bend.product(Parted(x, within))
+        return by.u + self.more * x + at.q * lists.from_sets((by.sets - self.curve * within) / at.qS, at.thin)
+
+    def keep(self, rows: Array) -> System:
+        """Return the system of some samples."""
+        at = Columns(self.at.phi, *(take_samples(part, rows) for part in (self.at.q, self.at.qS)), Thin.of(self.at.thin, rows))
+        parts = {name: take_samples(getattr(self, name), rows) for name in ("more", "curve", "about")}
+        return System(self.bend.keep(rows), at, **parts)
+
+
+@dataclass(frozen=True)
+class ManyFit(SetFit):
+    """Like `SetFit`, for what `terms.prepare` makes of the answers; `Point.u` is the derivative by the sets' logits."""
+
+    noise: float = NOISE
+
+    @classmethod
+    def of(cls, X: Array, first: Array, size: Array, objective: Objective, w: Array, T: float, blocks: SetBlocks, small: float) -> ManyFit:
+        """Prepare tempered answers X (n, K)."""
+        return cls(objective.many.prepare(X, w, Lists.of(blocks)), first, size, objective, w, T, blocks, small)
+
+    @property
+    def terms(self) -> Terms:
+        """The objective by x."""
+        return self.objective.many
+
+    @property
+    def lists(self) -> Lists:
+        """Sums over lists."""
+        return Lists.of(self.blocks)
+
+    def at(self, U: Array) -> Point:
+        """Return objective, gradient and its largest entry."""
+        xp, (x, at) = array_namespace(U), self._columns(U)
+        value, by = self.terms.slope(x, self.X, self.w, self.lists)
+        gradient = self._settle(self._pull(by, at), U, at)
+        return Point(U, by.sets, value, gradient, xp.max(xp.abs(gradient), axis=1) / self.size)
+
+    def _columns(self, U: Array) -> tuple[Parted, Columns]:
+        """Return x and the sums of q over the sets."""
+        xp = array_namespace(U)
+        U = U - xp.max(U, axis=1, keepdims=True)
+        q = xp.exp(self.T * U)
+        sums = self.lists.sums(q)
+        qS, members, tiny = self.lists.pick_sets(sums), self.blocks.members, float(xp.finfo(U.dtype).tiny)
+        thin = members.thin(qS, sums.total)
+        qS = qS if thin is None else members.refine(qS, q, thin)
+        qS = xp.where(qS > tiny, qS, xp.full_like(qS, tiny))
+        return Parted(U, xp.log(qS) / self.T), Columns(q, q, qS, thin)
+
+    def _pull(self, by: Parted, at: Columns) -> Array:
+        """Turn a derivative by x into one by u."""
+        return by.u + at.q * self.lists.from_sets(by.sets / at.qS, at.thin)
+
+    def vanished(self, U: Array) -> Array:
+        """(n, L), see `SetFit`."""
+        xp, (x, at) = array_namespace(U), self._columns(U)
+        by = self.terms.slope(x, self.X, self.w, self.lists).by
+        small = self._is_small(U, self.blocks.set_shares(U, self.T))
+        return small & (self._pull(by, at) > 1e-3 * self._pull(Parted(xp.abs(by.u), xp.abs(by.sets)), at))
+
+    def system(self, point: Point, mu: Array, near: Array) -> System:
+        """Return the damped Hessian; where not `near` (n, 1), without parts that may be negative."""
+        xp, (x, at), lists = array_namespace(point.x), self._columns(point.x), self.lists
+        bend = self.terms.bend(x, self.X, self.w, lists, near)
+        curve = self.T * xp.where(near, point.u, xp.clip(point.u, 0.0, None))
+        scale = self._pull(bend.size, at)
+        scale = xp.maximum(scale, 1e-13 * xp.max(scale, axis=1, keepdims=True))
+        more = at.q * lists.from_sets(curve / at.qS, at.thin)
+        own = bend.h.u + more
+        more = xp.where(self._settled(point), scale - bend.h.u, more) + (mu[:, None] + FLOOR) * scale
+        about = own + at.q**2 * lists.from_sets((bend.h.sets - curve) / at.qS**2, at.thin)
+        return System(bend, at, more, curve, xp.maximum(about, 0.1 * scale))
+
+    def newton(self, point: Point, mu: Array) -> Array:
+        """Return the approximate damped step."""
+        xp, near = array_namespace(point.x), (point.residual < self.objective.near)[:, None]
+        share = xp.clip(xp.sqrt(point.residual), 1e-5, 0.1)
+        return solve_system(self.system(point, mu, near), -point.gradient, share)
+
+    def safe(self, point: Point) -> Array:
+        """Return the result of a short step down the gradient."""
+        xp, (x, at) = array_namespace(point.x), self._columns(point.x)
+        bend = self.terms.bend(x, self.X, self.w, self.lists, (point.residual < 0)[:, None])
+        return self.move(point.x, -point.gradient / (2 * self.T * xp.clip(self._pull(bend.size, at), 1e-30, None)))
