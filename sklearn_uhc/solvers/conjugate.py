@@ -18,6 +18,8 @@ from sklearn_uhc.solvers.incidence import take_samples
 MOST_PRODUCTS = 200
 #: Curvature below this share of the preconditioner's is treated as zero.
 FLAT = 1e-13
+#: Smallest size of negative curvature, likewise.
+LEAST = 0.1
 #: Samples that are done leave when at most this share is left.
 CROWDED = 0.8
 
@@ -88,11 +90,12 @@ def solve_system(system: System, b: Array, share: Array) -> Array:
     for step in range(MOST_PRODUCTS):
         Hp = system.product(p)
         bend = xp.sum(p * Hp, axis=1)
-        downwards = bend <= FLAT * xp.sum(p * p * system.about, axis=1)
-        if step == 0 and bool(xp.any(active & downwards)):
-            x = xp.where((active & downwards)[:, None], z, x)
-        active = active & ~downwards
+        about = xp.sum(p * p * system.about, axis=1)
+        downwards = bend <= FLAT * about
+        # Negative curvature counts as positive, and ends the search.
+        bend = xp.where(downwards, xp.maximum(-bend, LEAST * about), bend)
         far = xp.where(active, rz / xp.where(active, bend, xp.ones_like(bend)), xp.zeros_like(rz))
+        active = active & ~downwards
         x = x + far[:, None] * p
         r = r - far[:, None] * Hp
         z = r / system.about

@@ -6,22 +6,25 @@ Newton's method in u, as in `set_fit`, with the objective as a function of one l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.conjugate import solve_system
 from sklearn_uhc.solvers.incidence import take_samples
 from sklearn_uhc.solvers.many_sources import Lists
 from sklearn_uhc.solvers.many_terms import Bend, Parted, Terms
-from sklearn_uhc.solvers.newton import Point
+from sklearn_uhc.solvers.newton import Point, choose, rows_of
 from sklearn_uhc.solvers.set_fit import FLOOR, Objective, SetFit
 from sklearn_uhc.solvers.set_index import Thin
 from sklearn_uhc.solvers.sets import Columns, SetBlocks
 
 #: Rounding of the objective, relative.
 NOISE = 1e-11
+#: Lengths of steps that are tried after one that goes uphill.
+SHRINK = (0.25, 0.06, 0.015, 0.004, 0.0003)
 
 
 @dataclass(frozen=True)
@@ -99,11 +102,11 @@ class ManyFit(SetFit):
         small = self._is_small(U, self.blocks.set_shares(U, self.T))
         return small & (self._pull(by, at) > 1e-3 * self._pull(Parted(xp.abs(by.u), xp.abs(by.sets)), at))
 
-    def system(self, point: Point, mu: Array, near: Array) -> System:
-        """Return the damped Hessian; where not `near` (n, 1), without parts that may be negative."""
+    def system(self, point: Point, mu: Array) -> System:
+        """Return the damped Hessian."""
         xp, (x, at), lists = array_namespace(point.x), self._columns(point.x), self.lists
-        bend = self.terms.bend(x, self.X, self.w, lists, near)
-        curve = self.T * xp.where(near, point.u, xp.clip(point.u, 0.0, None))
+        bend = self.terms.bend(x, self.X, self.w, lists)
+        curve = self.T * point.u
         scale = self._pull(bend.size, at)
         scale = xp.maximum(scale, 1e-13 * xp.max(scale, axis=1, keepdims=True))
         more = at.q * lists.from_sets(curve / at.qS, at.thin)
@@ -114,12 +117,22 @@ class ManyFit(SetFit):
 
     def newton(self, point: Point, mu: Array) -> Array:
         """Return the approximate damped step."""
-        xp, near = array_namespace(point.x), (point.residual < self.objective.near)[:, None]
-        share = xp.clip(xp.sqrt(point.residual), 1e-5, 0.1)
-        return solve_system(self.system(point, mu, near), -point.gradient, share)
+        xp, system = array_namespace(point.x), self.system(point, mu)
+        # About the length of the step, whatever the scale of the objective.
+        length = xp.sqrt(xp.sum(point.gradient**2 / system.about, axis=1) / xp.sum(system.about, axis=1))
+        return solve_system(system, -point.gradient, xp.clip(xp.sqrt(length), 1e-5, 0.1))
 
-    def safe(self, point: Point) -> Array:
-        """Return the result of a short step down the gradient."""
-        xp, (x, at) = array_namespace(point.x), self._columns(point.x)
-        bend = self.terms.bend(x, self.X, self.w, self.lists, (point.residual < 0)[:, None])
-        return self.move(point.x, -point.gradient / (2 * self.T * xp.clip(self._pull(bend.size, at), 1e-30, None)))
+    def search(self, point: Point, step: Array, better: Callable[[Point, Point], Array]) -> Point:
+        """Return the result of a shorter step, for samples that a step takes uphill; the point itself if none helps."""
+        xp = array_namespace(step)
+        out, rows, problem = point, xp.arange(len(self), device=device(step)), self
+        for shrink in SHRINK:
+            new = problem.at(problem.move(point.x, shrink * step))
+            good = better(new, point)
+            for old, part in zip(out, choose(xp, good, new, point), strict=True):
+                old[rows, ...] = part
+            left = xp.nonzero(~good)[0]
+            if not left.shape[0]:
+                break
+            problem, rows, point, step = problem.keep(left), rows[left], rows_of(point, left), take_samples(step, left)
+        return out

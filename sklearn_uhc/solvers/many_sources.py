@@ -10,13 +10,14 @@ Arrays are (n, L), (n, S), (n, N), samples last in memory (`incidence.py`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from sklearn_uhc.solvers.blocks import Array
-from sklearn_uhc.solvers.incidence import Incidence, array_namespace, like_array, to_cpu
+from sklearn_uhc.solvers.incidence import Incidence, array_namespace, like_array, samples_last, to_cpu
 from sklearn_uhc.solvers.set_index import Thin
 from sklearn_uhc.solvers.sets import SetBlocks
 
@@ -117,6 +118,33 @@ class Lists(NamedTuple):
     def from_teachers(self, v: Array) -> tuple[Array, Array]:
         """(n, N) to (n, L) and (n, S): sum over the teachers that have a column of the class or set."""
         return self.give(self.of_teachers(v)), array_namespace(v).take(v.T, self.owner, axis=0).T
+
+    def weigh(self, P: Array, x: Array, sets: Array) -> Array:
+        """(n, K) and x to (n, N): sum over the columns of a teacher of P times the class or set of the column."""
+        blocks = self.blocks
+        if not isinstance(P, np.ndarray):
+            return blocks.sum_teachers(P * blocks.by_source(x, sets))
+        parts = np.concatenate([x, sets], axis=1)
+        return np.stack([self._cells(row) @ part for row, part in zip(P, parts, strict=True)])
+
+    def weigh_back(self, P: Array, v: Array) -> tuple[Array, Array]:
+        """(n, K) and (n, N) to (n, L) and (n, S): sum over the columns of a class or set of P times its teacher."""
+        L = self.blocks.n_classes
+        if isinstance(P, np.ndarray):
+            out = samples_last(np.stack([self._cells(row).T @ part for row, part in zip(P, v, strict=True)]))
+        else:
+            out = self.columns(P * self.blocks.by_teacher(v))
+        return out[:, :L], out[:, L:]
+
+    def _cells(self, p: NDArray[Any]) -> Any:
+        """(N, L + S): the numbers of one sample as a sparse matrix, several times faster than a gather."""
+        blocks, (M, _) = self.blocks, self.columns.shape
+        starts, source = blocks.once("cells", self._cell_index)
+        return csr_array((p, source, starts), shape=(blocks.n_teachers, M))
+
+    def _cell_index(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        starts = np.array([0, *(block.stop for block in self.blocks.slices)], dtype=np.int32)
+        return starts, self.blocks.source.astype(np.int32)
 
 
 def _grouped(keys: NDArray[np.int_], values: NDArray[np.int_]) -> list[tuple[int, NDArray[np.int_]]]:

@@ -10,7 +10,7 @@ which are those of `set_terms`, up to a constant per sample. The Hessian by x is
 
     diag(h) - sum_i c_i a_i a_i',      a_i the part of f that teacher i has columns of
 
-and for MF-P near the optimum a_i has a second part, w_i v_i p e.
+and for MF-P a_i has a second part, w_i v_i p e.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from sklearn_uhc.solvers.blocks import Array
-from sklearn_uhc.solvers.incidence import array_namespace, take_samples
+from sklearn_uhc.solvers.incidence import array_namespace, samples_first, take_samples
 from sklearn_uhc.solvers.many_sources import Lists
 
 
@@ -58,7 +58,7 @@ class Slope(NamedTuple):
 
 @dataclass(frozen=True)
 class Bend:
-    """Second derivatives by x: diag(h) - sum_i c_i a_i a_i', a_i the part of s_i f - p e that teacher i has."""
+    """Second derivatives by x: diag(h) - sum_i c_i a_i a_i', a_i the part of s_i f - t_i P e that teacher i has."""
 
     h: Parted
     size: Parted  #: nonnegative: scale of every class and set
@@ -67,24 +67,25 @@ class Bend:
     f: Parted | None = None  #: None: 1
     s: Array | float = 1.0  #: (n, N)
     e: Parted | None = None
-    p: Array | None = None  #: (n, K)
+    t: Array | float = 1.0  #: (n, N)
+    P: Array | None = None  #: (n, K)
 
     def product(self, x: Parted) -> Parted:
         """Return the product with x."""
-        lists, blocks, f, p, e = self.lists, self.lists.blocks, self.f, self.p, self.e
+        lists, f, P, e, t = self.lists, self.f, self.P, self.e, self.t
         along = self.s * over(lists, x if f is None else f * x)
-        if p is not None and e is not None:
-            along = along - blocks.sum_teachers(p * blocks.by_source(*(e * x)))
+        if P is not None and e is not None:
+            along = along - t * lists.weigh(P, *(e * x))
         along = self.c * along
         back = under(lists, self.s * along)
         out = (self.h * x).minus(back if f is None else f * back)
-        if p is not None and e is not None:
-            out = out.plus(e * parted(lists.columns(p * blocks.by_teacher(along)), lists))
+        if P is not None and e is not None:
+            out = out.plus(e * Parted(*lists.weigh_back(P, t * along)))
         return out
 
     def keep(self, rows: Array) -> Bend:
         """Return that of some samples."""
-        names = [name for name in ("h", "size", "c", "f", "s", "e", "p") if not isinstance(getattr(self, name), float | None)]
+        names = [name for name in ("h", "size", "c", "f", "s", "e", "t", "P") if not isinstance(getattr(self, name), float | None)]
         return replace(self, **{name: _keep(getattr(self, name), rows) for name in names})
 
 
@@ -97,8 +98,8 @@ class Terms(Protocol):
     def slope(self, x: Parted, X: Array, w: Array, lists: Lists) -> Slope:
         """Return value and derivative."""
 
-    def bend(self, x: Parted, X: Array, w: Array, lists: Lists, near: Array) -> Bend:
-        """Return second derivatives; where not `near` (n, 1), without parts that may be negative."""
+    def bend(self, x: Parted, X: Array, w: Array, lists: Lists) -> Bend:
+        """Return second derivatives."""
 
 
 class CrossEntropy:
@@ -114,7 +115,7 @@ class CrossEntropy:
         total = over(lists, e)
         return Slope(xp.log(total) @ w - a.dot(x), (e * under(lists, w / total)).minus(a))
 
-    def bend(self, x: Parted, a: Array, w: Array, lists: Lists, near: Array) -> Bend:
+    def bend(self, x: Parted, a: Array, w: Array, lists: Lists) -> Bend:
         """Return second derivatives."""
         e = _exp(x)
         total = over(lists, e)
@@ -136,7 +137,7 @@ class LogitError:
         by = Ax.minus(b)
         return Slope(0.5 * by.minus(b).dot(x), by)
 
-    def bend(self, x: Parted, b: Array, w: Array, lists: Lists, near: Array) -> Bend:
+    def bend(self, x: Parted, b: Array, w: Array, lists: Lists) -> Bend:
         """Return second derivatives."""
         xp, mass = array_namespace(b), self._mass(w, lists)
         none = xp.zeros_like(x.u[:, :1])
@@ -152,38 +153,32 @@ class ProbabilityError:
 
     def prepare(self, P: Array, w: Array, lists: Lists) -> Array:
         """Return P (n, K)."""
-        return P
+        return samples_first(P)
 
     def slope(self, x: Parted, P: Array, w: Array, lists: Lists) -> Slope:
         """Return value and derivative."""
         xp, e = array_namespace(P), _exp(x)
         v, squares = self._scales(e, P, lists)
         wv = w * v
-        pulled = parted(lists.columns(P * lists.blocks.by_teacher(wv)), lists)
+        pulled = Parted(*lists.weigh_back(P, wv))
         by = e * (e * under(lists, wv * v)).minus(pulled)
-        whole = xp.sum(w * lists.blocks.sum_teachers(P * P), axis=1)
-        return Slope(0.5 * (whole - xp.sum(wv * v * squares, axis=1)), by)
+        return Slope(-0.5 * xp.sum(wv * v * squares, axis=1), by)
 
-    def bend(self, x: Parted, P: Array, w: Array, lists: Lists, near: Array) -> Bend:
+    def bend(self, x: Parted, P: Array, w: Array, lists: Lists) -> Bend:
         """Return second derivatives."""
         xp, e = array_namespace(P), _exp(x)
         v, squares = self._scales(e, P, lists)
         wv = w * v
         size = e * e * under(lists, wv * v)
         c = 1 / xp.clip(wv * v * squares, 1e-200, None)
-        if not bool(xp.any(near)):
-            return Bend(size, size, c, lists, e * e, wv * v)
-        near = xp.astype(near, P.dtype)
-        p = P * lists.blocks.by_teacher(near * wv)
-        more = Parted(near * size.u, near * size.sets)
-        h = size.plus(more).minus(e * parted(lists.columns(p), lists))
-        return Bend(h, size, c, lists, e * e, (1 + near) * wv * v, e, p)
+        h = size.plus(size).minus(e * Parted(*lists.weigh_back(P, wv)))
+        return Bend(h, size, c, lists, e * e, 2 * wv * v, e, wv, P)
 
     def _scales(self, e: Parted, P: Array, lists: Lists) -> tuple[Array, Array]:
         """(n, N) twice: v given e, and the sums of e^2."""
-        xp, blocks = array_namespace(P), lists.blocks
+        xp = array_namespace(P)
         squares = xp.clip(over(lists, e * e), float(xp.finfo(P.dtype).tiny), None)
-        return blocks.sum_teachers(P * blocks.by_source(*e)) / squares, squares
+        return lists.weigh(P, *e) / squares, squares
 
 
 def over(lists: Lists, x: Parted) -> Array:

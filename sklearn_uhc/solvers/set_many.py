@@ -45,7 +45,7 @@ class ManyClasses:
         zero = Z[:, :1] * xp.zeros_like(blocks.has_own, dtype=Z.dtype)
         fit = ManyFit.of(Z, zero, xp.ones_like(Z[:, 0]), MF_LF, w, 1.0, blocks, 0.0)
         point = fit.at(zero)
-        system = fit.system(point._replace(u=0 * point.u), xp.zeros_like(Z[:, 0]), Z[:, :1] < -xp.inf)
+        system = fit.system(point._replace(u=0 * point.u), xp.zeros_like(Z[:, 0]))
         return solve_system(system, -point.gradient, START_SHARE + xp.zeros_like(Z[:, 0]))
 
 

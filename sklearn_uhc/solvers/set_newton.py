@@ -14,6 +14,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array
+from sklearn_uhc.solvers.incidence import take_samples
 from sklearn_uhc.solvers.newton import Point, choose, rows_of
 
 
@@ -122,12 +123,16 @@ def _advance(problem: Objective, batch: Batch, tol: float) -> Batch:
     if not bool(xp.all(better)):
         rows = xp.nonzero(~better)[0]
         stuck, rest = rows_of(point, rows), problem.keep(rows)
-        safe = rest.at(rest.safe(stuck))
-        stuck = choose(xp, _is_better(xp, safe, stuck, eps, noise), safe, stuck)
+        if hasattr(rest, "search"):
+            stuck = rest.search(stuck, take_samples(step, rows), lambda new, old: _is_better(xp, new, old, eps, noise))
+        else:
+            safe = rest.at(rest.safe(stuck))
+            stuck = choose(xp, _is_better(xp, safe, stuck, eps, noise), safe, stuck)
         for old, new in zip(trial, stuck, strict=True):
             old[rows, ...] = new
     trusted = better & _has_gained(xp, trial, point, eps, noise) if getattr(problem, "careful", False) else better
-    mu = xp.where(trusted, _damp(xp, trial.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
+    most = xp.ones_like(mu) if noise else trial.residual
+    mu = xp.where(trusted, _damp(xp, most, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
     length = getattr(problem, "length", _largest)(point, step)
     short = length <= tol**0.5  # the next Newton step is about the square of the last
     gain = -xp.sum(point.gradient * (trial.x - point.x), axis=1)
