@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from array_api_compat import array_namespace, device
 
@@ -61,6 +62,11 @@ class ManyFit(SetFit):
     def of(cls, X: Array, first: Array, size: Array, objective: Objective, w: Array, T: float, blocks: SetBlocks, small: float) -> ManyFit:
         """Prepare tempered answers X (n, K)."""
         return cls(objective.many.prepare(X, w, Lists.of(blocks)), first, size, objective, w, T, blocks, small)
+
+    @property
+    def still(self) -> float:
+        """Residual at which steps end however long they are: in flat directions rounding decides them."""
+        return 0.1 * self.small
 
     @property
     def terms(self) -> Terms:
@@ -123,16 +129,21 @@ class ManyFit(SetFit):
         return solve_system(system, -point.gradient, xp.clip(xp.sqrt(length), 1e-5, 0.1))
 
     def search(self, point: Point, step: Array, better: Callable[[Point, Point], Array]) -> Point:
-        """Return the result of a shorter step, for samples that a step takes uphill; the point itself if none helps."""
-        xp = array_namespace(step)
-        out, rows, problem = point, xp.arange(len(self), device=device(step)), self
-        for shrink in SHRINK:
-            new = problem.at(problem.move(point.x, shrink * step))
-            good = better(new, point)
-            for old, part in zip(out, choose(xp, good, new, point), strict=True):
-                old[rows, ...] = part
-            left = xp.nonzero(~good)[0]
-            if not left.shape[0]:
-                break
-            problem, rows, point, step = problem.keep(left), rows[left], rows_of(point, left), take_samples(step, left)
-        return out
+        """See `shorter`."""
+        return shorter(self, point, step, better)
+
+
+def shorter(problem: Any, point: Point, step: Array, better: Callable[[Point, Point], Array]) -> Point:
+    """Return the result of shorter steps, for samples that a step takes uphill; the point itself if none helps."""
+    xp = array_namespace(step)
+    out, rows = point, xp.arange(len(problem), device=device(step))
+    for shrink in SHRINK:
+        new = problem.at(problem.move(point.x, shrink * step))
+        good = better(new, point)
+        for old, part in zip(out, choose(xp, good, new, point), strict=True):
+            old[rows, ...] = part
+        left = xp.nonzero(~good)[0]
+        if not left.shape[0]:
+            break
+        problem, rows, point, step = problem.keep(left), rows[left], rows_of(point, left), take_samples(step, left)
+    return out

@@ -137,7 +137,7 @@ def _advance(problem: Objective, batch: Batch, tol: float) -> Batch:
     short = length <= tol**0.5  # the next Newton step is about the square of the last
     gain = -xp.sum(point.gradient * (trial.x - point.x), axis=1)
     worthless = gain <= getattr(problem, "nothing", 0.0) * xp.abs(point.value)
-    settled = ~better | short | (trial.residual <= 4 * eps) | worthless
+    settled = ~better | short | (trial.residual <= getattr(problem, "still", 4 * eps)) | worthless
     return Batch(batch.rows, batch.age + 1, mu, settled, trial)
 
 
