@@ -40,14 +40,17 @@ class Rows:
         index, U = Stretches.of(lists), samples_first(U)
         return cls(tuple(Shares.of(U[j, :], V[j, :], T, index) for j in range(U.shape[0])))
 
-    def within(self, X: Array) -> Array:
-        """(n, L) to (n, S): means within the sets."""
-        X = samples_first(X)
-        return array_namespace(X).stack([own.within(X[j, :]) for j, own in enumerate(self.each)])
+    def within(self, *X: Array) -> list[Array]:
+        """(n, L) each to (n, S) each: means within the sets."""
+        xp, whole = array_namespace(X[0]), samples_first(array_namespace(X[0]).stack(X, axis=2))
+        out = xp.stack([own.within(whole[j, ...]) for j, own in enumerate(self.each)])
+        return [out[:, :, m] for m in range(len(X))]
 
-    def weigh(self, Y: Array) -> Array:
-        """(n, S) to (n, L): sums of Y times the shares."""
-        return samples_last(array_namespace(Y).stack([own.weigh(Y[j, :] + 0.0) for j, own in enumerate(self.each)]))
+    def weigh(self, *Y: Array) -> list[Array]:
+        """(n, S) each to (n, L) each: sums of Y times the shares."""
+        xp, whole = array_namespace(Y[0]), array_namespace(Y[0]).stack(Y, axis=2)
+        out = xp.stack([own.weigh(whole[j, ...]) for j, own in enumerate(self.each)])
+        return [samples_last(out[:, :, m]) for m in range(len(Y))]
 
     def keep(self, rows: Array) -> Rows:
         """Return those of some samples."""
@@ -75,39 +78,39 @@ class System:
 
     def product(self, x: Array) -> Array:
         """(n, L) to (n, L)."""
-        within, mean = self.shares.within(x), self.w / self.lists.blocks.sizes
+        within, tilted = self.shares.within(x, self.U * x)
         own = self.V * self.lists.over_teachers(x, within)
-        back = self.V * mean * own
-        u, sets = self.lists.from_teachers(back)
-        by_v = self.by_v(x, within, own) / self.dv
-        pulled, more = self._from_v(by_v)
-        out = self.diagonal * x - u - pulled
-        return out + self.shares.weigh(self.inner * within - sets - more)
+        u, sets = self.lists.from_teachers(self.V * (self.w / self.lists.blocks.sizes) * own)
+        back, back_sets, bent = self._from_v(self._by_v(x, within, tilted) / self.dv)
+        given, given_bent = self.shares.weigh(self.inner * within - sets - back_sets, bent)
+        return self.diagonal * x - u - back + self.U * given_bent + given
 
-    def by_v(self, x: Array, within: Array | None = None, own: Array | None = None) -> Array:
+    def by_v(self, x: Array) -> Array:
         """(n, L) to (n, N): the second derivatives by v and u times x."""
+        return self._by_v(x, *self.shares.within(x, self.U * x))
+
+    def _by_v(self, x: Array, within: Array, tilted: Array) -> Array:
+        """Return the same, given the means of x and u x within the sets."""
         lists = self.lists
-        within = self.shares.within(x) if within is None else within
-        own = self.V * lists.over_teachers(x, within) if own is None else own
-        ux = self.U * x
-        tilt = self.bent * (self.b * within - self.shares.within(ux))
-        linear = self.w * self.V * lists.over_teachers(ux, self.b * within) + lists.sets(tilt)
-        return self.free * (linear - lists.weigh(self.we, x, within) - self.means * own)
+        linear = self.w * self.V * lists.over_teachers(self.U * x, self.b * within)
+        linear = linear + lists.sets(self.bent * (self.b * within - tilted))
+        means = self.means * self.V * lists.over_teachers(x, within)
+        return self.free * (linear - lists.weigh(self.we, x, within) - means)
 
     def from_v(self, y: Array) -> Array:
         """(n, N) to (n, L): their transpose."""
-        u, sets = self._from_v(y)
-        return u + self.shares.weigh(sets)
+        u, sets, bent = self._from_v(y)
+        given, given_bent = self.shares.weigh(sets, bent)
+        return u - self.U * given_bent + given
 
-    def _from_v(self, y: Array) -> tuple[Array, Array]:
-        """Return the part by the single classes, and the part by sets, still to be distributed over their classes."""
+    def _from_v(self, y: Array) -> tuple[Array, Array, Array]:
+        """Return the part by single classes, and by sets two that are to be distributed, the second one times u."""
         xp, lists, y = array_namespace(y), self.lists, self.free * y
         linear, linear_sets = lists.from_teachers(self.w * self.V * y)
         mean, mean_sets = lists.from_teachers(self.means * self.V * y)
         cells, cell_sets = lists.weigh_back(self.we, y)
         bent = self.bent * xp.take(y.T, lists.owner, axis=0).T
-        u = self.U * (linear - self.shares.weigh(bent)) - cells - mean
-        return u, self.b * (linear_sets + bent) - cell_sets - mean_sets
+        return self.U * linear - cells - mean, self.b * (linear_sets + bent) - cell_sets - mean_sets, bent
 
     def keep(self, rows: Array) -> System:
         """Return the system of some samples."""
@@ -139,7 +142,7 @@ class ManyLogitFit(SetLogitFit):
         error = self._error(U, V, shares)
         we = samples_first(error * self.blocks.by_teacher(self.w[None, :]))
         cells, sets = self.lists.weigh_back(we, V)
-        by_u = self.lam * U - cells - shares.weigh(sets)
+        by_u = self.lam * U - cells - shares.weigh(sets)[0]
         by_v = self.lam * self.w * V - self.lists.weigh(we, U, b)
         value = 0.5 * (xp.sum(we * error, axis=1) + self.lam * (xp.sum(U**2, axis=1) + V**2 @ self.w))
         projected = xp.where(V > 0, by_v, xp.clip(by_v, None, 0.0))
@@ -150,7 +153,7 @@ class ManyLogitFit(SetLogitFit):
         """Return the shares, and the means of u within the sets, (n, S)."""
         top = array_namespace(U).max(U, axis=1, keepdims=True)
         shares = Rows.of(U - top, V, self.T, self.lists)
-        return shares, shares.within(U - top) + top
+        return shares, shares.within(U - top)[0] + top
 
     def _error(self, U: Array, V: Array, shares: Rows) -> Array:
         """(n, K), the errors of the columns."""
@@ -183,13 +186,15 @@ class ManyLogitFit(SetLogitFit):
         bent = self.T * we_sets * vs
         size, size_sets = lists.from_teachers(w * V**2)
         vv = self.lam * w + w * lists.over_teachers(U**2, b**2) - means * lists.over_teachers(U, b)
-        variance = self.T * (shares.within((U - xp.max(U, axis=1, keepdims=True)) ** 2) - (b - xp.max(U, axis=1, keepdims=True)) ** 2)
+        top = xp.max(U, axis=1, keepdims=True)
+        variance = self.T * (shares.within((U - top) ** 2)[0] - (b - top) ** 2)
         scale_v = xp.maximum(vv, self.lam * w)
         gv = self.parts(point.gradient)[1]
         free = gv < V * scale_v
         dv = xp.where(free, vv - lists.sets(we_sets * variance), scale_v) + mu[:, None] * scale_v
-        scale = self.lam + size + shares.weigh(size_sets)
-        diagonal = self.lam + size - shares.weigh(bent * vs) + mu[:, None] * scale
+        given, lost = shares.weigh(size_sets, bent * vs)
+        scale = self.lam + size + given
+        diagonal = self.lam + size - lost + mu[:, None] * scale
         return System(
             lists, shares, U, V, w, we, b, means, bent, diagonal, ws * vs**2 + bent * vs,
             xp.maximum(dv, LEAST_BEND * scale_v), xp.astype(free, V.dtype), xp.maximum(diagonal, 0.1 * scale),

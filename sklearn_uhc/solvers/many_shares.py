@@ -92,7 +92,7 @@ class Shares:
         nodes = xp.exp(T * at[:, None] * u[None, :]) + low
         none = xp.zeros_like(index.wide[:0])
         bare = cls(index, _cells(data, index, u), nodes, basis, none, nodes[:0, :], v)
-        total = bare.sums(xp.ones_like(u))
+        total = bare.sums(xp.ones_like(u)[:, None])[:, 0]
         whole = basis @ xp.sum(nodes, axis=1)
         place = xp.nonzero(xp.take(total, index.wide) < THIN * whole)[0]
         if place.shape[0]:
@@ -100,30 +100,30 @@ class Shares:
             inside = lists.blocks.members._inside[thin, :]
             rows = xp.exp(T * own[place][:, None] * u[None, :]) + low
             bare = cls(index, bare.cells, nodes, basis, thin, xp.where(inside, rows, xp.zeros_like(rows)), v)
-            total = bare.sums(xp.ones_like(u))
+            total = bare.sums(xp.ones_like(u)[:, None])[:, 0]
         return cls(index, bare.cells, nodes, basis, bare.thin, bare.inside, total)
 
     def sums(self, x: Array) -> Array:
-        """(L,) to (S,): sums of exp(T v u) x."""
+        """(L, m) to (S, m): sums of exp(T v u) x."""
         xp, lists, index = array_namespace(x), self.index.lists, self.index
-        out = lists.sign * xp.take(self.cells @ x, index.of_set)
-        out[index.wide] = out[index.wide] + self.basis @ (self.nodes @ x)
-        out[self.thin] = self.inside @ x
+        out = lists.sign[:, None] * xp.take(self.cells @ x, index.of_set, axis=0)
+        out[index.wide, :] = out[index.wide, :] + self.basis @ (self.nodes @ x)
+        out[self.thin, :] = self.inside @ x
         return out
 
     def within(self, x: Array) -> Array:
-        """(L,) to (S,): mean of x within every set."""
-        return self.sums(x) / self.total
+        """(L, m) to (S, m): means within every set."""
+        return self.sums(x) / self.total[:, None]
 
     def weigh(self, y: Array) -> Array:
-        """(S,) to (L,): sum of y times the shares."""
+        """(S, m) to (L, m): sums of y times the shares."""
         xp, index = array_namespace(y), self.index
-        y = y / self.total
-        thin = y[self.thin]
-        y[self.thin] = 0.0
-        own = index.to_list((index.lists.sign * y)[None, :])[0, :]
-        out = self.cells.T @ own + (xp.take(y, index.wide) @ self.basis) @ self.nodes
-        return out + thin @ self.inside if thin.shape[0] else out
+        y = y / self.total[:, None]
+        thin = y[self.thin, :]
+        y[self.thin, :] = 0.0
+        own = index.to_list((index.lists.sign[:, None] * y).T).T
+        out = self.cells.T @ own + self.nodes.T @ (self.basis.T @ xp.take(y, index.wide, axis=0))
+        return out + self.inside.T @ thin if thin.shape[0] else out
 
 
 def interpolation(v: Array, reach: float, T: float) -> tuple[Array, Array]:
