@@ -47,7 +47,9 @@ class System:
 
     def keep(self, rows: Array) -> System:
         """Return the system of some samples."""
-        at = Columns(self.at.phi, *(take_samples(part, rows) for part in (self.at.q, self.at.qS)), Thin.of(self.at.thin, rows))
+        at = Columns(
+            self.at.phi, *(take_samples(part, rows) for part in (self.at.q, self.at.qS)), Thin.of(self.at.thin, rows)
+        )
         parts = {name: take_samples(getattr(self, name), rows) for name in ("more", "curve", "about")}
         return System(self.bend.keep(rows), at, **parts)
 
@@ -59,7 +61,17 @@ class ManyFit(SetFit):
     noise: float = NOISE
 
     @classmethod
-    def of(cls, X: Array, first: Array, size: Array, objective: Objective, w: Array, T: float, blocks: SetBlocks, small: float) -> ManyFit:
+    def of(
+        cls,
+        X: Array,
+        first: Array,
+        size: Array,
+        objective: Objective,
+        w: Array,
+        T: float,
+        blocks: SetBlocks,
+        small: float,
+    ) -> ManyFit:
         """Prepare tempered answers X (n, K)."""
         return cls(objective.many.prepare(X, w, Lists.of(blocks)), first, size, objective, w, T, blocks, small)
 

@@ -13,10 +13,10 @@ y_i the mean of v r over the columns of teacher i. v is eliminated, and the step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.conjugate import solve_system
@@ -126,11 +126,6 @@ class ManyLogitFit(SetLogitFit):
     noise: float = NOISE
 
     @property
-    def batch_rows(self) -> int:
-        """Number of samples solved together."""
-        return self.blocks.batch_rows
-
-    @property
     def lists(self) -> Lists:
         """Sums over lists."""
         return Lists.of(self.blocks)
@@ -196,8 +191,20 @@ class ManyLogitFit(SetLogitFit):
         scale = self.lam + size + given
         diagonal = self.lam + size - lost + mu[:, None] * scale
         return System(
-            lists, shares, U, V, w, we, b, means, bent, diagonal, ws * vs**2 + bent * vs,
-            xp.maximum(dv, LEAST_BEND * scale_v), xp.astype(free, V.dtype), xp.maximum(diagonal, 0.1 * scale),
+            lists,
+            shares,
+            U,
+            V,
+            w,
+            we,
+            b,
+            means,
+            bent,
+            diagonal,
+            ws * vs**2 + bent * vs,
+            xp.maximum(dv, LEAST_BEND * scale_v),
+            xp.astype(free, V.dtype),
+            xp.maximum(diagonal, 0.1 * scale),
         )
 
     def search(self, point: Point, step: Array, better: Callable[[Point, Point], Array]) -> Point:

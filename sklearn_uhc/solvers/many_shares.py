@@ -1,8 +1,8 @@
 """Sums over sets of exp(T v_i u), for MF-LU with many classes: each teacher stretches u by its own v_i.
 
-The sum over all classes would cost N times L exponentials. But exp(T v u) is smooth in v: with its values at J Chebyshev
-nodes, a few dozen, every teacher's sum is an interpolation. The classes that a set leaves out, or the few that it has,
-are summed one by one, and so are the members of sets whose sum is a tiny share of the total (`set_index.Thin`).
+The sum over all classes would cost N times L exponentials. But exp(T v u) is smooth in v: with its values at some dozen
+Chebyshev nodes, every teacher's sum is an interpolation. The classes that a set leaves out, or the few that it has, are
+summed one by one, and so are the members of sets whose sum is a tiny share of the total (`set_index.Thin`).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Shares:
         low = float(np.exp(lowest(u)))
         data = xp.exp(T * xp.take(v, xp.take(index.whose, index.list_of)) * xp.take(u, index.class_of)) + low
         own = xp.take(xp.take(v, lists.owner), index.wide)
-        at, basis = interpolation(own, T * float(-xp.min(u)), T)
+        at, basis = interpolation(own, T * float(-xp.min(u)))
         nodes = xp.exp(T * at[:, None] * u[None, :]) + low
         none = xp.zeros_like(index.wide[:0])
         bare = cls(index, _cells(data, index, u), nodes, basis, none, nodes[:0, :], v)
@@ -126,8 +126,8 @@ class Shares:
         return out + self.inside.T @ thin if thin.shape[0] else out
 
 
-def interpolation(v: Array, reach: float, T: float) -> tuple[Array, Array]:
-    """Return nodes (J,) and the weights (m, J) with which they give exp(T v u) at v (m,), for T u down to -reach."""
+def interpolation(v: Array, reach: float) -> tuple[Array, Array]:
+    """Return nodes (J,) and the weights (m, J) with which they give exp(-v d) at v (m,), for all d up to `reach`."""
     xp, (low, high) = array_namespace(v), (float(array_namespace(v).min(v)), float(array_namespace(v).max(v)))
     count = n_nodes(low, high, reach)
     if count >= v.shape[0]:

@@ -102,7 +102,9 @@ class Lists(NamedTuple):
 
     def pick_sets(self, sums: Sums) -> Array:
         """(n, S): the sums over the sets, of those over the lists."""
-        return self.sign * array_namespace(sums.total).take(sums.lists.T, self.set_list, axis=0).T + self.wide * sums.total
+        return (
+            self.sign * array_namespace(sums.total).take(sums.lists.T, self.set_list, axis=0).T + self.wide * sums.total
+        )
 
     def over_teachers(self, x: Array, sets: Array) -> Array:
         """(n, L) and (n, S) to (n, N): sum over the columns of a teacher."""

@@ -85,7 +85,11 @@ class Bend:
 
     def keep(self, rows: Array) -> Bend:
         """Return that of some samples."""
-        names = [name for name in ("h", "size", "c", "f", "s", "e", "t", "P") if not isinstance(getattr(self, name), float | None)]
+        names = [
+            name
+            for name in ("h", "size", "c", "f", "s", "e", "t", "P")
+            if not isinstance(getattr(self, name), float | None)
+        ]
         return replace(self, **{name: _keep(getattr(self, name), rows) for name in names})
 
 

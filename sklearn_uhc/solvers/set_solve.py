@@ -82,7 +82,9 @@ def solve_set_sd(P: Array, whole: SetBlocks, *, temperature: float, weight: Arra
     first = xp.log(whole.sum_singles(P) + even + 1e-6)
     objective = CE._replace(vanish=True, terms=None)
     make = problem_of(whole)
-    return solve_sets(P, first, objective, whole, temperature=temperature, tol=SD_TOL, max_iter=SD_ITER, weight=weight, make=make)
+    return solve_sets(
+        P, first, objective, whole, temperature=temperature, tol=SD_TOL, max_iter=SD_ITER, weight=weight, make=make
+    )
 
 
 def tempered(Z: Array, T: float, blocks: SetBlocks) -> Array:
