@@ -33,7 +33,7 @@ class System:
     """The damped Hessian by u, as a product."""
 
     bend: Bend
-    at: Columns  #: without phi
+    at: Columns  #: `phi` is not used
     more: Array  #: (n, L), added to the diagonal
     curve: Array  #: (n, S), T times the derivative by the logits of the sets
     about: Array  #: (n, L), positive: about the diagonal
@@ -47,9 +47,8 @@ class System:
 
     def keep(self, rows: Array) -> System:
         """Return the system of some samples."""
-        at = Columns(
-            self.at.phi, *(take_samples(part, rows) for part in (self.at.q, self.at.qS)), Thin.of(self.at.thin, rows)
-        )
+        q, qS = (take_samples(part, rows) for part in (self.at.q, self.at.qS))
+        at = Columns(q, q, qS, Thin.of(self.at.thin, rows))
         parts = {name: take_samples(getattr(self, name), rows) for name in ("more", "curve", "about")}
         return System(self.bend.keep(rows), at, **parts)
 

@@ -16,7 +16,7 @@ and for MF-P a_i has a second part, w_i v_i p e.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.incidence import array_namespace, samples_first, take_samples
@@ -85,12 +85,9 @@ class Bend:
 
     def keep(self, rows: Array) -> Bend:
         """Return that of some samples."""
-        names = [
-            name
-            for name in ("h", "size", "c", "f", "s", "e", "t", "P")
-            if not isinstance(getattr(self, name), float | None)
-        ]
-        return replace(self, **{name: _keep(getattr(self, name), rows) for name in names})
+        names = ("h", "size", "c", "f", "s", "e", "t", "P")
+        kept: dict[str, Any] = {name: _keep(getattr(self, name), rows) for name in names}
+        return replace(self, **kept)
 
 
 class Terms(Protocol):
@@ -210,5 +207,8 @@ def _dot(a: Array, b: Array) -> Array:
     return array_namespace(a).sum(a * b, axis=1)
 
 
-def _keep(part: Array | Parted, rows: Array) -> Array | Parted:
+def _keep(part: Any, rows: Array) -> Any:
+    """Return some samples of an array or a `Parted`; numbers and None are for all."""
+    if part is None or isinstance(part, float):
+        return part
     return part.keep(rows) if isinstance(part, Parted) else take_samples(part, rows)

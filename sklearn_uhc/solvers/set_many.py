@@ -1,7 +1,7 @@
 """MF-LF with sets, and starts of the other methods, for too many classes to use matrices of them.
 
-If every set is split evenly, phi is linear in u: the normal equations of MF-LF are the same for all samples, and are
-solved by conjugate gradients. MF-LF itself continues from there by Newton's method (`set_fit`).
+If every set is split evenly, phi is linear in u, and MF-LF is one Gauss-Newton step, by conjugate gradients. MF-LF
+itself continues from there by Newton's method (`many_fit`).
 """
 
 from __future__ import annotations

@@ -276,12 +276,11 @@ def solve_set_mf_lu(
     Z = blocks.center(Z / temperature)
     size = xp.sum(Z**2, axis=1) + lam
     first, T = xp.concat([U / s, V * s], axis=1), float(temperature)
+    problem = SetLogitFit(Z, first, size, w, T, lam, blocks)
     if not blocks.is_small:
         from sklearn_uhc.solvers.many_mf_lu import ManyLogitFit  # builds on this module
 
         problem = ManyLogitFit(Z, first, size, w, T, lam, blocks)
-    else:
-        problem = SetLogitFit(Z, first, size, w, T, lam, blocks)
     if not isinstance(split, EvenSplit) or max_iter < MOST_STEPS + MOST_CHORDS:
         x, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter)
     else:

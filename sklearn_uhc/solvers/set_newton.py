@@ -4,6 +4,9 @@ As in `newton`, the step solves (H + damping I) step = - gradient and is taken i
 Otherwise the damping grows, and the sample takes the problem's own safe step. A sample is solved when its residual is
 within the tolerance and the step is short. The Hessian has a row for every class, so its eigenvalues are not computed.
 Instead, a step that gains less than a tenth of what it promised increases the damping of the next one.
+
+With many classes (`many_fit`, `many_mf_lu`) the objective's rounding, `noise`, exceeds what the last steps gain, and a
+problem has its own `search` for a shorter step instead of the safe one.
 """
 
 from __future__ import annotations
