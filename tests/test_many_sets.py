@@ -182,6 +182,16 @@ def test_noisy_rows_converge(name, kind):
     assert method.n_iter_ < 100
 
 
+@pytest.mark.parametrize("kind", ["other", "membership"])
+@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p", "mf_lu"])
+def test_torch_gives_the_same_on_noisy_rows(name, kind):
+    torch = pytest.importorskip("torch")
+    lists, log_p = noisy(kind, np.random.default_rng(3), 3)
+    tensor = make_method(name, lists, temperature=3.0).fit_transform(torch.asarray(log_p))
+    expected = make_method(name, lists, temperature=3.0).fit_transform(log_p)
+    np.testing.assert_allclose(tensor.numpy(), expected, atol=1e-8)
+
+
 def test_every_list_is_summed_once():
     """A membership has a list that its teacher names, and all else leaves out the same classes."""
     for kind in ("other", "membership"):
