@@ -1,12 +1,18 @@
 """Columns that mean sets where there are many classes: sums by index, OTHER as all classes less the named ones."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.solvers import set_index
 from sklearn_uhc.solvers.blocks import Blocks
-from sklearn_uhc.solvers.conjugate import solve_products
+from sklearn_uhc.solvers.conjugate import solve_system
+from sklearn_uhc.solvers.many_mf_lu import ManyLogitFit
+from sklearn_uhc.solvers.many_shares import interpolation
+from sklearn_uhc.solvers.many_sources import Lists
+from sklearn_uhc.solvers.set_mf_lu import SetLogitFit
 from tests.helpers import METHOD_NAMES, consistent_set_outputs, make_method, random_set_lists
 from tests.test_sets import LISTS, TOL, random_q, temper
 
@@ -125,14 +131,114 @@ def test_torch_gives_the_same(name, few_are_many):
     np.testing.assert_allclose(tensor.numpy(), make_method(name, LISTS).fit_transform(log_p), atol=1e-7)
 
 
+@dataclass
+class Dense:
+    """Systems given as matrices."""
+
+    H: np.ndarray
+
+    @property
+    def about(self):
+        return np.abs(np.einsum("nii->ni", self.H))
+
+    def product(self, x):
+        return np.einsum("nij,nj->ni", self.H, x)
+
+    def keep(self, rows):
+        return Dense(self.H[rows])
+
+
 def test_conjugate_gradients():
     rng = np.random.default_rng(0)
     A = rng.normal(size=(5, 8, 12))
     H = A @ A.swapaxes(1, 2) + 0.1 * np.eye(8)
     b = rng.normal(size=(5, 8))
-    diagonal = np.einsum("nii->ni", H).copy()
-    x = solve_products(lambda x: np.einsum("nij,nj->ni", H, x), b, diagonal, np.full(5, 1e-10))
-    np.testing.assert_allclose(x, np.linalg.solve(H, b[:, :, None])[:, :, 0], rtol=1e-6)
+    share = np.array([1e-10, 0.5, 1e-10, 1e-10, 0.9])
+    x = solve_system(Dense(H), b, share)
+    expected = np.linalg.solve(H, b[:, :, None])[:, :, 0]
+    np.testing.assert_allclose(x[share < 0.1], expected[share < 0.1], rtol=1e-6)  # also after others have left
     H[0] *= -1  # which bends downwards: the step still leads down the slope -b
-    x = solve_products(lambda x: np.einsum("nij,nj->ni", H, x), b, diagonal, np.full(5, 1e-10))
+    x = solve_system(Dense(H), b, share)
     assert (np.sum(x * b, axis=1) > 0).all()
+
+
+def noisy(kind, rng, n):
+    """Rows from flat to sharp, with noise: in the sharpest ones few classes have nearly all probability."""
+    lists = many_lists(kind, rng)
+    q = np.exp(1.2 * np.exp(0.65 * rng.normal(size=(n, 1))) * rng.normal(size=(n, L)))
+    log_p = np.log(q @ LabelSpace(lists).membership().T)
+    return lists, log_p + rng.normal(size=log_p.shape)
+
+
+@pytest.mark.parametrize("kind", ["other", "membership"])
+@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p", "mf_lu"])
+def test_noisy_rows_converge(name, kind):
+    """Near the optimum, a step gains less than the rounding of so large an objective, and must still be taken."""
+    lists, log_p = noisy(kind, np.random.default_rng(3), 30 if name in ("ce", "mf_lf") else 6)
+    weight = None if kind == "other" else np.repeat([1, 0.3], 10)
+    method = make_method(name, lists, temperature=3.0, teacher_weight=weight).fit(log_p)
+    assert method.n_not_converged_ == 0
+    assert method.max_residual_ <= TOL[name]
+    assert method.n_iter_ < 100
+
+
+@pytest.mark.parametrize("kind", ["other", "membership"])
+@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p", "mf_lu"])
+def test_torch_gives_the_same_on_noisy_rows(name, kind):
+    torch = pytest.importorskip("torch")
+    lists, log_p = noisy(kind, np.random.default_rng(3), 3)
+    tensor = make_method(name, lists, temperature=3.0).fit_transform(torch.asarray(log_p))
+    expected = make_method(name, lists, temperature=3.0).fit_transform(log_p)
+    np.testing.assert_allclose(tensor.numpy(), expected, atol=1e-8)
+
+
+def test_every_list_is_summed_once():
+    """A membership has a list that its teacher names, and all else leaves out the same classes."""
+    for kind in ("other", "membership"):
+        blocks = Blocks.from_label_space(LabelSpace(many_lists(kind, np.random.default_rng(0))))
+        lists = Lists.of(blocks)
+        assert len(lists.sum.rows) == sum(len(set(lists.sum.columns[lists.sum.rows == b])) for b in range(11))
+        assert len(lists.sum.rows) < 10 * 120  # ten lists, once each
+        x = np.asfortranarray(np.random.default_rng(1).normal(size=(2, L)))
+        np.testing.assert_allclose(lists.over_sets(x), blocks.sum_sets(x), atol=1e-12)
+
+
+def stretched(kind, T):
+    """MF-LU's problem by sums and with arrays of teachers by classes, at a random point."""
+    rng = np.random.default_rng(5)
+    own = [rng.choice(L, rng.integers(8, 20), replace=False).tolist() for _ in range(40)]
+    lists = [[*labels, OTHER] for labels in own] if kind == "other" else [*own, *([tuple(each), OTHER] for each in own)]
+    space = LabelSpace([*lists, list(range(L))])
+    blocks = Blocks.from_label_space(space)
+    N = blocks.n_teachers
+    Z = blocks.center(np.asfortranarray(rng.normal(size=(3, space.n_outputs))))
+    x = np.concatenate([0.7 * rng.normal(size=(3, L)), rng.uniform(0.5, 1.5, size=(3, N))], axis=1)
+    x[1, 3] += 20  # so that all else is thin for teachers that name the class
+    x[2, L + 1] = 0.0
+    data = (Z, x, np.sum(Z**2, axis=1), rng.uniform(0.5, 2, N), T, 0.01, blocks)
+    return ManyLogitFit(*data), SetLogitFit(*data, near=np.inf), x
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+@pytest.mark.parametrize("kind", ["other", "membership"])
+def test_stretched_sums_are_those_of_arrays(kind, T):
+    many, few, x = stretched(kind, T)
+    points = many.at(x), few.at(x)
+    for name in ("u", "value", "gradient", "residual"):
+        a, b = (getattr(point, name) for point in points)
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * np.abs(b).max())
+    mu = np.full(3, 1e-3)
+    by_sums, by_arrays = many.many(points[0], mu), few.system(points[1], mu)
+    y = np.random.default_rng(6).normal(size=(3, L))
+    expected = np.einsum("nij,nj->ni", by_arrays.matrix(), y)
+    np.testing.assert_allclose(by_sums.product(y), expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(by_sums.by_v(y), np.einsum("nil,nl->ni", by_arrays.uv, y), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize(("low", "high", "reach"), [(0.8, 1.2, 30.0), (0.0, 1.5, 20.0), (1.0, 1.0, 60.0)])
+def test_interpolated_exponentials(low, high, reach):
+    v = np.random.default_rng(0).uniform(low, high, size=500)
+    nodes, basis = interpolation(v, reach)
+    assert len(nodes) < 100
+    d = np.linspace(0, reach, 77)
+    np.testing.assert_allclose(basis @ np.exp(-nodes[:, None] * d), np.exp(-v[:, None] * d), atol=1e-14)

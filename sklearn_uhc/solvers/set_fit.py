@@ -20,7 +20,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers import set_terms
 from sklearn_uhc.solvers.blocks import Array, Solution, softmax
-from sklearn_uhc.solvers.conjugate import solve_products
+from sklearn_uhc.solvers.many_terms import CrossEntropy, LogitError, ProbabilityError, Terms
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_newton import Point, minimize
 from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms
@@ -53,17 +53,19 @@ class Objective(NamedTuple):
     slope: Callable[..., tuple[Array, Array]]
     bend: Callable[..., Bend]
     near: float  #: residual below which the full Hessian is used
+    many: Terms  #: the objective for many classes
     vanish: bool = False  #: whether q = 0 may be optimal also for a class with its own column
     nothing: float = 0.0  #: relative gain that is not worth a step, however long
     terms: Kind | None = None  #: the objective for steps with one matrix for all samples, if any
 
 
-CE = Objective(set_terms.cross_entropy, set_terms.bend_cross_entropy, 1e-2, terms=CrossEntropyTerms)
-MF_LF = Objective(set_terms.logit_error, set_terms.bend_logit_error, 1e-1)
+CE = Objective(set_terms.cross_entropy, set_terms.bend_cross_entropy, 1e-2, CrossEntropy(), terms=CrossEntropyTerms)
+MF_LF = Objective(set_terms.logit_error, set_terms.bend_logit_error, 1e-1, LogitError())
 MF_P = Objective(
     set_terms.probability_error,
     set_terms.bend_probability_error,
     1e-2,
+    ProbabilityError(),
     vanish=True,
     nothing=NOTHING,
     terms=ProbabilityTerms,
@@ -184,38 +186,12 @@ class SetFit:
 
     def newton(self, point: Point, mu: Array) -> Array:
         """Return the damped step, with each variable in its own scale."""
-        if not self.blocks.is_small:
-            return self._newton_by_products(point, mu)
         B, d, scale = self.curvature(point)
         unit = 1 / array_namespace(B).sqrt(scale)
         B *= unit[:, :, None]  # in place, since a batch of matrices is the largest array
         B *= unit[:, None, :]
         add_diagonal(B, d * unit**2 + mu[:, None])
         return unit * solve_each(B, -(unit * point.gradient))
-
-    def _newton_by_products(self, point: Point, mu: Array) -> Array:
-        """Return the approximate damped step, by products with the Hessian."""
-        xp, blocks = array_namespace(point.x), self.blocks
-        at, near = blocks.columns(point.x, self.T), (point.residual < self.objective.near)[:, None]
-        bend = self.objective.bend(at.phi, self.X, self.w, blocks, near)
-        sets = self.T * blocks.of_sets(point.u)
-        sets = xp.where(near, sets, xp.clip(sets, 0.0, None))
-        scale = blocks.pull(bend.size, at)
-        scale = xp.maximum(scale, 1e-13 * xp.max(scale, axis=1, keepdims=True))
-        diagonal = blocks.sum_singles(bend.h) + at.q * blocks.give(sets / at.qS, at.thin)
-        diagonal = xp.where(self._settled(point), scale, diagonal) + (mu[:, None] + FLOOR) * scale
-        weights, root = blocks.of_sets(bend.h) - sets, xp.sqrt(scale)
-
-        def product(x: Array) -> Array:
-            within = blocks.sum_sets(at.q * x, at.thin) / at.qS
-            back = bend.a * blocks.by_teacher(bend.c * blocks.sum_teachers(bend.a * blocks.by_source(x, within)))
-            given = blocks.give((weights * within - blocks.of_sets(back)) / at.qS, at.thin)
-            filled = root * blocks.group_means(root * x)  # fill the null space, as in `curvature`
-            return diagonal * x + filled - blocks.sum_singles(back) + at.q * given
-
-        share = xp.clip(xp.sqrt(point.residual), 1e-5, 0.1)
-        about = xp.maximum(diagonal, 0.1 * scale)
-        return solve_products(product, -point.gradient, about, share)
 
     def _matrix(self, bend: Bend, sets: Array, at: Columns) -> Array:
         """Return the sum of the rank-one terms of the sets and of the teachers."""
@@ -266,6 +242,7 @@ def solve_sets(
     size: Array | None = None,
     logits: Array | None = None,
     others: Starts | None = None,
+    make: Callable[..., SetFit] = SetFit,
 ) -> Solution:
     """Minimise from `first` (n, L); `u` of the result are logits with mean 0 in every group.
 
@@ -275,7 +252,7 @@ def solve_sets(
     xp, T = array_namespace(X), float(temperature)
     w = xp.ones_like(blocks.sizes) if weight is None else weight
     size = xp.ones_like(X[:, 0]) if size is None else size
-    problem = SetFit(X, first, size, objective, w, T, blocks, 1e-3 * tol)
+    problem = make(X, first, size, objective, w, T, blocks, 1e-3 * tol)
     common = None
     if objective.terms is not None and blocks.is_small and max_iter >= MOST_STEPS:
         common = Common.of(objective.terms, blocks, weight, T)

@@ -32,6 +32,16 @@ class Thin(NamedTuple):
     rows: Array  #: which samples
     sets: Array  #: which of the sets of nearly all classes
 
+    @classmethod
+    def of(cls, thin: Thin | None, rows: Array) -> Thin | None:
+        """Return the pairs of some samples, given by their increasing indices."""
+        if thin is None:
+            return None
+        xp = array_namespace(rows)
+        place = xp.searchsorted(rows, thin.rows)
+        here = xp.nonzero(xp.take(rows, xp.clip(place, None, rows.shape[0] - 1)) == thin.rows)[0]
+        return cls(place[here], thin.sets[here]) if here.shape[0] else None
+
 
 class SetIndex:
     """Sums over the members of sets and over the sets of a class.

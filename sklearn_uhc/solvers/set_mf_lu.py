@@ -19,7 +19,6 @@ from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.anderson import Rest, Step, accelerate
 from sklearn_uhc.solvers.blocks import Array, Solution
-from sklearn_uhc.solvers.conjugate import solve_products
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_mf_lf import EvenSplit
 from sklearn_uhc.solvers.set_mf_lu_start import MOST_STEPS, Common, StretchedSteps, approach
@@ -113,7 +112,6 @@ class System(NamedTuple):
     factors: Array  #: (n, S + 2 N, L)
     weights: Array  #: (n, S + 2 N)
     diagonal: Array  #: (n, L)
-    about: Array  #: (n, L), the same, positive
     uv: Array  #: (n, N, L)
     dv: Array  #: (n, N)
 
@@ -123,10 +121,6 @@ class System(NamedTuple):
         H = xp.matmul(xp.permute_dims(self.factors * self.weights[:, :, None], (0, 2, 1)), self.factors)
         add_diagonal(H, self.diagonal)
         return H
-
-    def product(self, x: Array) -> Array:
-        """(n, L) to (n, L)."""
-        return self.diagonal * x + _weigh(self.weights * _within(self.factors, x), self.factors)
 
 
 @dataclass(frozen=True)
@@ -148,10 +142,8 @@ class SetLogitFit:
 
     @property
     def batch_rows(self) -> int:
-        """Number of samples solved together; few if there are many classes, since every teacher has its own shares."""
-        blocks = self.blocks
-        numbers = (len(blocks.set_columns) + 2 * blocks.n_teachers) * blocks.n_classes
-        return blocks.batch_rows if blocks.is_small else max(1, 2**23 // numbers)
+        """Number of samples solved together."""
+        return self.blocks.batch_rows
 
     def start(self) -> Array:
         """Return the start."""
@@ -202,11 +194,7 @@ class SetLogitFit:
         """Return the damped step; v is eliminated, since second derivatives by v are a diagonal."""
         xp, (gu, gv), system = array_namespace(point.x), self.parts(point.gradient), self.system(point, mu)
         target = _weigh(gv / system.dv, system.uv) - gu
-        if self.blocks.is_small:
-            step_u = solve_each(system.matrix(), target)
-        else:
-            share = xp.clip(xp.sqrt(point.residual), 1e-5, 0.1)
-            step_u = solve_products(system.product, target, system.about, share)
+        step_u = solve_each(system.matrix(), target)
         step_v = -(gv + _within(system.uv, step_u)) / system.dv
         return xp.concat([step_u, step_v], axis=1)
 
@@ -222,7 +210,7 @@ class SetLogitFit:
         factors = xp.concat([bends.factors, uv], axis=1)
         weights = xp.concat([bends.weights, -1 / dv], axis=1)
         diagonal = bends.du + mu[:, None] * bends.scale_u
-        return System(factors, weights, diagonal, xp.maximum(diagonal, 0.1 * bends.scale_u), uv, dv)
+        return System(factors, weights, diagonal, uv, dv)
 
     def _scale_of_u(self, at: Stretched, wk: Array, vk: Array) -> Array:
         size = wk * vk**2
@@ -289,6 +277,10 @@ def solve_set_mf_lu(
     size = xp.sum(Z**2, axis=1) + lam
     first, T = xp.concat([U / s, V * s], axis=1), float(temperature)
     problem = SetLogitFit(Z, first, size, w, T, lam, blocks)
+    if not blocks.is_small:
+        from sklearn_uhc.solvers.many_mf_lu import ManyLogitFit  # builds on this module
+
+        problem = ManyLogitFit(Z, first, size, w, T, lam, blocks)
     if not isinstance(split, EvenSplit) or max_iter < MOST_STEPS + MOST_CHORDS:
         x, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter)
     else:

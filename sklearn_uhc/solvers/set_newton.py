@@ -4,6 +4,9 @@ As in `newton`, the step solves (H + damping I) step = - gradient and is taken i
 Otherwise the damping grows, and the sample takes the problem's own safe step. A sample is solved when its residual is
 within the tolerance and the step is short. The Hessian has a row for every class, so its eigenvalues are not computed.
 Instead, a step that gains less than a tenth of what it promised increases the damping of the next one.
+
+With many classes (`many_fit`, `many_mf_lu`) the objective's rounding, `noise`, exceeds what the last steps gain, and a
+problem has its own `search` for a shorter step instead of the safe one.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array
+from sklearn_uhc.solvers.incidence import take_samples
 from sklearn_uhc.solvers.newton import Point, choose, rows_of
 
 
@@ -117,21 +121,26 @@ def _advance(problem: Objective, batch: Batch, tol: float) -> Batch:
     eps = float(xp.finfo(mu.dtype).eps)
     step = problem.newton(point, mu)
     trial = problem.at(problem.move(point.x, step))
-    better = _is_better(xp, trial, point, eps)
+    noise = getattr(problem, "noise", 0.0)
+    better = _is_better(xp, trial, point, eps, noise)
     if not bool(xp.all(better)):
         rows = xp.nonzero(~better)[0]
         stuck, rest = rows_of(point, rows), problem.keep(rows)
-        safe = rest.at(rest.safe(stuck))
-        stuck = choose(xp, _is_better(xp, safe, stuck, eps), safe, stuck)
+        if hasattr(rest, "search"):
+            stuck = rest.search(stuck, take_samples(step, rows), lambda new, old: _is_better(xp, new, old, eps, noise))
+        else:
+            safe = rest.at(rest.safe(stuck))
+            stuck = choose(xp, _is_better(xp, safe, stuck, eps, noise), safe, stuck)
         for old, new in zip(trial, stuck, strict=True):
             old[rows, ...] = new
-    trusted = better & _has_gained(xp, trial, point, eps) if getattr(problem, "careful", False) else better
-    mu = xp.where(trusted, _damp(xp, trial.residual, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
+    trusted = better & _has_gained(xp, trial, point, eps, noise) if getattr(problem, "careful", False) else better
+    most = xp.ones_like(mu) if noise else trial.residual
+    mu = xp.where(trusted, _damp(xp, most, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
     length = getattr(problem, "length", _largest)(point, step)
     short = length <= tol**0.5  # the next Newton step is about the square of the last
     gain = -xp.sum(point.gradient * (trial.x - point.x), axis=1)
     worthless = gain <= getattr(problem, "nothing", 0.0) * xp.abs(point.value)
-    settled = ~better | short | (trial.residual <= 4 * eps) | worthless
+    settled = ~better | short | (trial.residual <= getattr(problem, "still", 4 * eps)) | worthless
     return Batch(batch.rows, batch.age + 1, mu, settled, trial)
 
 
@@ -141,16 +150,27 @@ def _largest(point: Point, step: Array) -> Array:
     return xp.max(xp.abs(step), axis=1)
 
 
-def _is_better(xp: Any, new: Point, old: Point, eps: float) -> Array:
-    """Return where a step went downhill; near the optimum, rounding hides a true decrease, so that much is allowed."""
-    downhill = xp.sum(old.gradient * (new.x - old.x), axis=1) < 0
-    return downhill & (new.value <= old.value + 8 * eps * (1 + xp.abs(old.value)))
+def _is_better(xp: Any, new: Point, old: Point, eps: float, noise: float) -> Array:
+    """Return where a step went downhill; near the optimum, rounding hides a true decrease, so that much is allowed.
+
+    Where the change is within `noise`, relative, the slopes at both ends decide, which rounding affects much less.
+    """
+    move = new.x - old.x
+    before, after = xp.sum(old.gradient * move, axis=1), xp.sum(new.gradient * move, axis=1)
+    lower = new.value <= old.value + 8 * eps * (1 + xp.abs(old.value))
+    return (before < 0) & xp.where(_is_noise(xp, new, old, noise), after <= -0.9 * before, lower)
 
 
-def _has_gained(xp: Any, new: Point, old: Point, eps: float) -> Array:
+def _has_gained(xp: Any, new: Point, old: Point, eps: float, noise: float) -> Array:
     """Return where a step gained a fair share of what it promised; the others overshoot, and may cycle."""
     promised = -0.5 * xp.sum(old.gradient * (new.x - old.x), axis=1)
-    return old.value - new.value + 8 * eps * (1 + xp.abs(old.value)) >= 0.1 * promised
+    gained = old.value - new.value + 8 * eps * (1 + xp.abs(old.value)) >= 0.1 * promised
+    return gained | _is_noise(xp, new, old, noise)
+
+
+def _is_noise(xp: Any, new: Point, old: Point, noise: float) -> Array:
+    """Return where the change of the objective may be rounding."""
+    return xp.abs(new.value - old.value) < noise * (1 + xp.abs(old.value))
 
 
 def _damp(xp: Any, residual: Array, most: Any, eps: float) -> Array:

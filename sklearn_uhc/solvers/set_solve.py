@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array, Solution
 from sklearn_uhc.solvers.set_fit import CE, MF_P, START_TOL, solve_sets
-from sklearn_uhc.solvers.set_many import ManyClasses
+from sklearn_uhc.solvers.set_many import ManyClasses, problem_of
 from sklearn_uhc.solvers.set_mf_lf import EvenSplit
 from sklearn_uhc.solvers.sets import SetBlocks
 
@@ -44,6 +44,7 @@ def solve_set_ce(
         max_iter=max_iter,
         weight=weight,
         logits=Z,
+        make=problem_of(split.blocks),
         others=lambda rows: tuple(start / T for start in split.starts(Z[rows])),
     )
 
@@ -54,7 +55,8 @@ def solve_set_mf_p(
     """Solve MF-P for logits Z at temperature 1, starting near the result of CE; `u` are logits at T."""
     xp, blocks, T = array_namespace(Z), split.blocks, float(temperature)
     P, even, few = tempered(Z, T, blocks), split.even(Z) / T, min(START_ITER, max_iter)
-    start = solve_sets(P, even, CE, blocks, temperature=T, tol=START_TOL, max_iter=few, weight=weight)
+    make = problem_of(blocks)
+    start = solve_sets(P, even, CE, blocks, temperature=T, tol=START_TOL, max_iter=few, weight=weight, make=make)
     size = xp.sum((P**2 if weight is None else P**2 * blocks.by_teacher(weight[None, :])), axis=1)
     found = solve_sets(
         P,
@@ -67,6 +69,7 @@ def solve_set_mf_p(
         weight=weight,
         size=size,
         logits=Z,
+        make=make,
         others=lambda rows: (even[rows], *(other / T for other in split.starts(Z[rows]))),
     )
     return found._replace(n_iter=found.n_iter + start.n_iter)
@@ -78,7 +81,10 @@ def solve_set_sd(P: Array, whole: SetBlocks, *, temperature: float, weight: Arra
     even = whole.give(whole.of_sets(P / whole.set_sizes))
     first = xp.log(whole.sum_singles(P) + even + 1e-6)
     objective = CE._replace(vanish=True, terms=None)
-    return solve_sets(P, first, objective, whole, temperature=temperature, tol=SD_TOL, max_iter=SD_ITER, weight=weight)
+    make = problem_of(whole)
+    return solve_sets(
+        P, first, objective, whole, temperature=temperature, tol=SD_TOL, max_iter=SD_ITER, weight=weight, make=make
+    )
 
 
 def tempered(Z: Array, T: float, blocks: SetBlocks) -> Array:
