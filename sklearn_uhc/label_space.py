@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_matrix
+from scipy.sparse import coo_matrix, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_uhc.class_lists import (
@@ -23,6 +23,9 @@ from sklearn_uhc.class_sets import OTHER, members_of, name_of_entry, same_entry
 from sklearn_uhc.identification import Identification
 
 __all__ = ["OTHER", "LabelSpace", "check_class_list", "check_is_list", "shorten"]
+
+#: With more unknowns, computing the rank would take longer than many a merge: 1,000 take about two seconds.
+MOST_UNKNOWNS = 1000
 
 
 class Singles(NamedTuple):
@@ -256,7 +259,9 @@ class LabelSpace:
     @cached_property
     def identification(self) -> Identification:
         """What consistent answers determine, in numbers."""
-        return Identification(self.membership(), self.teacher_of, self.components)
+        shape = (self.n_outputs, self.n_classes)
+        inside = csr_array((np.ones(len(self.members)), self.members, self.offsets), shape=shape)
+        return Identification(inside, self.teacher_of, self.components)
 
     @property
     def rank(self) -> int:
@@ -265,6 +270,12 @@ class LabelSpace:
         U_i is the union of the sets S_k of teacher i. With rank L - 1 the answers determine q.
         """
         return self.identification.rank if self.has_sets else self.n_classes - self.n_components
+
+    @property
+    def rank_bound(self) -> int:
+        """The rank, or, if many classes occur in sets only, an upper bound that costs nothing."""
+        cheap = not self.has_sets or self.identification.n_unknowns <= MOST_UNKNOWNS
+        return self.rank if cheap else self.n_classes - self.n_components
 
     @property
     def is_identified(self) -> bool:

@@ -423,7 +423,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         """
         if not self.findings_:  # if teachers contradict each other, uneven classes are only a symptom
             of_teachers = np.isin(self.classes_, answers.space.classes)  # labels may have added classes
-            self.findings_ = find_uneven(to_numpy(Q)[:, of_teachers], answers, self.none_label, balanced)
+            self.findings_ = find_uneven(
+                to_numpy(Q)[:, of_teachers], answers, self.none_label, balanced, self.label_space_
+            )
             warn_of(self.findings_)
 
     @property

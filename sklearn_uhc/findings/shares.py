@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn_uhc.answers import Answers, to_numpy
 from sklearn_uhc.calibration import overlap
 from sklearn_uhc.findings.result import Finding
-from sklearn_uhc.label_space import spelled
+from sklearn_uhc.label_space import LabelSpace, spelled
 from sklearn_uhc.utils.rows import some_rows
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,11 @@ MOST_ROWS = 5_000
 
 
 def find_uneven(
-    Q: NDArray[Any], answers: Answers, none_label: Any = None, balanced: bool | None = None
+    Q: NDArray[Any],
+    answers: Answers,
+    none_label: Any = None,
+    balanced: bool | None = None,
+    teachers: LabelSpace | None = None,
 ) -> list[Finding]:
     """Return a finding if merged classes are very uneven.
 
@@ -47,13 +51,18 @@ def find_uneven(
         The class "none of these", which does not count.
     balanced : bool, default=None
         Whether the classes are balanced; None: that is still to be decided.
+    teachers : LabelSpace, default=None
+        The teachers' label space, if answers include those of membership scorers; None: that of the answers.
     """
     heard, classes = answers.heard, answers.space.classes
     known = np.flatnonzero([label != none_label for label in classes.tolist()])
-    if not heard.any() or len(known) < 2 or not (answers.space.is_shared or overlap(answers.space) >= LEAST_OVERLAP):
+    if not heard.any() or len(known) < 2:
         return []
     counts = np.bincount(Q[heard][:, known].argmax(axis=1), minlength=len(known))
     if ratio(counts) < MERGED_RATIO or evenness(counts) > MOST_EVEN or ratio(claims(answers)[known]) < CLAIMED_RATIO:
+        return []
+    space = answers.space if teachers is None else teachers
+    if not space.is_shared and overlap(space) < LEAST_OVERLAP:  # last, since with sets this is slow
         return []
     most, least = (classes[known[k]] for k in (counts.argmax(), counts.argmin()))
     says = (
