@@ -282,6 +282,11 @@ class LabelSpace:
         """Whether consistent answers determine q: all classes are linked, and sets distinguish them all."""
         return self.rank == self.n_classes - 1
 
+    @property
+    def leaves_open(self) -> bool:
+        """Whether `rank_bound` shows that sets leave probabilities within a group of linked classes undetermined."""
+        return self.rank_bound < self.n_classes - self.n_components
+
     def undetermined(self) -> NDArray[Any]:
         """Return the classes whose probability within their group is not determined because of sets."""
         return self.classes[self.identification.touched] if self.has_sets else self.classes[:0]
@@ -289,6 +294,15 @@ class LabelSpace:
     def never_apart(self) -> list[NDArray[Any]]:
         """Return groups of classes that are in the same columns everywhere and therefore get equal shares."""
         return [self.classes[group] for group in self.identification.never_apart]
+
+    def in_one_set(self) -> list[tuple[Any, int]]:
+        """Return classes that occur in one set of one teacher only, with that teacher; none of `never_apart`."""
+        column_of = np.repeat(np.arange(self.n_outputs), self.set_sizes)
+        once = (np.bincount(self.members) == 1) & self.named.any(axis=0)
+        once[[label for group in self.identification.never_apart for label in group]] = False
+        at = np.flatnonzero(once[self.members] & (self.set_sizes[column_of] > 1))
+        owners = self.teacher_of[column_of[at]]
+        return list(zip(self.classes[self.members[at]].tolist(), owners.tolist(), strict=True))
 
     def condition(self, q: Any = None) -> float:
         """Return how much errors of the teachers may be amplified in q.
@@ -339,7 +353,8 @@ class LabelSpace:
         """Describe in one line what the lists determine and what they do not."""
         size = f"{_count(self.n_teachers, 'teacher')}, {_count(self.n_classes, 'class', 'classes')}"
         if self.has_sets:
-            size += f", {int((self.set_sizes > 1).sum())} of {self.n_outputs} columns mean sets of classes"
+            n = int((self.set_sizes > 1).sum())
+            size += f", {n} of {self.n_outputs} columns {'means a set' if n == 1 else 'mean sets'} of classes"
         if self.is_connected:
             lists = "one list shared by all" if self.is_shared else "all linked by shared classes"
             return f"{size}, {lists}{self._describe_sets()}"
@@ -348,14 +363,16 @@ class LabelSpace:
 
     def _describe_sets(self) -> str:
         """Return what sets leave undetermined, as text."""
-        if not self.has_sets or not len(self.undetermined()):
+        if not self.has_sets:
             return ""
         apart = self.never_apart()
         never = f"never distinguished: {', '.join(map(_braces, apart))}" if apart else ""
         within = set(np.concatenate(apart).tolist()) if apart else set()
-        rest = [label for label in self.undetermined().tolist() if label not in within]
+        left = self.undetermined().tolist() if self.leaves_open else []
+        rest = [label for label in left if label not in within]
         open_ = f"not determined by their sets: {_braces(rest)}" if rest else ""
-        return "; " + ", ".join(filter(None, [never, open_]))
+        text = ", ".join(filter(None, [never, open_]))
+        return f"; {text}" if text else ""
 
     def __repr__(self) -> str:
         return f"<LabelSpace: {self.describe()}>"

@@ -40,6 +40,12 @@ def test_classes_that_sets_do_not_determine_are_named():
     assert "sets do not determine" in report.to_html()
 
 
+def test_a_class_that_only_one_set_has_is_named():
+    report = report_of_sets([[("CD4 T", "Tregs"), "B"], ["CD4 T", "B"]])
+    assert report["space"]["in_one_set"] == [{"class": "Tregs", "teacher": 0}]
+    assert any("one set of one teacher only: Tregs (teacher 0)" in line for line in report["warnings"])
+
+
 def test_sets_that_determine_everything_are_not_warned_of():
     report = report_of_sets([["a", "b", "c", "d"], [("a", "b"), "c", "d"], ["a", "b", OTHER]])
     assert report["space"]["condition"] < 10

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from textwrap import fill
 from typing import Any
 
 from sklearn_uhc.label_space import spelled
+from sklearn_uhc.left_open import MOST_NAMED, about_one_set, about_undetermined, about_undistinguished, listed
 from sklearn_uhc.names import about_look_alikes
 
-#: Longer lists of names are cut.
-MOST_NAMED = 8
 #: Longer names are cut, in the text report only.
 LONGEST_CELL = 36
 #: Line width of the text report.
@@ -67,7 +65,7 @@ def _lonely(report: dict[str, Any]) -> str:
     if len(lonely) == 1:
         (one,) = lonely
         return f"One class is known to only one teacher: {spelled(one['class'])} (teacher {one['teacher']})."
-    names = _listed([f"{spelled(item['class'])} (teacher {item['teacher']})" for item in lonely])
+    names = listed([f"{spelled(item['class'])} (teacher {item['teacher']})" for item in lonely])
     share = "All" if len(lonely) == space["n_classes"] else str(len(lonely))
     return f"{share} classes are known to only one teacher: {names}."
 
@@ -89,7 +87,7 @@ def _unlinked(report: dict[str, Any]) -> str:
     groups = report["space"]["groups"]
     if len(groups) == 1:
         return ""
-    names = "; ".join("{" + _listed(group) + "}" for group in groups[:MOST_NAMED])
+    names = "; ".join("{" + listed(group) + "}" for group in groups[:MOST_NAMED])
     more = f"; and {len(groups) - MOST_NAMED} more" if len(groups) > MOST_NAMED else ""
     return (
         f"The class lists do not connect: no teacher links these {len(groups)} groups of classes: {names}{more}. The "
@@ -100,25 +98,11 @@ def _unlinked(report: dict[str, Any]) -> str:
 
 def _left_open(report: dict[str, Any]) -> list[str]:
     """Return warnings about classes that sets do not determine."""
-    space, out = report["space"], []
+    space = report["space"]
     within = {label for group in space["never_apart"] for label in group}
     rest = [label for label in space["undetermined"] if label not in within]
-    if space["never_apart"]:
-        groups = space["never_apart"][:MOST_NAMED]
-        names = "; ".join("{" + _listed(group) + "}" for group in groups)
-        more = len(space["never_apart"]) - len(groups)
-        out.append(
-            f"No teacher distinguishes these classes: {names}{f'; and {more} more' if more else ''}. They are in the "
-            "same sets everywhere and get equal shares. Add a teacher that knows one of them alone, or give "
-            "each group one name."
-        )
-    if rest:
-        out.append(
-            f"The sets do not determine the probabilities of these classes: {_listed(rest)}. Other merged answers fit "
-            "the teachers as well; the one reached from equal shares is used. Add a teacher that knows some of them "
-            "alone."
-        )
-    return out
+    alone = [f"{spelled(one['class'])} ({_who(report['teachers'][one['teacher']])})" for one in space["in_one_set"]]
+    return [*about_undistinguished(space["never_apart"]), *about_undetermined(rest), *about_one_set(alone)]
 
 
 def _loosely_tied(report: dict[str, Any]) -> str:
@@ -151,7 +135,7 @@ def claim(suggestion: dict[str, Any]) -> str:
     """Return the text of a suggestion, without its evidence."""
     becomes = [repr(name) for name in suggestion["becomes"]]
     if suggestion["kind"] == "parts":
-        return f"{suggestion['name']!r} may be one of {_listed(becomes, ' and ')}"
+        return f"{suggestion['name']!r} may be one of {listed(becomes, ' and ')}"
     return f"{suggestion['name']!r} may mean {becomes[0]}"
 
 
@@ -173,7 +157,7 @@ def _contradicting(report: dict[str, Any]) -> str:
     guilty = contradicting(report)
     if not guilty:
         return ""
-    who = _listed([f"{_who(teacher)}, {_percent(teacher['agreement'])}" for teacher in guilty], " and ")
+    who = listed([f"{_who(teacher)}, {_percent(teacher['agreement'])}" for teacher in guilty], " and ")
     return (
         f"On shared classes, these teachers choose the same class as others in less than half of the cases: {who}. A "
         "teacher may be wrong, its classes may be misnamed, or the rows may be unlike its training data."
@@ -185,8 +169,8 @@ def _mute(report: dict[str, Any]) -> str:
     if not mute:
         return ""
     unheard = report["space"]["unheard"] if len(mute) < len(report["teachers"]) else []
-    lost = f" No other teacher answers for {_listed(unheard)}: their probabilities are a guess." if unheard else ""
-    return f"No row is answered by {_listed(mute, ' and ')}.{lost}"
+    lost = f" No other teacher answers for {listed(unheard)}: their probabilities are a guess." if unheard else ""
+    return f"No row is answered by {listed(mute, ' and ')}.{lost}"
 
 
 def _alone(report: dict[str, Any]) -> list[str]:
@@ -198,7 +182,7 @@ def _alone(report: dict[str, Any]) -> list[str]:
         if teacher["left"] and teacher["coverage"] > 0:
             reasons.setdefault(teacher["left"], []).append(_who(teacher))
     return [
-        f"Not calibrated: {_listed(who, ' and ')} ({reason}). "
+        f"Not calibrated: {listed(who, ' and ')} ({reason}). "
         f"{'Its' if len(who) == 1 else 'Their'} confidence is used as it is."
         for reason, who in reasons.items()
     ]
@@ -320,14 +304,6 @@ def _who(teacher: dict[str, Any]) -> str:
     """Return the name of a teacher in a sentence."""
     i, name = teacher["teacher"], teacher["name"]
     return f"teacher {i}" if name == f"teacher {i}" else f"teacher {i} ({name})"
-
-
-def _listed(names: Iterable[Any], last: str = ", ") -> str:
-    """Join names; long lists are cut."""
-    words = [spelled(name) for name in names]
-    if len(words) > MOST_NAMED:
-        return ", ".join(words[:MOST_NAMED]) + f", and {len(words) - MOST_NAMED} more"
-    return last.join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 
 def _choice(label: Any, probability: float) -> str:
