@@ -139,8 +139,9 @@ def find_scorers(membership: Any, space: LabelSpace, roster: Roster | None) -> l
             )
         if membership != "auto":
             raise ValueError(f'membership must be None, "auto" or a scorer or None per teacher, got {membership!r}.')
-        return [None] * N if roster is None else [_carried(teacher) for teacher in roster.teachers]
-    given = _in_order(membership, space)
+        given = [None] * N if roster is None else [_carried(teacher) for teacher in roster.teachers]
+    else:
+        given = _in_order(membership, space)
     for i, scorer in enumerate(given):
         if scorer is not None and (isinstance(scorer, type) or not hasattr(scorer, "predict_membership")):
             raise TypeError(
@@ -159,9 +160,9 @@ def any_scorer(membership: Any, teachers: list[Any]) -> bool:
 
 
 def _carried(teacher: Any) -> Any:
-    """Return the scorer in a teacher's `membership_`, or None if that is something else."""
+    """Return what a teacher has as `membership_`; None for an array, such as the memberships of fuzzy clusters."""
     scorer = getattr(teacher, "membership_", None)
-    return scorer if hasattr(scorer, "predict_membership") else None
+    return None if hasattr(scorer, "shape") else scorer
 
 
 def _in_order(membership: Any, space: LabelSpace) -> list[Any]:

@@ -130,7 +130,7 @@ def test_packages_bring_their_scorers(tmp_path):
     np.testing.assert_allclose(merger.memberships_.read(X)[:, 0], inside.predict_proba(X)[:, 1], atol=1e-6)
 
 
-def test_auto_leaves_attributes_of_that_name_alone():
+def test_auto_leaves_arrays_of_that_name_alone():
     X, merger = small()
     merger.teachers[0].membership_ = np.ones((6, 2))  # as fuzzy clustering calls it
     assert merger.fit(X).memberships_ is None
@@ -185,6 +185,16 @@ def test_a_teacher_of_all_classes_says_nothing():
     teachers[0].membership_ = ByFeature()
     assert TeacherMerger(teachers).fit(X).memberships_ is None  # without a word: nobody asked for it
     assert TeacherMerger(teachers, none_label="none").fit(X).memberships_.whose == [0]
+
+
+@pytest.mark.parametrize("carried", [lambda X: X[:, 0], "mine", MembershipScorer])
+def test_a_teacher_with_a_membership_that_is_no_scorer_is_named(carried):
+    X, merger = small()
+    merger.teachers[1].membership_ = carried
+    with pytest.raises(TypeError, match="membership of teacher 1 must be a fitted scorer"):
+        merger.fit(X)
+    merger.teachers[1].membership_ = None
+    assert merger.fit(X).memberships_ is None
 
 
 @pytest.mark.parametrize(
