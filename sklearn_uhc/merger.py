@@ -288,7 +288,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self.method_, self.steps_ = method, steps
         self.teacher_weight_, self.memberships_ = answers.trust, memberships
         D = None if memberships is None else memberships.read(X)
-        self.findings_: list[Finding] = find(read, self.calibrator_)
+        by_agreement = isinstance(self.teacher_weight, str)
+        self.findings_: list[Finding] = find(read, self.calibrator_, by_agreement=by_agreement)
         if D is not None and D.shape[1] == space.n_teachers and self.none_label is None:
             self.findings_ = find_foreign(D) or self.findings_  # about foreign rows teachers contradict each other, too
         warn_of(self.findings_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations, islice, product
 from typing import Any
 
@@ -164,11 +164,11 @@ def _owners_of(group: Iterable[Any], owners: dict[Any, set[int]]) -> set[int]:
     return set().union(*(owners[label] for label in group))
 
 
-def about_look_alikes(groups: list[dict[Any, int]], most: int = 8) -> str:
-    """Return a warning about names that look alike, or an empty string."""
+def about_look_alikes(groups: list[dict[Any, int]], called: Callable[[int], str], most: int = 8) -> str:
+    """Return a warning about names that look alike, or an empty string; `called` is what a teacher is called."""
     if not groups:
         return ""
-    found = [" and ".join(f"{name!r} (teacher {i})" for name, i in group.items()) for group in groups[:most]]
+    found = [" and ".join(f"{name!r} ({called(i)})" for name, i in group.items()) for group in groups[:most]]
     more = f"; and {len(groups) - most} more" if len(groups) > most else ""
     return (
         f"Names that differ in spelling only count as different classes: {'; '.join(found)}{more}. If they mean the "

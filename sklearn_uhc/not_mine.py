@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.class_sets import OTHER
@@ -148,7 +150,21 @@ def find_scorers(membership: Any, space: LabelSpace, roster: Roster | None) -> l
                 f"The membership of {space.called(i)} must be a fitted scorer with predict_membership(X), or None, got "
                 f"{scorer!r}. fit_membership makes one."
             )
+        _check_fitted(scorer, space.called(i))
     return given
+
+
+def _check_fitted(scorer: Any, who: str) -> None:
+    """Raise an error for a scorer that is not fitted; objects without fit cannot be."""
+    if scorer is None or not hasattr(scorer, "fit"):
+        return
+    try:
+        check_is_fitted(scorer)
+    except NotFittedError as error:
+        raise NotFittedError(
+            f"The membership scorer of {who} is not fitted: fit_membership makes one that is. In a search over "
+            "`membership` itself, wrap each scorer in sklearn.frozen.FrozenEstimator."
+        ) from error
 
 
 def any_scorer(membership: Any, teachers: list[Any]) -> bool:
@@ -225,7 +241,8 @@ def _check_none(none_label: Any, space: LabelSpace, whose: list[int]) -> None:
     if none_label not in values and not whose:
         raise ValueError(
             f"none_label={none_label!r} would be undetermined: no teacher has OTHER among its classes, and no "
-            "membership is in use. Pass membership=, or leave none_label out."
+            'membership scorer is in use. Pass scorers as membership= ("student" cannot determine none_label), or '
+            "leave none_label out."
         )
 
 

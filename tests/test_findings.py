@@ -67,6 +67,17 @@ def test_a_teacher_with_classes_in_another_order_is_named(seed, culprit):
     assert str(LISTS[culprit][0]) in finding.remedy
 
 
+def test_a_remedy_that_is_in_use_is_not_recommended():
+    lists = [list(labels) for labels in LISTS]
+    lists[1] = lists[1][::-1]
+    merger = TeacherMerger(None, class_lists=lists)
+    (usual,) = told(merger.fit, None, log_p=world())
+    (weighted,) = told(merger.set_params(teacher_weight="agreement").fit, None, log_p=world())
+    assert "teacher_weight='agreement'" in usual
+    assert "leave it out." in weighted
+    assert "agreement'" not in weighted
+
+
 def test_two_swapped_classes_are_found_in_a_long_list():
     lists = [list(range(8))] * 4
     swapped = [*lists[:3], [0, 1, 7, 3, 4, 5, 6, 2]]

@@ -187,6 +187,18 @@ def test_a_teacher_of_all_classes_says_nothing():
     assert TeacherMerger(teachers, none_label="none").fit(X).memberships_.whose == [0]
 
 
+@pytest.mark.filterwarnings("ignore:A search without labels:UserWarning")
+def test_a_frozen_scorer_stays_fitted_in_a_grid():
+    X, merger = small()
+    scorer = MembershipScorer(LogisticRegression()).fit(X[:3].repeat(5, axis=0), X.repeat(5, axis=0))
+    ensemble = UnifiedEnsemble(merger.teachers)
+    with pytest.raises(NotFittedError, match="FrozenEstimator"):
+        GridSearchCV(ensemble, {"membership": [[scorer, None]]}, cv=2, error_score="raise").fit(X.repeat(4, axis=0))
+    grid = {"membership": [[FrozenEstimator(scorer), None]]}
+    found = GridSearchCV(ensemble, grid, cv=2, error_score="raise").fit(X.repeat(4, axis=0))
+    assert found.best_estimator_.merger_.memberships_.whose == [0]
+
+
 @pytest.mark.parametrize("carried", [lambda X: X[:, 0], "mine", MembershipScorer])
 def test_a_teacher_with_a_membership_that_is_no_scorer_is_named(carried):
     X, merger = small()
@@ -205,7 +217,7 @@ def test_a_teacher_with_a_membership_that_is_no_scorer_is_named(carried):
         ([None], ValueError, "1 entries for 2 teachers"),
         ([None, MembershipScorer], TypeError, "membership of teacher 1 must be a fitted scorer"),
         ([None, LogisticRegression()], TypeError, "membership of teacher 1 must be"),
-        ([None, MembershipScorer()], NotFittedError, "not fitted"),
+        ([None, MembershipScorer()], NotFittedError, "scorer of teacher 1 is not fitted.*FrozenEstimator"),
         (
             [None, Fixed([0.5, 0.5])],
             ValueError,

@@ -71,8 +71,9 @@ class TeacherReport(dict[str, Any]):
       `unheard`, classes of teachers without any answer; and `look_alikes`, groups of names that are nearly equal (they
       differ in case, spaces, underscores, hyphens, dots, accents or a plural), each with a teacher that has it;
     - "n_samples" and "n_unanswered", the number of rows, and of rows that no teacher answers for;
-    - "teachers", one entry each: `teacher` (its number), `name`, `n_classes`, the number of classes it names, alone or
-      in sets, and `classes`, what its columns stand for; `coverage`, the share of rows it answers for; `confidence`,
+    - "teachers", one entry each: `teacher` (its number), `name`, `called`, how sentences refer to it, `n_classes`, the
+      number of classes it names, alone or in sets, and `classes`, what its columns stand for;
+      `coverage`, the share of rows it answers for; `confidence`,
       its mean largest probability; `temperature` and `weight` of `TeacherCalibrator`, and `left`, why it was not
       calibrated; `shared`, how many of its classes others name; `agreement`, how often it chooses the same class as
       others among shared classes (`pairwise_agreement`); `residual`, its mean Kullback-Leibler divergence from the
@@ -291,9 +292,9 @@ def _divergences(answers: Floats, Q: Floats, blocks: Blocks) -> Floats:
 def _suggest(answers: Answers) -> Suggestions:
     """Compare names, and answers unless there are too many columns; suggestions are never applied."""
     if answers.space.n_outputs <= MOST_CLASSES:
-        return suggest_harmonization(answers.space.class_lists, log_p=answers)
+        return suggest_harmonization(answers.space, log_p=answers)
     note = f"Answers were not compared: there are more than {MOST_CLASSES:,} columns."
-    return Suggestions(suggest_harmonization(answers.space.class_lists), note=note)
+    return Suggestions(suggest_harmonization(answers.space), note=note)
 
 
 def _describe(space: LabelSpace, heard: NDArray[np.int_]) -> dict[str, Any]:
@@ -330,6 +331,7 @@ def _teachers(
             {
                 "teacher": i,
                 "name": names[i],
+                "called": space.called(i),
                 "n_classes": int(space.named[i].sum()),
                 "classes": plain_entries(labels),
                 "coverage": float(1 - silent[:, i].mean()),

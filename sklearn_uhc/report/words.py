@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from textwrap import fill
 from typing import Any
@@ -64,15 +65,15 @@ def _lonely(report: dict[str, Any]) -> str:
         return ""
     if len(lonely) == 1:
         (one,) = lonely
-        return f"One class is known to only one teacher: {spelled(one['class'])} (teacher {one['teacher']})."
-    names = listed([f"{spelled(item['class'])} (teacher {item['teacher']})" for item in lonely])
+        return f"One class is known to only one teacher: {spelled(one['class'])} ({_called(report)(one['teacher'])})."
+    names = listed([f"{spelled(item['class'])} ({_called(report)(item['teacher'])})" for item in lonely])
     share = "All" if len(lonely) == space["n_classes"] else str(len(lonely))
     return f"{share} classes are known to only one teacher: {names}."
 
 
 def complaints(report: dict[str, Any]) -> list[str]:
     """Return the warnings, in plain words; empty if nothing is wrong."""
-    alike = about_look_alikes(report["space"]["look_alikes"])
+    alike = about_look_alikes(report["space"]["look_alikes"], _called(report))
     lists = [_unlinked(report), *_left_open(report), _loosely_tied(report), alike, _suspected(report)]
     found = [*lists, *_findings(report), *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
     if report["n_unanswered"]:
@@ -101,7 +102,7 @@ def _left_open(report: dict[str, Any]) -> list[str]:
     space = report["space"]
     within = {label for group in space["never_apart"] for label in group}
     rest = [label for label in space["undetermined"] if label not in within]
-    alone = [f"{spelled(one['class'])} ({_who(report['teachers'][one['teacher']])})" for one in space["in_one_set"]]
+    alone = [f"{spelled(one['class'])} ({_called(report)(one['teacher'])})" for one in space["in_one_set"]]
     return [*about_undistinguished(space["never_apart"]), *about_undetermined(rest), *about_one_set(alone)]
 
 
@@ -300,10 +301,15 @@ def _on_one_line(text: str) -> str:
     return re.sub(r"[^\S ]+", " ", text)
 
 
+def _called(report: dict[str, Any]) -> Callable[[int], str]:
+    """Return how sentences refer to the teacher with a number, without its kind."""
+    return lambda i: str(report["teachers"][i]["called"])
+
+
 def _who(teacher: dict[str, Any]) -> str:
     """Return the name of a teacher in a sentence."""
-    i, name = teacher["teacher"], teacher["name"]
-    return f"teacher {i}" if name == f"teacher {i}" else f"teacher {i} ({name})"
+    number, called = f"teacher {teacher['teacher']}", str(teacher["called"])
+    return f"{called} ({teacher['name']})" if called == number != teacher["name"] else called
 
 
 def _choice(label: Any, probability: float) -> str:

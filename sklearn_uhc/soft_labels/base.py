@@ -310,7 +310,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         if self._levels_groups:
             warn_if_disconnected(answers.space)
         warn_of_sets(answers, self._levels_groups)
-        if alike := about_look_alikes(look_alikes(answers.space.class_lists)):
+        if alike := about_look_alikes(look_alikes(answers.space.class_lists), answers.space.called):
             warn_user(alike)
         warn_if_mute(answers)
         if not answers.heard.all():

@@ -74,7 +74,7 @@ def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) ->
     P = None if X is None and log_p is None else _probabilities(teachers, lists, X, log_p)
     behaviour = None if P is None else Behaviour(P, _columns(entries))
     same = _same(entries, behaviour)
-    parts = [] if behaviour is None else _parts(behaviour, same)
+    parts = [] if behaviour is None else _parts(behaviour, same, [f"t{own.name[1:]}" for own in lists])
     return Suggestions([*_sorted(same), *parts], note=_note(behaviour, P))
 
 
@@ -181,7 +181,7 @@ def _figures(one: Alike) -> dict[str, Any]:
     return {"forward": one.forward, "backward": one.backward, "n_rows": one.n_rows}
 
 
-def _parts(behaviour: Behaviour, same: Mapping[Any, Suggestion]) -> list[Suggestion]:
+def _parts(behaviour: Behaviour, same: Mapping[Any, Suggestion], called: Sequence[str]) -> list[Suggestion]:
     """Return coarse classes with all parts found; a class is not a part of a name that may mean itself."""
     names = behaviour.columns.names
 
@@ -192,14 +192,14 @@ def _parts(behaviour: Behaviour, same: Mapping[Any, Suggestion]) -> list[Suggest
     for one in behaviour.sums():
         if used(one.whole) not in {used(part) for part in one.parts}:
             by_whole.setdefault(one.whole, []).append(one)
-    return [_about_sum(behaviour, sums) for sums in by_whole.values()]
+    return [_about_sum(behaviour, sums, called) for sums in by_whole.values()]
 
 
-def _about_sum(behaviour: Behaviour, sums: Sequence[Sum]) -> Suggestion:
+def _about_sum(behaviour: Behaviour, sums: Sequence[Sum], called: Sequence[str]) -> Suggestion:
     """Combine the findings of several teachers on one coarse class; the numbers are those of the highest score."""
     names, best = behaviour.columns.names, sums[0]
     parts = tuple(names[part] for part in dict.fromkeys(part for one in sums for part in one.parts))
-    whose = f"teacher {best.teacher}" if len(sums) == 1 else f"teacher {best.teacher} and {len(sums) - 1} more"
+    whose = called[best.teacher] + (f" and {len(sums) - 1} more" if len(sums) > 1 else "")
     text = (
         f"parts of {whose} add up to it: on its top rows they have {best.forward:.0%} of their probability on their "
         f"own top rows, and vice versa {best.backward:.0%}; each part lies within it by {best.weakest:.0%} or more"
