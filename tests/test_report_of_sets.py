@@ -124,6 +124,14 @@ def test_names_alone_are_suggestions_without_that_warning():
     assert "rows are too few" in report["suggestions_note"]
 
 
+def test_the_report_suggests_what_may_be_other():
+    lists = [["B cell", "T cell", "other"], ["B cell", "NK", "Other"]]
+    report = teacher_report(log_p=np.zeros((4, 6)), class_lists=lists)
+    assert "'Other' may mean OTHER: the name sounds like" in " ".join(str(report).split())
+    assert report["space"]["look_alikes"] == []
+    assert "may mean OTHER" in report.to_html()
+
+
 def test_what_takes_too_long_is_left_out(monkeypatch):
     monkeypatch.setattr("sklearn_uhc.report.measure.MOST_CLASSES", 5)
     lists, log_p = renamed_and_coarse()

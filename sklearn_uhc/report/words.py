@@ -121,7 +121,7 @@ def _loosely_tied(report: dict[str, Any]) -> str:
 
 def _suspected(report: dict[str, Any]) -> str:
     """Return a warning about classes that are the same, or parts of others, according to answers."""
-    found = [one for one in report["suggestions"] if one["kind"] != "spelling"]
+    found = [one for one in report["suggestions"] if one["kind"] in ("answers", "parts")]
     if not found:
         return ""
     what = [claim(one) for one in found[:MOST_NAMED]]

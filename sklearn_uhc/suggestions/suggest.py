@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.harmonize import NamedList, is_pair, members, read_lists
 from sklearn_uhc.label_space import OTHER, LabelSpace
-from sklearn_uhc.names import grouped, nearly_equal, owners_of_names
+from sklearn_uhc.names import grouped, may_mean_other, nearly_equal, owners_of_names
 from sklearn_uhc.suggestions.behaviour import ALIKE, LEAST_ROWS, MASS, Alike, Behaviour, Columns, Sum
 from sklearn_uhc.suggestions.result import Suggestion, Suggestions
 from sklearn_uhc.teachers import TeacherOutputs
@@ -27,7 +27,7 @@ def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) ->
     Names are compared without case, spaces, underscores, hyphens, dots, accents and plurals. Given unlabelled rows, or
     the teachers' answers for some, the columns are compared as well, whatever their names: two that behave alike may be
     one class, and one that others add up to may be a coarse class. Two names of the same teacher are never suggested to
-    be the same.
+    be the same. Names such as "other", "unknown" or "unassigned" may mean `OTHER`.
 
     Nothing is applied. Read the suggestions, select, and pass what is right to `harmonize`. Answers can mislead: two
     classes that no teacher distinguishes may look like one.
@@ -45,7 +45,7 @@ def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) ->
     Returns
     -------
     suggestions : Suggestions
-        With `as_synonyms()` and `as_taxonomy()` for `harmonize`, and `to_frame()`.
+        With `as_synonyms()`, `as_taxonomy()` and `as_other()` for `harmonize`, and `to_frame()`.
 
     See Also
     --------
@@ -75,7 +75,7 @@ def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) ->
     behaviour = None if P is None else Behaviour(P, _columns(entries))
     same = _same(entries, behaviour)
     parts = [] if behaviour is None else _parts(behaviour, same, [f"t{own.name[1:]}" for own in lists])
-    return Suggestions([*_sorted(same), *parts], note=_note(behaviour, P))
+    return Suggestions([*_sorted(same), *parts, *_others(entries)], note=_note(behaviour, P))
 
 
 def _probabilities(teachers: Any, lists: Sequence[NamedList], X: Any, log_p: Any) -> NDArray[np.float64]:
@@ -117,14 +117,14 @@ def _classifiers(teachers: Any) -> list[Any]:
 
 
 def _columns(entries: Sequence[Sequence[Any]]) -> Columns:
-    """Return what the columns are; each set or OTHER gets a name of its own."""
+    """Return what the columns are: each set or OTHER gets a name of its own; what may mean OTHER is no class."""
     numbers: dict[Any, int] = {}
     name_of, is_class = [], []
     for i, own in enumerate(entries):
         for k, entry in enumerate(own):
             single = entry is not OTHER and not isinstance(entry, tuple)
             name_of.append(numbers.setdefault(("class", entry) if single else (i, k), len(numbers)))
-            is_class.append(single)
+            is_class.append(single and not may_mean_other(entry))
     teacher_of = np.repeat(np.arange(len(entries)), [len(own) for own in entries])
     return Columns([key[1] for key in numbers], np.array(name_of), teacher_of, np.array(is_class))
 
@@ -146,6 +146,16 @@ def _same(entries: Sequence[Sequence[Any]], behaviour: Behaviour | None) -> dict
             if label != use:
                 out[label] = _towards(label, use, links)
     return out
+
+
+def _others(entries: Sequence[Sequence[Any]]) -> list[Suggestion]:
+    """Return names that sound like OTHER, if there are classes that it could stand for."""
+    owners = owners_of_names([entry for entry in own if not isinstance(entry, tuple)] for own in entries)
+    classes = {label for own in entries for entry in own for label in members(entry) if not may_mean_other(label)}
+    rests = [classes.difference(label for entry in own for label in members(entry)) for own in entries]
+    text = 'the name sounds like "none of my other classes": if so, pass it as other= to harmonize'
+    found = [label for label in owners if may_mean_other(label) and all(rests[i] for i in owners[label])]
+    return [Suggestion("other", label, (OTHER,), None, text) for label in found]
 
 
 def _towards(label: Any, use: Any, links: Mapping[tuple[Any, Any], Suggestion]) -> Suggestion:
