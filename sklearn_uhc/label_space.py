@@ -215,7 +215,8 @@ class LabelSpace:
         return Blocks.from_label_space(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "matrices"}  # they can be recreated
+        again = ("matrices", "identification")  # they can be recreated
+        return {name: value for name, value in vars(self).items() if name not in again}
 
     @property
     def teacher_of(self) -> NDArray[np.int_]:

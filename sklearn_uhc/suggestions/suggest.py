@@ -30,7 +30,8 @@ def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) ->
     be the same. Names such as "other", "unknown" or "unassigned" may mean `OTHER`.
 
     Nothing is applied. Read the suggestions, select, and pass what is right to `harmonize`. Answers can mislead: two
-    classes that no teacher distinguishes may look like one.
+    classes that no teacher distinguishes may look like one, or like parts of one, above all in small tables, where
+    teachers are sure even of classes that they have never seen.
 
     Parameters
     ----------
