@@ -313,9 +313,9 @@ def overlap(space: LabelSpace) -> float:
     """Return the number of comparisons per teacher that the class lists allow beyond what a merge needs.
 
     A teacher with k classes gives k - 1 odds, and the merge has one unknown per class minus one per linked group. The
-    rest can disagree.
+    rest can disagree. With very many classes in sets only, this is a lower bound.
     """
-    spare = space.n_outputs - space.n_teachers - space.rank
+    spare = space.n_outputs - space.n_teachers - space.rank_bound
     return spare / space.n_teachers if space.n_teachers > 1 else 0.0
 
 

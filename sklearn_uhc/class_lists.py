@@ -62,6 +62,11 @@ def check_class_list(i: int, labels: Any) -> NDArray[Any]:
     if isinstance(labels, (str, bytes, set, frozenset, dict)) or not isinstance(labels, Iterable):
         raise TypeError(f"Class list {i} must be an ordered list of classes, one per output column, got {labels!r}.")
     values = list(labels)
+    if odd := [value for value in values if isinstance(value, (list, set, frozenset, dict))]:
+        raise TypeError(
+            f'Class list {i} has the entry {odd[0]!r}. An entry is a label, a tuple of labels ("one of these") or '
+            f"OTHER: write a list or set of labels as a tuple{_as_tuple(odd[0])}."
+        )
     if holds_sets(values):
         return normalize_sets(values, check_class_list(i, flat_labels(i, values)))
     # Only strings become a string array: np.asarray would also turn ["a", 1] into one.
@@ -82,6 +87,10 @@ def check_class_list(i: int, labels: Any) -> NDArray[Any]:
             "If two output columns mean the same class, add up their probabilities in the teacher first."
         )
     return array
+
+
+def _as_tuple(labels: Any) -> str:
+    return f", {tuple(labels)!r}" if isinstance(labels, list) else ""
 
 
 def of_one_type(lists: list[NDArray[Any]]) -> list[NDArray[Any]]:

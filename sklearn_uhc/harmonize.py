@@ -105,7 +105,8 @@ def harmonize(
 def read_lists(teachers: Any) -> list[NamedList]:
     """Return the class lists of teachers, or plain lists, with or without names."""
     if isinstance(teachers, LabelSpace):
-        teachers = teachers.class_lists
+        lists = teachers.class_lists
+        teachers = dict(zip(teachers.teacher_names, lists, strict=True)) if teachers.is_named else lists
     if isinstance(teachers, Mapping):
         return [NamedList(f"Teacher {name!r}", _entries(name, own)) for name, own in teachers.items()]
     check_is_list(teachers)

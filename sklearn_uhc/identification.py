@@ -8,6 +8,9 @@ u = log q, with r_kl = q_l / q(S_k) for l in S_k, the same rows are
 
 the derivative of the teachers' centred log-probabilities. The null space of J contains the indicators of the groups
 that no teacher links. Everything else in it is left undetermined by the sets.
+
+Two columns of one class each in the same teacher determine the odds of these classes, so every direction of the null
+space is the same for both. With classes joined in this way, J has few columns, unless most classes occur in sets only.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse.csgraph import connected_components
 
 #: Singular values below this share of the largest are treated as zero.
 ZERO = 1e-10
@@ -28,28 +33,49 @@ DRAWS = 3
 class Identification:
     """Rank, null space and condition of J."""
 
-    membership: NDArray[np.bool_]  #: (K, L), the classes of each column
+    membership: csr_array  #: (K, L), 1 for the classes of each column
     teacher_of: NDArray[np.int_]  #: (K,), the teacher of each column
     components: NDArray[np.int_]  #: (L,), the group of linked classes of each class
 
     def jacobian(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return J (K, L) at q (L,)."""
-        R = self.membership * q
-        R /= R.sum(axis=1, keepdims=True)
+        return self._centred(self._shares(q).toarray())
+
+    def _shares(self, q: NDArray[np.float64]) -> csr_array:
+        """Return r (K, L) at q (L,)."""
+        return diags_array(1 / (self.membership @ q)) @ self.membership @ diags_array(q)
+
+    def _centred(self, R: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Subtract the mean over the columns of the teacher."""
         starts = np.flatnonzero(np.diff(self.teacher_of, prepend=-1))
         sizes = np.diff(starts, append=len(R))
         return R - np.repeat(np.add.reduceat(R, starts) / sizes[:, None], sizes, axis=0)
 
     @cached_property
+    def _joined(self) -> csr_array:
+        """(L, g), orthonormal indicators of classes whose odds are determined by columns of one class each."""
+        single = np.flatnonzero(self._sizes == 1)
+        labels, teachers = self.membership.indices[self.membership.indptr[single]], self.teacher_of[single]
+        first = np.searchsorted(teachers, teachers)  # a star around each teacher's first class
+        L = self.membership.shape[1]
+        n, group = connected_components(coo_array((np.ones(len(labels)), (labels, labels[first])), shape=(L, L)), False)
+        return csr_array((1 / np.sqrt(np.bincount(group)[group]), (np.arange(L), group)), shape=(L, n))
+
+    @property
+    def n_unknowns(self) -> int:
+        """Number of groups of classes that columns of one class each leave; the rank costs its cube."""
+        return int(self._joined.shape[1])
+
+    @cached_property
     def _generic(self) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
         """Rank and null space (L, L - rank) at the random q with the highest rank, and that q."""
-        rng, L = np.random.default_rng(0), self.membership.shape[1]
+        rng, (L, g) = np.random.default_rng(0), self._joined.shape
         found = []
         for q in rng.dirichlet(np.full(L, 3.0), size=DRAWS if self._has_sets else 1):
             q = np.maximum(q, 1e-3 / L)
-            values, Vt = _svd(self.jacobian(q))
+            values, Vt = _svd(self._centred((self._shares(q) @ self._joined).toarray()))
             rank = int((values > ZERO * max(values[0], 1.0)).sum())
-            found.append((rank, Vt[rank:].T, q))
+            found.append((L - g + rank, self._joined @ Vt[rank:].T, q))
         return max(found, key=lambda one: one[0])
 
     @property
@@ -59,8 +85,13 @@ class Identification:
         return q, null
 
     @property
+    def _sizes(self) -> NDArray[np.int_]:
+        """(K,), the number of classes of each column."""
+        return np.diff(self.membership.indptr)
+
+    @property
     def _has_sets(self) -> bool:
-        return bool((self.membership.sum(axis=1) > 1).any())
+        return bool((self._sizes > 1).any())
 
     @property
     def rank(self) -> int:
@@ -83,10 +114,10 @@ class Identification:
     def never_apart(self) -> list[NDArray[np.int_]]:
         """Groups of two or more classes that are in the same columns of all teachers with more than one column."""
         counts = np.bincount(self.teacher_of)
-        told = np.packbits(self.membership[counts[self.teacher_of] > 1].T, axis=1)
+        told = self.membership[counts[self.teacher_of] > 1].tocsc()
         groups: dict[tuple[bytes, int], list[int]] = {}
-        for label, row in enumerate(told):
-            groups.setdefault((row.tobytes(), int(self.components[label])), []).append(label)
+        for label, columns in enumerate(np.split(told.indices, told.indptr[1:-1])):
+            groups.setdefault((columns.tobytes(), int(self.components[label])), []).append(label)
         return [np.array(group) for group in groups.values() if len(group) > 1]
 
     @cached_property

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_matrix
+from scipy.sparse import coo_matrix, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_uhc.class_lists import (
@@ -23,6 +23,9 @@ from sklearn_uhc.class_sets import OTHER, members_of, name_of_entry, same_entry
 from sklearn_uhc.identification import Identification
 
 __all__ = ["OTHER", "LabelSpace", "check_class_list", "check_is_list", "shorten"]
+
+#: With more unknowns, computing the rank would take longer than many a merge: 1,000 take about two seconds.
+MOST_UNKNOWNS = 1000
 
 
 class Singles(NamedTuple):
@@ -212,7 +215,8 @@ class LabelSpace:
         return Blocks.from_label_space(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "matrices"}  # they can be recreated
+        again = ("matrices", "identification")  # they can be recreated
+        return {name: value for name, value in vars(self).items() if name not in again}
 
     @property
     def teacher_of(self) -> NDArray[np.int_]:
@@ -256,7 +260,9 @@ class LabelSpace:
     @cached_property
     def identification(self) -> Identification:
         """What consistent answers determine, in numbers."""
-        return Identification(self.membership(), self.teacher_of, self.components)
+        shape = (self.n_outputs, self.n_classes)
+        inside = csr_array((np.ones(len(self.members)), self.members, self.offsets), shape=shape)
+        return Identification(inside, self.teacher_of, self.components)
 
     @property
     def rank(self) -> int:
@@ -267,9 +273,20 @@ class LabelSpace:
         return self.identification.rank if self.has_sets else self.n_classes - self.n_components
 
     @property
+    def rank_bound(self) -> int:
+        """The rank, or, if many classes occur in sets only, an upper bound that costs nothing."""
+        cheap = not self.has_sets or self.identification.n_unknowns <= MOST_UNKNOWNS
+        return self.rank if cheap else self.n_classes - self.n_components
+
+    @property
     def is_identified(self) -> bool:
         """Whether consistent answers determine q: all classes are linked, and sets distinguish them all."""
         return self.rank == self.n_classes - 1
+
+    @property
+    def leaves_open(self) -> bool:
+        """Whether `rank_bound` shows that sets leave probabilities within a group of linked classes undetermined."""
+        return self.rank_bound < self.n_classes - self.n_components
 
     def undetermined(self) -> NDArray[Any]:
         """Return the classes whose probability within their group is not determined because of sets."""
@@ -278,6 +295,15 @@ class LabelSpace:
     def never_apart(self) -> list[NDArray[Any]]:
         """Return groups of classes that are in the same columns everywhere and therefore get equal shares."""
         return [self.classes[group] for group in self.identification.never_apart]
+
+    def in_one_set(self) -> list[tuple[Any, int]]:
+        """Return classes that occur in one set of one teacher only, with that teacher; none of `never_apart`."""
+        column_of = np.repeat(np.arange(self.n_outputs), self.set_sizes)
+        once = (np.bincount(self.members) == 1) & self.named.any(axis=0)
+        once[[label for group in self.identification.never_apart for label in group]] = False
+        at = np.flatnonzero(once[self.members] & (self.set_sizes[column_of] > 1))
+        owners = self.teacher_of[column_of[at]]
+        return list(zip(self.classes[self.members[at]].tolist(), owners.tolist(), strict=True))
 
     def condition(self, q: Any = None) -> float:
         """Return how much errors of the teachers may be amplified in q.
@@ -328,7 +354,8 @@ class LabelSpace:
         """Describe in one line what the lists determine and what they do not."""
         size = f"{_count(self.n_teachers, 'teacher')}, {_count(self.n_classes, 'class', 'classes')}"
         if self.has_sets:
-            size += f", {int((self.set_sizes > 1).sum())} of {self.n_outputs} columns mean sets of classes"
+            n = int((self.set_sizes > 1).sum())
+            size += f", {n} of {self.n_outputs} columns {'means a set' if n == 1 else 'mean sets'} of classes"
         if self.is_connected:
             lists = "one list shared by all" if self.is_shared else "all linked by shared classes"
             return f"{size}, {lists}{self._describe_sets()}"
@@ -337,14 +364,16 @@ class LabelSpace:
 
     def _describe_sets(self) -> str:
         """Return what sets leave undetermined, as text."""
-        if not self.has_sets or not len(self.undetermined()):
+        if not self.has_sets:
             return ""
         apart = self.never_apart()
         never = f"never distinguished: {', '.join(map(_braces, apart))}" if apart else ""
         within = set(np.concatenate(apart).tolist()) if apart else set()
-        rest = [label for label in self.undetermined().tolist() if label not in within]
+        left = self.undetermined().tolist() if self.leaves_open else []
+        rest = [label for label in left if label not in within]
         open_ = f"not determined by their sets: {_braces(rest)}" if rest else ""
-        return "; " + ", ".join(filter(None, [never, open_]))
+        text = ", ".join(filter(None, [never, open_]))
+        return f"; {text}" if text else ""
 
     def __repr__(self) -> str:
         return f"<LabelSpace: {self.describe()}>"

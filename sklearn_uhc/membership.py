@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardSca
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
+from sklearn_uhc.utils.missing import is_missing
 from sklearn_uhc.utils.parameters import check_positive
 from sklearn_uhc.utils.response import log_proba
 from sklearn_uhc.utils.rows import column_names, count_rows, take_columns, take_rows
@@ -152,6 +153,8 @@ class MembershipScorer(Versioned, BaseEstimator):
         X, own = _stack(X_own, X_public)
         self._check_sizes(own)
         codes = _codes(own, y_own)
+        if self.estimator is None:
+            _check_numbers(X, own)
         n, rng = len(own), check_random_state(self.random_state)
         X, codes = _with_background(X, codes, int(self.background * (own == 0).sum()), rng)
         estimator = _default(X, rng.randint(2**31), self.cv) if self.estimator is None else self.estimator
@@ -216,6 +219,37 @@ class MembershipScorer(Versioned, BaseEstimator):
                 )
 
 
+def _check_numbers(X: Any, own: NDArray[np.int_]) -> None:
+    """Raise an error that names columns or rows which the default estimator does not accept."""
+    if issparse(X) or len(getattr(X, "shape", ())) != 2:
+        return
+    names = column_names(X)
+    columns = [np.asarray(take_columns(X, [name])) for name in names] if names else [np.asarray(X)]
+    titles = [f"column {name!r}" for name in names] if names else ["an array of type " + str(columns[0].dtype)]
+    if odd := [title for title, values in zip(titles, columns, strict=True) if not _is_numeric(values)]:
+        raise ValueError(
+            f"The default estimator of memberships accepts numbers only, but the rows have {', '.join(odd[:8])}: pass "
+            "estimator=, a Pipeline that encodes them, such as the teacher's own steps with a classifier at the end."
+        )
+    bad = ~np.isfinite(np.hstack(columns).astype(float)).all(axis=1)
+    if bad.any():
+        row, n_own = int(np.argmax(bad)), int(own.sum())
+        whose, row = ("X_own", row) if row < n_own else ("X_public", row - n_own)
+        raise ValueError(
+            f"{whose} has NaN or infinity, first in row {row}, which the default estimator of memberships does not "
+            "accept: fill them in, or pass estimator=, such as a Pipeline with an imputer."
+        )
+
+
+def _is_numeric(values: NDArray[Any]) -> bool:
+    """Return whether all values are numbers, possibly missing, in an array of any type."""
+    try:
+        values.astype(float)
+    except (TypeError, ValueError):
+        return False
+    return values.dtype.kind not in "US"
+
+
 def _default(X: Any, random_state: Any, cv: int) -> Any:
     """Return the classifier of own and public rows: logistic regression, on kernel features unless X is sparse."""
     if issparse(X):
@@ -254,6 +288,11 @@ def _codes(own: NDArray[np.int_], y_own: Any) -> NDArray[np.int_]:
     y = column_or_1d(y_own)
     if len(y) != own.sum():
         raise ValueError(f"y_own has {len(y)} labels for {own.sum()} rows of X_own.")
+    if len(missing := np.flatnonzero(is_missing(y) if y.dtype.kind in "fO" else np.zeros(len(y)))):
+        raise ValueError(
+            f"y_own has no label for {len(missing)} rows, the first of them row {missing[0]}: leave these rows out of "
+            "X_own and y_own, or fit without y_own."
+        )
     codes = own.copy()
     codes[own == 1] = np.unique(y, return_inverse=True)[1] + 1
     return codes

@@ -288,7 +288,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self.method_, self.steps_ = method, steps
         self.teacher_weight_, self.memberships_ = answers.trust, memberships
         D = None if memberships is None else memberships.read(X)
-        self.findings_: list[Finding] = find(read, self.calibrator_)
+        by_agreement = isinstance(self.teacher_weight, str)
+        self.findings_: list[Finding] = find(read, self.calibrator_, by_agreement=by_agreement)
         if D is not None and D.shape[1] == space.n_teachers and self.none_label is None:
             self.findings_ = find_foreign(D) or self.findings_  # about foreign rows teachers contradict each other, too
         warn_of(self.findings_)
@@ -425,7 +426,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         """
         if not self.findings_:  # if teachers contradict each other, uneven classes are only a symptom
             of_teachers = np.isin(self.classes_, answers.space.classes)  # labels may have added classes
-            self.findings_ = find_uneven(to_numpy(Q)[:, of_teachers], answers, self.none_label, decided.serves)
+            self.findings_ = find_uneven(
+                to_numpy(Q)[:, of_teachers], answers, self.none_label, decided.serves, self.label_space_
+            )
             warn_of(self.findings_)
 
     @property

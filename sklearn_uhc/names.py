@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations, islice, product
 from typing import Any
 
@@ -20,6 +20,8 @@ _BLANKS = re.compile(r"[\s_]+")
 _LONG_PLURAL = re.compile(r"(s|x|z|ch|sh|o)es$")
 #: "virus", "analysis" and "class" are not plurals.
 _NO_PLURAL = re.compile(r"(us|is|ss)$")
+#: Names that often mean "none of my other classes", as `forms` has them.
+_REST = {"misc", "miscellaneous", "n/a", "none", "noneoftheabove", "noneofthese", "other", "unassigned", "unknown"}
 #: Maximum number of forms of a name that are compared.
 MOST_FORMS = 64
 
@@ -27,7 +29,8 @@ MOST_FORMS = 64
 def nearly_equal(class_lists: Iterable[Iterable[Any]]) -> list[tuple[Any, Any]]:
     """Return pairs of names that differ in spelling only; none that one teacher tells apart.
 
-    A name that is like two which one teacher tells apart is left out too.
+    A name that is like two which one teacher tells apart is left out too, and so are names that may mean OTHER: those
+    of two teachers seldom mean the same rows.
 
     Parameters
     ----------
@@ -44,7 +47,7 @@ def nearly_equal(class_lists: Iterable[Iterable[Any]]) -> list[tuple[Any, Any]]:
     order = list(owners)
     by_form: dict[str, list[Any]] = defaultdict(list)
     for label in order:
-        for form in forms(str(label)):
+        for form in () if may_mean_other(label) else forms(str(label)):
             by_form[form].append(label)
     place = {label: k for k, label in enumerate(order)}
     found = {(a, b) for alike in by_form.values() for a, b in combinations(alike, 2)}
@@ -81,6 +84,11 @@ def forms(name: str) -> set[str]:
     words = _words(name)
     choices = product(*([word, *_singulars(word)] for word in words))
     return {"".join(choice) for choice in islice(choices, MOST_FORMS)}
+
+
+def may_mean_other(label: Any) -> bool:
+    """Return whether a name sounds like "none of my other classes": other, unknown, none, unassigned, misc, n/a."""
+    return isinstance(label, str) and not _REST.isdisjoint(forms(label))
 
 
 def _words(name: str) -> list[str]:
@@ -164,11 +172,11 @@ def _owners_of(group: Iterable[Any], owners: dict[Any, set[int]]) -> set[int]:
     return set().union(*(owners[label] for label in group))
 
 
-def about_look_alikes(groups: list[dict[Any, int]], most: int = 8) -> str:
-    """Return a warning about names that look alike, or an empty string."""
+def about_look_alikes(groups: list[dict[Any, int]], called: Callable[[int], str], most: int = 8) -> str:
+    """Return a warning about names that look alike, or an empty string; `called` is what a teacher is called."""
     if not groups:
         return ""
-    found = [" and ".join(f"{name!r} (teacher {i})" for name, i in group.items()) for group in groups[:most]]
+    found = [" and ".join(f"{name!r} ({called(i)})" for name, i in group.items()) for group in groups[:most]]
     more = f"; and {len(groups) - most} more" if len(groups) > most else ""
     return (
         f"Names that differ in spelling only count as different classes: {'; '.join(found)}{more}. If they mean the "

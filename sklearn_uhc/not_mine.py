@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.class_sets import OTHER
@@ -139,15 +141,30 @@ def find_scorers(membership: Any, space: LabelSpace, roster: Roster | None) -> l
             )
         if membership != "auto":
             raise ValueError(f'membership must be None, "auto" or a scorer or None per teacher, got {membership!r}.')
-        return [None] * N if roster is None else [_carried(teacher) for teacher in roster.teachers]
-    given = _in_order(membership, space)
+        given = [None] * N if roster is None else [_carried(teacher) for teacher in roster.teachers]
+    else:
+        given = _in_order(membership, space)
     for i, scorer in enumerate(given):
         if scorer is not None and (isinstance(scorer, type) or not hasattr(scorer, "predict_membership")):
             raise TypeError(
                 f"The membership of {space.called(i)} must be a fitted scorer with predict_membership(X), or None, got "
                 f"{scorer!r}. fit_membership makes one."
             )
+        _check_fitted(scorer, space.called(i))
     return given
+
+
+def _check_fitted(scorer: Any, who: str) -> None:
+    """Raise an error for a scorer that is not fitted; objects without fit cannot be."""
+    if scorer is None or not hasattr(scorer, "fit"):
+        return
+    try:
+        check_is_fitted(scorer)
+    except NotFittedError as error:
+        raise NotFittedError(
+            f"The membership scorer of {who} is not fitted: fit_membership makes one that is. In a search over "
+            "`membership` itself, wrap each scorer in sklearn.frozen.FrozenEstimator."
+        ) from error
 
 
 def any_scorer(membership: Any, teachers: list[Any]) -> bool:
@@ -159,9 +176,9 @@ def any_scorer(membership: Any, teachers: list[Any]) -> bool:
 
 
 def _carried(teacher: Any) -> Any:
-    """Return the scorer in a teacher's `membership_`, or None if that is something else."""
+    """Return what a teacher has as `membership_`; None for an array, such as the memberships of fuzzy clusters."""
     scorer = getattr(teacher, "membership_", None)
-    return scorer if hasattr(scorer, "predict_membership") else None
+    return None if hasattr(scorer, "shape") else scorer
 
 
 def _in_order(membership: Any, space: LabelSpace) -> list[Any]:
@@ -224,7 +241,8 @@ def _check_none(none_label: Any, space: LabelSpace, whose: list[int]) -> None:
     if none_label not in values and not whose:
         raise ValueError(
             f"none_label={none_label!r} would be undetermined: no teacher has OTHER among its classes, and no "
-            "membership is in use. Pass membership=, or leave none_label out."
+            'membership scorer is in use. Pass scorers as membership= ("student" cannot determine none_label), or '
+            "leave none_label out."
         )
 
 

@@ -19,6 +19,7 @@ RINGS = [
         "class_sets",
         "identification",
         "label_space",
+        "left_open",
         "solvers",
         "answers",
         "frequencies",

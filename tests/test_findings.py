@@ -17,7 +17,7 @@ from sklearn_uhc import (
     teacher_report,
 )
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.findings import find, find_uneven
+from sklearn_uhc.findings import find, find_uneven, shares
 from sklearn_uhc.findings.agreement import _wrong
 from sklearn_uhc.findings.comparisons import MASS, compare, enough_rows
 from sklearn_uhc.suggestions.behaviour import surest_rows
@@ -66,6 +66,17 @@ def test_a_teacher_with_classes_in_another_order_is_named(seed, culprit):
     assert finding.evidence["confirmed"] <= 0.5 < 0.95 < finding.evidence["confirmed_others"]
     assert str(finding).startswith(f"Teacher {culprit} contradicts the other teachers")
     assert str(LISTS[culprit][0]) in finding.remedy
+
+
+def test_a_remedy_that_is_in_use_is_not_recommended():
+    lists = [list(labels) for labels in LISTS]
+    lists[1] = lists[1][::-1]
+    merger = TeacherMerger(None, class_lists=lists)
+    (usual,) = told(merger.fit, None, log_p=world())
+    (weighted,) = told(merger.set_params(teacher_weight="agreement").fit, None, log_p=world())
+    assert "teacher_weight='agreement'" in usual
+    assert "leave it out." in weighted
+    assert "agreement'" not in weighted
 
 
 def test_two_swapped_classes_are_found_in_a_long_list():
@@ -176,6 +187,20 @@ def test_even_classes_are_not_uneven():
     answers = answers_of(Z[rows], lists)
     Q = TeacherMerger(None, class_lists=lists).fit_transform(None, log_p=Z[rows])
     assert find_uneven(Q, answers) == []
+
+
+def test_overlap_is_computed_only_if_all_else_speaks_for_uneven_classes(monkeypatch):
+    Z, lists, y = uneven()
+    monkeypatch.setattr(shares, "overlap", None)  # with sets, it is slow
+    rows = np.resize(np.concatenate([np.flatnonzero(y == k)[:8] for k in range(6)]), 600)
+    assert find_uneven(np.eye(6)[y[rows]], answers_of(Z[rows], lists)) == []
+
+
+def test_overlap_is_that_of_the_teachers_without_scorers():
+    Z, lists, y = uneven()
+    answers, few = answers_of(Z, lists), LabelSpace([[0, 1, 2], [2, 3, 4, 5]])
+    assert find_uneven(np.eye(6)[y], answers)
+    assert find_uneven(np.eye(6)[y], answers, teachers=few) == []
 
 
 def test_none_of_these_is_no_class_that_could_be_rare():

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sklearn_uhc import OTHER, LabelSpace
+from sklearn_uhc import OTHER, LabelSpace, identification, label_space
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.names import look_alikes
 
@@ -167,6 +167,46 @@ def test_rank_is_that_of_the_linear_system():
     assert space.rank == np.linalg.matrix_rank(inside - p[:, None] * everything)
     order = rng.permutation(3)
     assert LabelSpace([lists[i] for i in order]).condition() == pytest.approx(space.condition())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rank_of_random_lists_is_that_of_the_linear_system(seed):
+    rng = np.random.default_rng(seed)
+    lists = [_random_list(rng, 9) for _ in range(rng.integers(2, 5))]
+    space = LabelSpace(lists)
+    q = rng.dirichlet(np.ones(space.n_classes))
+    inside, everything = space.membership().astype(float), space.mask[space.teacher_of].astype(float)
+    p = (inside @ q) / (everything @ q)
+    assert space.rank == np.linalg.matrix_rank(inside - p[:, None] * everything, tol=1e-9)
+    found, (at, null) = space.identification, space.identification.left_open
+    assert null.shape == (space.n_classes, space.n_classes - space.rank)
+    np.testing.assert_allclose(found.jacobian(at) @ null, 0, atol=1e-9)
+    np.testing.assert_allclose(null.T @ null, np.eye(null.shape[1]), atol=1e-9)
+
+
+def _random_list(rng, n_classes):
+    """Return a list of single classes, sets and sometimes OTHER."""
+    known = rng.permutation(n_classes)[: rng.integers(3, n_classes)].tolist()
+    n_sets = rng.integers(0, 3)
+    sets = [tuple(known[2 * k : 2 * k + 2]) for k in range(n_sets) if 2 * k + 2 <= len(known)]
+    return [*sets, *known[2 * len(sets) :], *([OTHER] if rng.random() < 0.5 else [])]
+
+
+def test_classes_with_columns_of_their_own_cost_the_rank_nothing(monkeypatch):
+    sizes, svd = [], identification._svd
+    monkeypatch.setattr(identification, "_svd", lambda J: sizes.append(J.shape[1]) or svd(J))
+    lists = [[*range(10 * i, 10 * i + 11), OTHER] for i in range(30)]
+    space = LabelSpace([*lists, [(5, 105), 205]])
+    assert space.is_identified
+    assert set(sizes) == {1}  # 301 classes, all linked
+
+
+def test_the_rank_of_very_many_sets_is_bounded_and_not_computed(monkeypatch):
+    space = LabelSpace([[("a", "b"), ("c", "d")], [("a", "c"), ("b", "d")]])
+    assert space.rank_bound == space.rank == 2
+    monkeypatch.setattr(label_space, "MOST_UNKNOWNS", 3)
+    monkeypatch.setattr(identification, "_svd", None)
+    assert LabelSpace(space.class_lists).rank_bound == 3
 
 
 def test_condition_grows_along_a_chain():

@@ -92,7 +92,9 @@ def test_numbers_merge_by_value():
         ([["a", 1]], TypeError, "Class list 0 must hold strings only or numbers only"),
         ([[1.0, np.nan]], TypeError, "strings only or numbers only"),
         ([[None, "a"]], TypeError, "strings only or numbers only"),
-        ([[[1, 2], [3, 4]]], ValueError, "one-dimensional"),
+        ([np.array([[1, 2], [3, 4]])], ValueError, "one-dimensional"),
+        ([["c"], [["a", "b"], "c"]], TypeError, r"Class list 1 .*\['a', 'b'\].* as a tuple, \('a', 'b'\)"),
+        ([[{"a"}, "c"]], TypeError, "a label, a tuple of labels .* or OTHER"),
         (5, TypeError, "one list of classes per teacher"),
     ],
 )

@@ -116,6 +116,23 @@ def test_what_is_wrong_with_y(y, message):
         read_labels(y, np.zeros((2, 1)), NAMES)
 
 
+def test_a_mask_is_not_taken_for_labels():
+    mask = np.array([True, False, True, False])
+    with pytest.raises(ValueError, match=r"y holds True and False, but the teachers know \[0, 1, 2\]"):
+        read_labels(mask, None, np.arange(3))
+    assert read_labels(mask, None, np.arange(3), foreign="ignore") is None
+    assert len(read_labels(mask, None, np.array([False, True]))) == 4
+
+
+def test_messages_say_that_there_are_more_classes():
+    with pytest.raises(ValueError, match=r"y has \['cat'\], the teachers know \[.*7, '...'\]"):
+        read_labels(["cat"], None, np.arange(9))
+
+
+def test_few_labels_of_many_classes_are_not_taken_for_a_regression():
+    assert len(read_labels(np.arange(40.0), None, np.arange(40))) == 40  # a warning would be an error
+
+
 def test_more_that_is_wrong_with_y():
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         read_labels(["cat", None], np.zeros((3, 1)), NAMES)

@@ -157,8 +157,24 @@ def test_the_same_every_time_and_rows_stay_as_they_are(rows):
         (np.ones((50, 2)), np.ones((50, 2)), {"cv": 2.5}, "cv must be a positive integer"),
         (pd.DataFrame({"a": range(20)}), pd.DataFrame({"b": range(20)}), {}, "the same columns"),
         (pd.DataFrame({"a": range(20)}), np.ones((20, 1)), {}, "the same form"),
+        (np.full((50, 2), np.nan), np.ones((50, 2)), {}, "X_own has NaN or infinity, first in row 0.*estimator="),
+        (np.ones((50, 2)), np.diag([1.0] * 49 + [np.inf])[:, -2:], {}, "X_public has NaN .* row 49.*estimator="),
+        (np.full((50, 2), "x"), np.full((50, 2), "y"), {}, "numbers only, .* array of type <U1.*estimator="),
+        (
+            pd.DataFrame({"n": range(20), "t": ["x"] * 20}),
+            pd.DataFrame({"n": range(20), "t": ["y"] * 20}),
+            {},
+            "numbers only, but the rows have column 't': pass estimator=",
+        ),
     ],
 )
 def test_errors(own, public, options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         MembershipScorer(**options).fit(own, public)
+
+
+def test_every_own_row_needs_a_class():
+    own, public = np.random.default_rng(0).normal(size=(2, 20, 2))
+    labels = np.array(["a", "b", None, None] * 5, dtype=object)
+    with pytest.raises(ValueError, match="y_own has no label for 10 rows, the first of them row 2"):
+        fit_membership(own, public, y_own=labels)

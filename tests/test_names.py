@@ -1,6 +1,6 @@
 import pytest
 
-from sklearn_uhc.label_space import OTHER
+from sklearn_uhc.label_space import OTHER, LabelSpace
 from sklearn_uhc.names import about_look_alikes, look_alikes, nearly_equal
 
 
@@ -69,8 +69,12 @@ def test_sets_count_by_their_members_and_other_has_no_name():
 def test_groups_with_the_first_teacher_of_each_name():
     groups = look_alikes([["cat", "Dog"], ["Cat ", "dog"], ["cats", "d.og"], ["cat", "cow"]])
     assert groups == [{"cat": 0, "Cat ": 1, "cats": 2}, {"Dog": 0, "dog": 1, "d.og": 2}]
-    assert "'cat' (teacher 0) and 'Cat ' (teacher 1)" in about_look_alikes(groups)
-    assert about_look_alikes([]) == ""
+    assert "'cat' (teacher 0) and 'Cat ' (teacher 1)" in about_look_alikes(groups, "teacher {}".format)
+    assert about_look_alikes([], str) == ""
+    named = LabelSpace({"north": ["cat", "cow"], "south": ["Cat ", "cow"]})
+    assert "'cat' (teacher 'north') and 'Cat ' (teacher 'south')" in about_look_alikes(
+        look_alikes(named.class_lists), named.called
+    )
 
 
 def test_a_long_name_of_plurals_is_read_in_no_time():

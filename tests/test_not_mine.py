@@ -130,7 +130,7 @@ def test_packages_bring_their_scorers(tmp_path):
     np.testing.assert_allclose(merger.memberships_.read(X)[:, 0], inside.predict_proba(X)[:, 1], atol=1e-6)
 
 
-def test_auto_leaves_attributes_of_that_name_alone():
+def test_auto_leaves_arrays_of_that_name_alone():
     X, merger = small()
     merger.teachers[0].membership_ = np.ones((6, 2))  # as fuzzy clustering calls it
     assert merger.fit(X).memberships_ is None
@@ -187,6 +187,28 @@ def test_a_teacher_of_all_classes_says_nothing():
     assert TeacherMerger(teachers, none_label="none").fit(X).memberships_.whose == [0]
 
 
+@pytest.mark.filterwarnings("ignore:A search without labels:UserWarning")
+def test_a_frozen_scorer_stays_fitted_in_a_grid():
+    X, merger = small()
+    scorer = MembershipScorer(LogisticRegression()).fit(X[:3].repeat(5, axis=0), X.repeat(5, axis=0))
+    ensemble = UnifiedEnsemble(merger.teachers)
+    with pytest.raises(NotFittedError, match="FrozenEstimator"):
+        GridSearchCV(ensemble, {"membership": [[scorer, None]]}, cv=2, error_score="raise").fit(X.repeat(4, axis=0))
+    grid = {"membership": [[FrozenEstimator(scorer), None]]}
+    found = GridSearchCV(ensemble, grid, cv=2, error_score="raise").fit(X.repeat(4, axis=0))
+    assert found.best_estimator_.merger_.memberships_.whose == [0]
+
+
+@pytest.mark.parametrize("carried", [lambda X: X[:, 0], "mine", MembershipScorer])
+def test_a_teacher_with_a_membership_that_is_no_scorer_is_named(carried):
+    X, merger = small()
+    merger.teachers[1].membership_ = carried
+    with pytest.raises(TypeError, match="membership of teacher 1 must be a fitted scorer"):
+        merger.fit(X)
+    merger.teachers[1].membership_ = None
+    assert merger.fit(X).memberships_ is None
+
+
 @pytest.mark.parametrize(
     ("membership", "error", "message"),
     [
@@ -195,7 +217,7 @@ def test_a_teacher_of_all_classes_says_nothing():
         ([None], ValueError, "1 entries for 2 teachers"),
         ([None, MembershipScorer], TypeError, "membership of teacher 1 must be a fitted scorer"),
         ([None, LogisticRegression()], TypeError, "membership of teacher 1 must be"),
-        ([None, MembershipScorer()], NotFittedError, "not fitted"),
+        ([None, MembershipScorer()], NotFittedError, "scorer of teacher 1 is not fitted.*FrozenEstimator"),
         (
             [None, Fixed([0.5, 0.5])],
             ValueError,

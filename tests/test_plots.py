@@ -321,6 +321,15 @@ def found_by(scores, **params):
     return search
 
 
+def test_a_curve_without_temperatures_shows_the_only_parameter():
+    search = found_by([-0.9, -0.8], calibrate=[True, False])
+    assert DistillationCurveDisplay.from_search(search).param_name == "calibrate"
+    two = found_by([-0.9, -0.8], calibrate=[True, False], floor=[0, 1])
+    assert DistillationCurveDisplay.from_search(two, by="floor").param_name == "calibrate"
+    with pytest.raises(ValueError, match=r"\['calibrate', 'floor'\]: choose the horizontal axis with param_name="):
+        DistillationCurveDisplay.from_search(two)
+
+
 def test_a_failed_fit_does_not_hide_those_that_worked():
     search = found_by([-0.9, -0.8, np.nan, np.nan, np.nan], temperature=[1, 3, 1, 3, 10], floor=[0, 0, 1, 1, 1])
     display = DistillationCurveDisplay.from_search(search)

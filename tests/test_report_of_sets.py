@@ -40,6 +40,12 @@ def test_classes_that_sets_do_not_determine_are_named():
     assert "sets do not determine" in report.to_html()
 
 
+def test_a_class_that_only_one_set_has_is_named():
+    report = report_of_sets([[("CD4 T", "Tregs"), "B"], ["CD4 T", "B"]])
+    assert report["space"]["in_one_set"] == [{"class": "Tregs", "teacher": 0}]
+    assert any("one set of one teacher only: Tregs (teacher 0)" in line for line in report["warnings"])
+
+
 def test_sets_that_determine_everything_are_not_warned_of():
     report = report_of_sets([["a", "b", "c", "d"], [("a", "b"), "c", "d"], ["a", "b", OTHER]])
     assert report["space"]["condition"] < 10
@@ -98,6 +104,17 @@ def test_suggestions_with_evidence_and_none_applied():
         assert escape(one["evidence"]) in report.to_html()
 
 
+def test_teachers_are_called_by_their_names():
+    lists, log_p = renamed_and_coarse()
+    named = dict(zip(["north", "south", "west"], lists, strict=True))
+    assert any("parts of teacher 'north'" in one.evidence for one in suggest_harmonization(named, log_p=log_p))
+    report = teacher_report(log_p=log_p, class_lists=named)
+    assert any("parts of teacher 'north'" in one["evidence"] for one in report["suggestions"])
+    assert "null (teacher 'south')" in " ".join(str(report).split())
+    few = teacher_report(log_p=log_p[:4], class_lists=named)
+    assert any(line.startswith("Not calibrated: teacher 'north', ") for line in few["warnings"])
+
+
 def test_names_alone_are_suggestions_without_that_warning():
     report = teacher_report(log_p=np.zeros((4, 4)), class_lists=[["B cell", "T cell"], ["B-cells", "NK"]])
     assert [one["name"] for one in report["suggestions"]] == ["B-cells"]
@@ -105,6 +122,14 @@ def test_names_alone_are_suggestions_without_that_warning():
     assert not any("According to the teachers' answers" in line for line in report["warnings"])
     assert report["suggestions_note"] in " ".join(str(report).split())
     assert "rows are too few" in report["suggestions_note"]
+
+
+def test_the_report_suggests_what_may_be_other():
+    lists = [["B cell", "T cell", "other"], ["B cell", "NK", "Other"]]
+    report = teacher_report(log_p=np.zeros((4, 6)), class_lists=lists)
+    assert "'Other' may mean OTHER: the name sounds like" in " ".join(str(report).split())
+    assert report["space"]["look_alikes"] == []
+    assert "may mean OTHER" in report.to_html()
 
 
 def test_what_takes_too_long_is_left_out(monkeypatch):

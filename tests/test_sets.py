@@ -1,12 +1,14 @@
 """Merging with columns that stand for sets of classes."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
-from sklearn_uhc import OTHER, LabelSpace
+from sklearn_uhc import OTHER, LabelSpace, TeacherMerger
 from sklearn_uhc.answers.value import to_numpy
 from sklearn_uhc.solvers import set_fit, set_mf_lu, set_solve, set_starts
 from sklearn_uhc.solvers.blocks import Blocks
@@ -251,8 +253,43 @@ def test_silence(noisy, name):
 @pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p", "sd"])
 def test_what_is_open_stays_even(noisy, name):
     lists = [[("a", "b"), "c"], [("a", "b"), "d", "e"]]
-    Q = make_method(name, lists, temperature=2.0).fit_transform(noisy[:, :5])
+    with pytest.warns(UserWarning, match=re.escape("No teacher distinguishes these classes: {a, b}.")) as caught:
+        Q = make_method(name, lists, temperature=2.0).fit_transform(noisy[:, :5])
+    assert len(caught) == 1
     np.testing.assert_allclose(Q[:, 0], Q[:, 1], atol=1e-12)
+
+
+def test_fit_warns_of_sets_that_determine_too_little(noisy):
+    lists = [[("a", "b"), ("c", "d")], [("a", "c"), ("b", "d")]]
+    with pytest.warns(
+        UserWarning, match="sets do not determine the probabilities of these classes: a, b, c, d."
+    ) as caught:
+        make_method("mf_lf", lists).fit(noisy[:, :4])
+    assert len(caught) == 1
+
+
+def test_fit_warns_of_a_class_that_only_one_set_has(noisy):
+    lists = {"atlas": [("CD4 T", "Tregs"), "B"], "lab": ["CD4 T", "NK", "B"]}
+    match = re.escape(
+        "These classes occur in one set of one teacher only: Tregs (teacher 'atlas'). Check their spelling."
+    )
+    with pytest.warns(UserWarning, match=match):
+        TeacherMerger(None, class_lists=lists).fit(None, log_p=noisy[:, :5])
+
+
+def test_other_and_scorers_leave_nothing_open_that_fit_warns_of(noisy):
+    named = [["a", "b", OTHER], [("a", "b"), "c"]]
+    X, scorer = np.zeros((len(noisy), 1)), Everybody()
+    for lists, more in ((named, {"none_label": "none"}), ([["a", "b"], ["b", "c"]], {"membership": [scorer, None]})):
+        K = sum(map(len, lists))
+        TeacherMerger(None, class_lists=lists, **more).fit(X, log_p=noisy[:, :K])  # a warning would be an error
+
+
+class Everybody:
+    """A scorer that accepts all rows."""
+
+    def predict_membership(self, X):
+        return np.full(len(X), 0.9)
 
 
 @pytest.mark.parametrize("T", [1.0, 3.0])

@@ -207,3 +207,27 @@ def test_surest_rows_share_ties():
     W, ties = surest_rows(P, np.array([2.0, 2.0]))
     np.testing.assert_allclose(W, [[1 / 3, 0.5], [1 / 3, 0], [1 / 3, 0], [0, 0.5]])
     np.testing.assert_allclose(ties, [1.5, 1.0])
+
+
+def test_names_that_sound_like_other_are_no_synonyms():
+    lists = [["B", "T", "other"], ["B", "NK", "Other"], ["T", "NK", "Unassigned", "n/a"]]
+    found = suggest_harmonization(lists)
+    assert found.as_synonyms() == {}
+    assert found.as_other() == ["other", "Other", "Unassigned", "n/a"]
+    assert str(found[0]).startswith("'other' may mean OTHER: the name sounds like")
+    assert found.of_kind("other").as_other() == found.as_other()
+    assert harmonize(lists[:2], other=found.as_other()[:2]) == [["B", "T", OTHER], ["B", "NK", OTHER]]
+    shared = [["B", "unknown"], ["B", "unknown"]]  # OTHER would stand for nothing
+    assert suggest_harmonization(shared).as_other() == []
+    assert suggest_harmonization([["B", OTHER], [("T", "none"), "B"], ["another", "T"]]).as_other() == []
+
+
+def test_answers_of_other_are_not_compared():
+    rng = np.random.default_rng(0)
+    q = np.full((600, 4), 0.002)
+    q[np.arange(600), rng.integers(4, size=600)] = 0.99
+    lists = [["a", "b", "rest", "misc"], ["a", "unknown"]]
+    log_p = np.log(np.column_stack([q, q[:, 0], q[:, 1:].sum(axis=1)]))
+    found = suggest_harmonization(lists, log_p=log_p)
+    assert [one.kind for one in found] == ["other"]
+    assert found.as_other() == ["unknown"]  # the first list names all classes

@@ -44,19 +44,24 @@ TROUBLED_COMPARISONS = 8
 MOST_NAMED = 4
 
 
-def judge(found: Comparisons, space: LabelSpace, suspects: tuple[int, ...] = ()) -> list[Finding]:
-    """Return problems with teachers, lists or rows; `suspects` are teachers that are noise by other evidence."""
+def judge(
+    found: Comparisons, space: LabelSpace, suspects: tuple[int, ...] = (), by_agreement: bool = False
+) -> list[Finding]:
+    """Return problems with teachers, lists or rows.
+
+    `suspects` are teachers that are noise by other evidence; `by_agreement` says that such teachers have little weight.
+    """
     culprits = find_culprits(found, space.n_teachers)
     if len(culprits) == 1 and (other := only_partner(found, culprits[0])) is not None:
         return [quarrel(found, space, (culprits[0], other))]
     if culprits:
-        return [contradiction(found, space, i, culprits) for i in culprits]
+        return [contradiction(found, space, i, culprits, by_agreement) for i in culprits]
     pair = np.union1d(found.teacher, found.other).tolist()
     if len(pair) == 2 and is_quarrel(found):
         return [positions(found, space) if like_positions(space) else quarrel(found, space, (pair[0], pair[1]))]
     if len(pair) > 2 and is_troubled(found, space.n_teachers):
         return [positions(found, space) if like_positions(space) else foreign(found)]
-    return [contradiction(found, space, i, suspects) for i in suspects]
+    return [contradiction(found, space, i, suspects, by_agreement) for i in suspects]
 
 
 def find_culprits(found: Comparisons, n_teachers: int) -> list[int]:
@@ -161,15 +166,16 @@ def like_positions(space: LabelSpace) -> bool:
     return all(map(is_range, space.class_lists))
 
 
-def contradiction(found: Comparisons, space: LabelSpace, i: int, culprits: Any) -> Finding:
+def contradiction(found: Comparisons, space: LabelSpace, i: int, culprits: Any, by_agreement: bool) -> Finding:
     """Return the finding that a teacher is wrong."""
     own, rest = found.without(set(culprits) - {i}).of(i), found.without(culprits)
     who = space.called(i)
     called = other_names(own, space, i)
     says = f"T{who[1:]} contradicts the other teachers{_confirmed(own, rest)}.{_call(called)}"
+    weigh = ", or use teacher_weight='agreement', which gives such a teacher almost no weight"
     remedy = (
         f"Check that its class list, {shorten(space.class_lists[i])}, has the order of its outputs. Otherwise leave it "
-        "out, or use teacher_weight='agreement', which gives such a teacher almost no weight."
+        f"out{'' if by_agreement else weigh}."
     )
     if is_range(space.class_lists[i]):
         remedy = f"Its class list looks like positions: after a LabelEncoder, pass encoder.classes_. {remedy}"

@@ -14,7 +14,7 @@ from sklearn_uhc.findings.result import Finding, FindingWarning
 from sklearn_uhc.utils.notes import warn_user
 
 
-def find(answers: Answers, calibrator: Any = None) -> list[Finding]:
+def find(answers: Answers, calibrator: Any = None, *, by_agreement: bool = False) -> list[Finding]:
     """Look for teachers that are wrong, lists that are positions, and rows that are foreign.
 
     Parameters
@@ -23,6 +23,8 @@ def find(answers: Answers, calibrator: Any = None) -> list[Finding]:
         What the teachers say, before calibration. A bounded number of rows is looked at.
     calibrator : TeacherCalibrator, default=None
         Fitted to these answers, if there is one: it may have found teachers to be noise.
+    by_agreement : bool, default=False
+        Whether teachers are weighted by their agreement already.
 
     Returns
     -------
@@ -31,7 +33,7 @@ def find(answers: Answers, calibrator: Any = None) -> list[Finding]:
     space = answers.space
     comparable = np.unique(space.teacher_of[space.set_sizes == 1])  # sets would have to be split first
     some = enough_rows(answers) if len(comparable) > 1 else None
-    return [] if some is None else judge(compare(some), some.space, noise_of(calibrator, answers))
+    return [] if some is None else judge(compare(some), some.space, noise_of(calibrator, answers), by_agreement)
 
 
 def noise_of(calibrator: Any, answers: Answers) -> tuple[int, ...]:

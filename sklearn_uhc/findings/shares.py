@@ -17,7 +17,7 @@ from sklearn_uhc.answers import Answers, to_numpy
 from sklearn_uhc.calibration import overlap
 from sklearn_uhc.findings.result import Finding
 from sklearn_uhc.frequencies import UNEVEN, class_frequencies, evenness_of
-from sklearn_uhc.label_space import spelled
+from sklearn_uhc.label_space import LabelSpace, spelled
 from sklearn_uhc.utils.rows import some_rows
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,13 @@ ERRORS = 2.0
 MOST_ROWS = 5_000
 
 
-def find_uneven(Q: NDArray[Any], answers: Answers, none_label: Any = None, serves: str | None = None) -> list[Finding]:
+def find_uneven(
+    Q: NDArray[Any],
+    answers: Answers,
+    none_label: Any = None,
+    serves: str | None = None,
+    teachers: LabelSpace | None = None,
+) -> list[Finding]:
     """Return a finding if merged classes are very uneven.
 
     Parameters
@@ -47,15 +53,20 @@ def find_uneven(Q: NDArray[Any], answers: Answers, none_label: Any = None, serve
         The class "none of these", which does not count.
     serves : str, default=None
         Future rows that the balance of the classes assumes (`Decision.serves`); None: that is still to be decided.
+    teachers : LabelSpace, default=None
+        The teachers' label space, if answers include those of membership scorers; None: that of the answers.
     """
     heard, classes = answers.heard, answers.space.classes
     known = np.flatnonzero([label != none_label for label in classes.tolist()])
-    if not heard.any() or len(known) < 2 or not (answers.space.is_shared or overlap(answers.space) >= LEAST_OVERLAP):
+    if not heard.any() or len(known) < 2:
         return []
     counts = np.bincount(Q[heard][:, known].argmax(axis=1), minlength=len(known))
     if ratio(counts) < MERGED_RATIO or evenness(counts) > MOST_EVEN or ratio(claims(answers)[known]) < CLAIMED_RATIO:
         return []
-    if seem_even(answers, Q):
+    space = answers.space if teachers is None else teachers
+    if not space.is_shared and overlap(space) < LEAST_OVERLAP:  # late, since with sets this is slow
+        return []
+    if seem_even(answers, space, Q):
         return []
     most, least = (classes[known[k]] for k in (counts.argmax(), counts.argmin()))
     says = (
@@ -66,14 +77,14 @@ def find_uneven(Q: NDArray[Any], answers: Answers, none_label: Any = None, serve
     return [Finding("uneven", (), {"commonest": most.item(), "rarest": least.item(), **figures}, says, REMEDY[serves])]
 
 
-def seem_even(answers: Answers, Q: NDArray[Any]) -> bool:
+def seem_even(answers: Answers, space: LabelSpace, Q: NDArray[Any]) -> bool:
     """Return whether the estimated class frequencies are even, or cannot be told from those of the merge.
 
     Shared class lists do not bias the merge, and "none of these" has no estimate.
     """
-    if answers.space.is_shared or Q.shape[1] != answers.space.n_classes:
+    if space.is_shared or Q.shape[1] != space.n_classes:
         return False
-    frequencies = class_frequencies(answers, answers.space, Q)
+    frequencies = class_frequencies(answers, space, Q)
     return frequencies is None or evenness_of(frequencies) >= UNEVEN
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from sklearn_uhc.class_lists import shorten
 from sklearn_uhc.utils.missing import is_missing
 from sklearn_uhc.utils.notes import warn_user
 
@@ -102,7 +103,15 @@ def read_labels(y: Any, X: Any, classes: NDArray[Any], *, foreign: str = "raise"
     values = known_values(y, known)
     if values.dtype.kind in "iufb":
         assert_all_finite(values, input_name="y")
-        check_classification_targets(values)
+    if values.dtype.kind == "f" and (values != np.round(values)).any():
+        check_classification_targets(values)  # of whole numbers it would say that they may be a regression problem
+    if values.dtype.kind == "b" and classes.dtype.kind != "b":
+        if foreign == "ignore":
+            return None
+        raise ValueError(
+            f"y holds True and False, but the teachers know {_some(classes)}: pass the classes of the rows, with None, "
+            "NaN or -1 for rows without a label. If y says which rows have one: np.where(y, labels, None)."
+        )
     if not set(values.tolist()) & set(classes.tolist()):
         if foreign == "ignore":
             return None
@@ -179,6 +188,6 @@ def _refuse_ambiguous(y: NDArray[Any], known: NDArray[np.bool_], classes: NDArra
 
 
 def _some(labels: Any) -> list[Any]:
-    """Return a few labels for a message, sorted if possible."""
+    """Return a few labels for a message, sorted if possible, and "..." if there are more."""
     found = set(labels.tolist() if isinstance(labels, np.ndarray) else labels)
-    return sorted(found, key=lambda label: (isinstance(label, str), label))[:8]
+    return shorten(sorted(found, key=lambda label: (isinstance(label, str), label)))

@@ -79,7 +79,7 @@ class DistillationCurveDisplay:
         cls,
         search: Any,
         *,
-        param_name: str = "temperature",
+        param_name: str | None = None,
         by: str | None = None,
         score: str = "score",
         ax: Any = None,
@@ -90,8 +90,8 @@ class DistillationCurveDisplay:
         ----------
         search : GridSearchCV or the like, fitted
             Its `cv_results_` are used.
-        param_name : str, default="temperature"
-            Parameter on the horizontal axis.
+        param_name : str, default=None
+            Parameter on the horizontal axis. None: the temperature, or the only parameter of the search.
         by : str, default=None
             Parameter with one line per value. Of all other parameters, the best combination at every point is shown.
         score : str, default="score"
@@ -105,10 +105,11 @@ class DistillationCurveDisplay:
         """
         check_is_fitted(search, "cv_results_")
         found = search.cv_results_
+        known = sorted(key.removeprefix("param_") for key in found if key.startswith("param_"))
         for name in filter(None, (param_name, by)):
-            if f"param_{name}" not in found:
-                known = sorted(key.removeprefix("param_") for key in found if key.startswith("param_"))
+            if name not in known:
                 raise ValueError(f"The search has no parameter {name!r}, only {known}.")
+        param_name = param_name or _default_param(known, by)
         values, points = _distinct(found[f"param_{param_name}"])
         kinds, lines = _distinct([""] * len(points) if by is None else found[f"param_{by}"])
         names, scores = _names(kinds), np.asarray(found[f"mean_test_{score}"], dtype=float)
@@ -211,6 +212,16 @@ class DistillationCurveDisplay:
             label_ticks(self.ax_.xaxis, _names(self.values))
         name_axes(self.ax_, self.param_name, self.score_name)
         self.ax_.spines[["top", "right"]].set_visible(False)
+
+
+def _default_param(known: list[str], by: str | None) -> str:
+    """Return the parameter on the horizontal axis: the temperature, or the only one that is left."""
+    left = [name for name in known if name != by]
+    if "temperature" in left:
+        return "temperature"
+    if len(left) != 1:
+        raise ValueError(f"The search has the parameters {left}: choose the horizontal axis with param_name=.")
+    return left[0]
 
 
 def _score_name(search: Any, scores: NDArray[Any]) -> str:

@@ -39,6 +39,15 @@ ROUNDING = 1e-9
 MOST_AGAINST = 2
 #: With more classes the condition is not computed; with more columns answers are not compared column by column.
 MOST_CLASSES = 1000
+#: How the warnings of `fit` begin that the report itself has.
+REPORTED = (
+    "The class lists do not connect",
+    "None of the .* rows is answered",
+    "Names that differ",
+    "No teacher distinguishes",
+    "The sets do not determine",
+    "These classes occur in one set",
+)
 
 #: Columns of the frames, needed if a frame has no rows; None: those of the entries.
 COLUMNS = {
@@ -56,13 +65,15 @@ class TeacherReport(dict[str, Any]):
 
     - "space", what the class lists determine: `summary`, `n_teachers`, `n_classes`; `groups`, classes linked by chains
       of teachers; `never_apart`, groups of classes that are in the same sets everywhere; `undetermined`, classes
-      whose probability sets do not determine, including those of `never_apart`; `condition`, see
+      whose probability sets do not determine, including those of `never_apart`; `in_one_set`, other classes that
+      occur in one set of one teacher only, with that teacher; `condition`, see
       `LabelSpace.condition`, None beyond 1,000 classes; `known_by_one`, each `class` that only one `teacher` names;
       `unheard`, classes of teachers without any answer; and `look_alikes`, groups of names that are nearly equal (they
       differ in case, spaces, underscores, hyphens, dots, accents or a plural), each with a teacher that has it;
     - "n_samples" and "n_unanswered", the number of rows, and of rows that no teacher answers for;
-    - "teachers", one entry each: `teacher` (its number), `name`, `n_classes`, the number of classes it names, alone or
-      in sets, and `classes`, what its columns stand for; `coverage`, the share of rows it answers for; `confidence`,
+    - "teachers", one entry each: `teacher` (its number), `name`, `called`, how sentences refer to it, `n_classes`, the
+      number of classes it names, alone or in sets, and `classes`, what its columns stand for;
+      `coverage`, the share of rows it answers for; `confidence`,
       its mean largest probability; `temperature` and `weight` of `TeacherCalibrator`, and `left`, why it was not
       calibrated; `shared`, how many of its classes others name; `agreement`, how often it chooses the same class as
       others among shared classes (`pairwise_agreement`); `residual`, its mean Kullback-Leibler divergence from the
@@ -260,13 +271,12 @@ def _plain(finding: Finding) -> dict[str, Any]:
 
 
 def _merge(answers: Answers) -> Floats:
-    """Merge without warnings about unconnected lists, look-alike names and silent teachers, which the report has."""
+    """Merge without warnings about class lists and silent teachers, which the report has."""
     if len(answers) == 0:
         return np.empty((0, answers.space.n_classes))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The class lists do not connect")
-        warnings.filterwarnings("ignore", message="None of the .* rows is answered")
-        warnings.filterwarnings("ignore", message="Names that differ")
+        for about in REPORTED:
+            warnings.filterwarnings("ignore", message=about)
         Q: Floats = LogitFactorization(temperature=1.0).fit_transform_answers(answers)
     return Q
 
@@ -282,9 +292,9 @@ def _divergences(answers: Floats, Q: Floats, blocks: Blocks) -> Floats:
 def _suggest(answers: Answers) -> Suggestions:
     """Compare names, and answers unless there are too many columns; suggestions are never applied."""
     if answers.space.n_outputs <= MOST_CLASSES:
-        return suggest_harmonization(answers.space.class_lists, log_p=answers)
+        return suggest_harmonization(answers.space, log_p=answers)
     note = f"Answers were not compared: there are more than {MOST_CLASSES:,} columns."
-    return Suggestions(suggest_harmonization(answers.space.class_lists), note=note)
+    return Suggestions(suggest_harmonization(answers.space), note=note)
 
 
 def _describe(space: LabelSpace, heard: NDArray[np.int_]) -> dict[str, Any]:
@@ -297,7 +307,8 @@ def _describe(space: LabelSpace, heard: NDArray[np.int_]) -> dict[str, Any]:
         "n_classes": space.n_classes,
         "groups": [group.tolist() for group in space.groups()],
         "never_apart": [group.tolist() for group in space.never_apart()] if space.has_sets else [],
-        "undetermined": space.undetermined().tolist(),
+        "undetermined": space.undetermined().tolist() if space.leaves_open else [],
+        "in_one_set": [{"class": c, "teacher": i} for c, i in space.in_one_set()],
         "condition": space.condition() if space.n_classes <= MOST_CLASSES else None,
         "known_by_one": [{"class": c, "teacher": i} for c, i in zip(labels.tolist(), owners.tolist(), strict=True)],
         "unheard": space.classes[~space.mask[heard].any(axis=0)].tolist(),
@@ -320,6 +331,7 @@ def _teachers(
             {
                 "teacher": i,
                 "name": names[i],
+                "called": space.called(i),
                 "n_classes": int(space.named[i].sum()),
                 "classes": plain_entries(labels),
                 "coverage": float(1 - silent[:, i].mean()),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from textwrap import fill
 from typing import Any
 
 from sklearn_uhc.label_space import spelled
+from sklearn_uhc.left_open import MOST_NAMED, about_one_set, about_undetermined, about_undistinguished, listed
 from sklearn_uhc.names import about_look_alikes
 
-#: Longer lists of names are cut.
-MOST_NAMED = 8
 #: Longer names are cut, in the text report only.
 LONGEST_CELL = 36
 #: Line width of the text report.
@@ -66,15 +65,15 @@ def _lonely(report: dict[str, Any]) -> str:
         return ""
     if len(lonely) == 1:
         (one,) = lonely
-        return f"One class is known to only one teacher: {spelled(one['class'])} (teacher {one['teacher']})."
-    names = _listed([f"{spelled(item['class'])} (teacher {item['teacher']})" for item in lonely])
+        return f"One class is known to only one teacher: {spelled(one['class'])} ({_called(report)(one['teacher'])})."
+    names = listed([f"{spelled(item['class'])} ({_called(report)(item['teacher'])})" for item in lonely])
     share = "All" if len(lonely) == space["n_classes"] else str(len(lonely))
     return f"{share} classes are known to only one teacher: {names}."
 
 
 def complaints(report: dict[str, Any]) -> list[str]:
     """Return the warnings, in plain words; empty if nothing is wrong."""
-    alike = about_look_alikes(report["space"]["look_alikes"])
+    alike = about_look_alikes(report["space"]["look_alikes"], _called(report))
     lists = [_unlinked(report), *_left_open(report), _loosely_tied(report), alike, _suspected(report)]
     found = [*lists, *_findings(report), *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
     if report["n_unanswered"]:
@@ -89,7 +88,7 @@ def _unlinked(report: dict[str, Any]) -> str:
     groups = report["space"]["groups"]
     if len(groups) == 1:
         return ""
-    names = "; ".join("{" + _listed(group) + "}" for group in groups[:MOST_NAMED])
+    names = "; ".join("{" + listed(group) + "}" for group in groups[:MOST_NAMED])
     more = f"; and {len(groups) - MOST_NAMED} more" if len(groups) > MOST_NAMED else ""
     return (
         f"The class lists do not connect: no teacher links these {len(groups)} groups of classes: {names}{more}. The "
@@ -100,25 +99,11 @@ def _unlinked(report: dict[str, Any]) -> str:
 
 def _left_open(report: dict[str, Any]) -> list[str]:
     """Return warnings about classes that sets do not determine."""
-    space, out = report["space"], []
+    space = report["space"]
     within = {label for group in space["never_apart"] for label in group}
     rest = [label for label in space["undetermined"] if label not in within]
-    if space["never_apart"]:
-        groups = space["never_apart"][:MOST_NAMED]
-        names = "; ".join("{" + _listed(group) + "}" for group in groups)
-        more = len(space["never_apart"]) - len(groups)
-        out.append(
-            f"No teacher distinguishes these classes: {names}{f'; and {more} more' if more else ''}. They are in the "
-            "same sets everywhere and get equal shares. Add a teacher that knows one of them alone, or give "
-            "each group one name."
-        )
-    if rest:
-        out.append(
-            f"The sets do not determine the probabilities of these classes: {_listed(rest)}. Other merged answers fit "
-            "the teachers as well; the one reached from equal shares is used. Add a teacher that knows some of them "
-            "alone."
-        )
-    return out
+    alone = [f"{spelled(one['class'])} ({_called(report)(one['teacher'])})" for one in space["in_one_set"]]
+    return [*about_undistinguished(space["never_apart"]), *about_undetermined(rest), *about_one_set(alone)]
 
 
 def _loosely_tied(report: dict[str, Any]) -> str:
@@ -136,7 +121,7 @@ def _loosely_tied(report: dict[str, Any]) -> str:
 
 def _suspected(report: dict[str, Any]) -> str:
     """Return a warning about classes that are the same, or parts of others, according to answers."""
-    found = [one for one in report["suggestions"] if one["kind"] != "spelling"]
+    found = [one for one in report["suggestions"] if one["kind"] in ("answers", "parts")]
     if not found:
         return ""
     what = [claim(one) for one in found[:MOST_NAMED]]
@@ -151,7 +136,7 @@ def claim(suggestion: dict[str, Any]) -> str:
     """Return the text of a suggestion, without its evidence."""
     becomes = [repr(name) for name in suggestion["becomes"]]
     if suggestion["kind"] == "parts":
-        return f"{suggestion['name']!r} may be one of {_listed(becomes, ' and ')}"
+        return f"{suggestion['name']!r} may be one of {listed(becomes, ' and ')}"
     return f"{suggestion['name']!r} may mean {becomes[0]}"
 
 
@@ -173,7 +158,7 @@ def _contradicting(report: dict[str, Any]) -> str:
     guilty = contradicting(report)
     if not guilty:
         return ""
-    who = _listed([f"{_who(teacher)}, {_percent(teacher['agreement'])}" for teacher in guilty], " and ")
+    who = listed([f"{_who(teacher)}, {_percent(teacher['agreement'])}" for teacher in guilty], " and ")
     return (
         f"On shared classes, these teachers choose the same class as others in less than half of the cases: {who}. A "
         "teacher may be wrong, its classes may be misnamed, or the rows may be unlike its training data."
@@ -185,8 +170,8 @@ def _mute(report: dict[str, Any]) -> str:
     if not mute:
         return ""
     unheard = report["space"]["unheard"] if len(mute) < len(report["teachers"]) else []
-    lost = f" No other teacher answers for {_listed(unheard)}: their probabilities are a guess." if unheard else ""
-    return f"No row is answered by {_listed(mute, ' and ')}.{lost}"
+    lost = f" No other teacher answers for {listed(unheard)}: their probabilities are a guess." if unheard else ""
+    return f"No row is answered by {listed(mute, ' and ')}.{lost}"
 
 
 def _alone(report: dict[str, Any]) -> list[str]:
@@ -198,7 +183,7 @@ def _alone(report: dict[str, Any]) -> list[str]:
         if teacher["left"] and teacher["coverage"] > 0:
             reasons.setdefault(teacher["left"], []).append(_who(teacher))
     return [
-        f"Not calibrated: {_listed(who, ' and ')} ({reason}). "
+        f"Not calibrated: {listed(who, ' and ')} ({reason}). "
         f"{'Its' if len(who) == 1 else 'Their'} confidence is used as it is."
         for reason, who in reasons.items()
     ]
@@ -316,18 +301,15 @@ def _on_one_line(text: str) -> str:
     return re.sub(r"[^\S ]+", " ", text)
 
 
+def _called(report: dict[str, Any]) -> Callable[[int], str]:
+    """Return how sentences refer to the teacher with a number, without its kind."""
+    return lambda i: str(report["teachers"][i]["called"])
+
+
 def _who(teacher: dict[str, Any]) -> str:
     """Return the name of a teacher in a sentence."""
-    i, name = teacher["teacher"], teacher["name"]
-    return f"teacher {i}" if name == f"teacher {i}" else f"teacher {i} ({name})"
-
-
-def _listed(names: Iterable[Any], last: str = ", ") -> str:
-    """Join names; long lists are cut."""
-    words = [spelled(name) for name in names]
-    if len(words) > MOST_NAMED:
-        return ", ".join(words[:MOST_NAMED]) + f", and {len(words) - MOST_NAMED} more"
-    return last.join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+    number, called = f"teacher {teacher['teacher']}", str(teacher["called"])
+    return f"{called} ({teacher['name']})" if called == number != teacher["name"] else called
 
 
 def _choice(label: Any, probability: float) -> str:

@@ -77,7 +77,8 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
     cv_results_ : dict
         As in `GridSearchCV`; `split0_test_score`, ... belong to one held-out teacher each.
     held_out_ : list of str
-        The held-out teacher of every split.
+        The held-out teacher of every split. With fewer folds than teachers, those of a fold are left out together, in
+        one fit, and have a split each.
     n_splits_ : int
         Number of teachers that candidates are compared with. Teachers that do not share two classes with the others,
         or whose classes seem to have no rows, are left out.

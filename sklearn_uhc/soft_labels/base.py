@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, Pattern, answers_of_input
 from sklearn_uhc.names import about_look_alikes, look_alikes
-from sklearn_uhc.soft_labels.oddities import warn_if_disconnected, warn_if_mute, warn_of_unheard
+from sklearn_uhc.soft_labels.oddities import warn_if_disconnected, warn_if_mute, warn_of_sets, warn_of_unheard
 from sklearn_uhc.soft_labels.scales import of_mean_one, temper_rest, to_double
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
 from sklearn_uhc.solvers.incidence import exponentials
@@ -311,7 +311,8 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         """
         if self._levels_groups:
             warn_if_disconnected(answers.space)
-        if alike := about_look_alikes(look_alikes(answers.space.class_lists)):
+        warn_of_sets(answers, self._levels_groups)
+        if alike := about_look_alikes(look_alikes(answers.space.class_lists), answers.space.called):
             warn_user(alike)
         warn_if_mute(answers)
         if not answers.heard.all():

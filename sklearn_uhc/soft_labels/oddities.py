@@ -6,6 +6,7 @@ import numpy as np
 
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.label_space import LabelSpace, shorten
+from sklearn_uhc.left_open import warnings_of_sets
 from sklearn_uhc.utils.notes import warn_user
 
 
@@ -16,6 +17,13 @@ def warn_if_disconnected(space: LabelSpace) -> None:
             f"The class lists do not connect: {space.describe()}. The relative probability of these groups is not "
             "determined; every group gets mean logit 0. A teacher that knows classes of two groups would link them."
         )
+
+
+def warn_of_sets(answers: Answers, levels_groups: bool) -> None:
+    """Warn about classes that sets do not distinguish or determine, unless only membership scorers have sets."""
+    if answers.space.has_sets and answers.untempered is None:
+        for sentence in warnings_of_sets(answers.space, with_rank=levels_groups):
+            warn_user(sentence)
 
 
 def warn_of_unheard(answers: Answers) -> None:

@@ -98,13 +98,24 @@ class TwinStrategy:
         if isinstance(fitted, RadiusNeighborsRegressor):
             with warnings.catch_warnings():  # it warns that it predicts NaN, which is replaced
                 warnings.filterwarnings("ignore", message="One or more samples have no neighbors")
-                S = np.nan_to_num(fitted.predict(X), nan=0.0)
+                S = _without_neighbours(fitted.predict(X))
         else:
             S = fitted.predict(X)
         S = np.asarray(S, dtype=float)
         if S.ndim == 1:
             S = S[:, None] if len(classes) == 1 else np.column_stack([1 - S, S])
         return log_on_simplex(np.maximum(S, 0.0), prior)
+
+
+def _without_neighbours(S: NDArray[Any]) -> NDArray[Any]:
+    """Return 0 for rows without neighbours, which have NaN, with a warning."""
+    alone = int(np.isnan(S if S.ndim == 1 else S[:, 0]).sum())
+    if alone:
+        warn_user(
+            f"{alone} of {len(S)} rows have no training row within the radius. They get the class frequencies of the "
+            "training labels, which are equal if classes are balanced. Increase radius, or use KNeighborsClassifier."
+        )
+    return np.nan_to_num(S, nan=0.0)
 
 
 def twin_kind(estimator: Any) -> Any:

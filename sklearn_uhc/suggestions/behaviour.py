@@ -11,9 +11,9 @@ b of another teacher on the surest rows of a, divided by its mean on its own sur
   of it as it is elsewhere. The score is the product of R_Cs, R_sC, the smallest R_bC, and that sureness.
 
 A teacher assigns a class that it does not know to the most similar one it knows. So two classes that no teacher
-distinguishes can look like one, but then the teachers are less sure. Teachers that are always sure (a tree) have many
-ties among their surest rows, and count less if there are others. The thresholds are chosen for high precision on
-constructed cases (`benchmarks/names.py`).
+distinguishes can look like one, or like parts of one. Usually the teachers are less sure then, but not in small tables
+with well separated classes. Teachers that are always sure (a tree) have many ties among their surest rows, and count
+less if there are others. The thresholds are chosen for high precision on constructed cases (`benchmarks/names.py`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
-KINDS = ("spelling", "answers", "parts")
+KINDS = ("spelling", "answers", "parts", "other")
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,13 @@ class Suggestion:
 
     Attributes
     ----------
-    kind : {"spelling", "answers", "parts"}
-        Names that are nearly equal, columns that behave alike, a coarse class and its parts.
+    kind : {"spelling", "answers", "parts", "other"}
+        Names that are nearly equal, columns that behave alike, a coarse class and its parts, a name that sounds like
+        "none of my other classes".
     name : label
         The class that would change.
     becomes : tuple of labels
-        The one name to use instead, or the parts.
+        The one name to use instead, the parts, or OTHER.
     score : float or None
         How similar the answers are, at most about 1; None if there were no answers to compare. A low score of a nearly
         equal name says little: teachers may be most confident on rows that the others do not know.
@@ -93,7 +94,7 @@ class Suggestions(Sequence[Suggestion]):
 
         Parameters
         ----------
-        *kinds : {"spelling", "answers", "parts"}
+        *kinds : {"spelling", "answers", "parts", "other"}
             Kinds to keep.
 
         Returns
@@ -113,7 +114,7 @@ class Suggestions(Sequence[Suggestion]):
         synonyms : dict
             From the kinds "spelling" and "answers".
         """
-        return {one.name: one.becomes[0] for one in self if one.kind != "parts"}
+        return {one.name: one.becomes[0] for one in self if one.kind in ("spelling", "answers")}
 
     def as_taxonomy(self) -> dict[Any, list[Any]]:
         """Return {coarse class: parts}, for `harmonize(taxonomy=...)`.
@@ -124,6 +125,16 @@ class Suggestions(Sequence[Suggestion]):
             From the kind "parts".
         """
         return {one.name: list(one.becomes) for one in self if one.kind == "parts"}
+
+    def as_other(self) -> list[Any]:
+        """Return names, for `harmonize(other=...)`.
+
+        Returns
+        -------
+        names : list of labels
+            From the kind "other".
+        """
+        return [one.name for one in self if one.kind == "other"]
 
     def to_frame(self) -> Any:
         """Return the suggestions as a pandas DataFrame, one row each.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.harmonize import NamedList, is_pair, members, read_lists
 from sklearn_uhc.label_space import OTHER, LabelSpace
-from sklearn_uhc.names import grouped, nearly_equal, owners_of_names
+from sklearn_uhc.names import grouped, may_mean_other, nearly_equal, owners_of_names
 from sklearn_uhc.suggestions.behaviour import ALIKE, LEAST_ROWS, MASS, Alike, Behaviour, Columns, Sum
 from sklearn_uhc.suggestions.result import Suggestion, Suggestions
 from sklearn_uhc.teachers import TeacherOutputs
@@ -27,10 +27,11 @@ def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) ->
     Names are compared without case, spaces, underscores, hyphens, dots, accents and plurals. Given unlabelled rows, or
     the teachers' answers for some, the columns are compared as well, whatever their names: two that behave alike may be
     one class, and one that others add up to may be a coarse class. Two names of the same teacher are never suggested to
-    be the same.
+    be the same. Names such as "other", "unknown" or "unassigned" may mean `OTHER`.
 
     Nothing is applied. Read the suggestions, select, and pass what is right to `harmonize`. Answers can mislead: two
-    classes that no teacher distinguishes may look like one.
+    classes that no teacher distinguishes may look like one, or like parts of one, above all in small tables, where
+    teachers are sure even of classes that they have never seen.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) ->
     Returns
     -------
     suggestions : Suggestions
-        With `as_synonyms()` and `as_taxonomy()` for `harmonize`, and `to_frame()`.
+        With `as_synonyms()`, `as_taxonomy()` and `as_other()` for `harmonize`, and `to_frame()`.
 
     See Also
     --------
@@ -74,8 +75,8 @@ def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) ->
     P = None if X is None and log_p is None else _probabilities(teachers, lists, X, log_p)
     behaviour = None if P is None else Behaviour(P, _columns(entries))
     same = _same(entries, behaviour)
-    parts = [] if behaviour is None else _parts(behaviour, same)
-    return Suggestions([*_sorted(same), *parts], note=_note(behaviour, P))
+    parts = [] if behaviour is None else _parts(behaviour, same, [f"t{own.name[1:]}" for own in lists])
+    return Suggestions([*_sorted(same), *parts, *_others(entries)], note=_note(behaviour, P))
 
 
 def _probabilities(teachers: Any, lists: Sequence[NamedList], X: Any, log_p: Any) -> NDArray[np.float64]:
@@ -117,14 +118,14 @@ def _classifiers(teachers: Any) -> list[Any]:
 
 
 def _columns(entries: Sequence[Sequence[Any]]) -> Columns:
-    """Return what the columns are; each set or OTHER gets a name of its own."""
+    """Return what the columns are: each set or OTHER gets a name of its own; what may mean OTHER is no class."""
     numbers: dict[Any, int] = {}
     name_of, is_class = [], []
     for i, own in enumerate(entries):
         for k, entry in enumerate(own):
             single = entry is not OTHER and not isinstance(entry, tuple)
             name_of.append(numbers.setdefault(("class", entry) if single else (i, k), len(numbers)))
-            is_class.append(single)
+            is_class.append(single and not may_mean_other(entry))
     teacher_of = np.repeat(np.arange(len(entries)), [len(own) for own in entries])
     return Columns([key[1] for key in numbers], np.array(name_of), teacher_of, np.array(is_class))
 
@@ -146,6 +147,16 @@ def _same(entries: Sequence[Sequence[Any]], behaviour: Behaviour | None) -> dict
             if label != use:
                 out[label] = _towards(label, use, links)
     return out
+
+
+def _others(entries: Sequence[Sequence[Any]]) -> list[Suggestion]:
+    """Return names that sound like OTHER, if there are classes that it could stand for."""
+    owners = owners_of_names([entry for entry in own if not isinstance(entry, tuple)] for own in entries)
+    classes = {label for own in entries for entry in own for label in members(entry) if not may_mean_other(label)}
+    rests = [classes.difference(label for entry in own for label in members(entry)) for own in entries]
+    text = 'the name sounds like "none of my other classes": if so, pass it as other= to harmonize'
+    found = [label for label in owners if may_mean_other(label) and all(rests[i] for i in owners[label])]
+    return [Suggestion("other", label, (OTHER,), None, text) for label in found]
 
 
 def _towards(label: Any, use: Any, links: Mapping[tuple[Any, Any], Suggestion]) -> Suggestion:
@@ -181,7 +192,7 @@ def _figures(one: Alike) -> dict[str, Any]:
     return {"forward": one.forward, "backward": one.backward, "n_rows": one.n_rows}
 
 
-def _parts(behaviour: Behaviour, same: Mapping[Any, Suggestion]) -> list[Suggestion]:
+def _parts(behaviour: Behaviour, same: Mapping[Any, Suggestion], called: Sequence[str]) -> list[Suggestion]:
     """Return coarse classes with all parts found; a class is not a part of a name that may mean itself."""
     names = behaviour.columns.names
 
@@ -192,14 +203,14 @@ def _parts(behaviour: Behaviour, same: Mapping[Any, Suggestion]) -> list[Suggest
     for one in behaviour.sums():
         if used(one.whole) not in {used(part) for part in one.parts}:
             by_whole.setdefault(one.whole, []).append(one)
-    return [_about_sum(behaviour, sums) for sums in by_whole.values()]
+    return [_about_sum(behaviour, sums, called) for sums in by_whole.values()]
 
 
-def _about_sum(behaviour: Behaviour, sums: Sequence[Sum]) -> Suggestion:
+def _about_sum(behaviour: Behaviour, sums: Sequence[Sum], called: Sequence[str]) -> Suggestion:
     """Combine the findings of several teachers on one coarse class; the numbers are those of the highest score."""
     names, best = behaviour.columns.names, sums[0]
     parts = tuple(names[part] for part in dict.fromkeys(part for one in sums for part in one.parts))
-    whose = f"teacher {best.teacher}" if len(sums) == 1 else f"teacher {best.teacher} and {len(sums) - 1} more"
+    whose = called[best.teacher] + (f" and {len(sums) - 1} more" if len(sums) > 1 else "")
     text = (
         f"parts of {whose} add up to it: on its top rows they have {best.forward:.0%} of their probability on their "
         f"own top rows, and vice versa {best.backward:.0%}; each part lies within it by {best.weakest:.0%} or more"
