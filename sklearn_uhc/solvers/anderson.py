@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from sklearn_uhc.solvers.blocks import Array
-from sklearn_uhc.solvers.incidence import at_least, at_most
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most
 
 #: Default number of changes that are stored.
 MEMORY = 4
@@ -192,7 +192,7 @@ def accelerate(
         if history.count:
             change = change - history.correction()
             uphill = xp.einsum("ln,ln->n", change, now.slope) >= 0
-            if bool(xp.any(uphill)):
+            if bool(xp.any(uphill)):  # misled by changes where the objective curves downwards
                 change = xp.where(uphill, now.d, change)
         length = xp.max(xp.abs(change), axis=0)
         if float(xp.max(length)) > LONGEST:

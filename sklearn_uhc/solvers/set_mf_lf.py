@@ -8,9 +8,14 @@ method, 1/2 x'Ax - b'x with b = B z. Only x depends nonlinearly on u:
     gradient = g_u + R' g_sets,      g = A x - b,      R (S, L) the shares of the classes in their sets
 
 The K columns are used only in b. A Gauss-Newton step with the shares of an even split, H0 = [I; R0]' A [I; R0], is one
-product with the inverse of H0 for all samples. The gradient is first divided by the masses of the classes (own columns
-plus squared shares in sets) relative to those of an even split, and Anderson's acceleration corrects for the rest.
-Samples that do not converge in a few steps, and those in which a class vanishes, go to `set_fit`.
+product with the inverse of H0 for all samples. The gradient is first divided by the masses of the classes, relative to
+those of an even split: the diagonal of the Hessian without the teachers' shifts,
+
+    m_l = own columns + sum of w_s r_sl^2 + g_s r_sl (1 - r_sl) over the sets s of the class
+
+and Anderson's acceleration corrects for the rest. The gradient is exact; the step from it is made in single precision,
+which takes half the time and, like any correction, need not be exact. Samples that do not converge in a few steps, and
+those in which a class vanishes, go to `set_fit`.
 """
 
 from __future__ import annotations
@@ -18,19 +23,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from sklearn_uhc.solvers.anderson import LONGEST, Rest, Step, accelerate
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Solution
-from sklearn_uhc.solvers.incidence import at_least, at_most
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, begin_again, solve_sets
 from sklearn_uhc.solvers.set_starts import linear_start
 from sklearn_uhc.solvers.sets import SetBlocks, level
 
-#: Number of accelerated steps before the remaining samples of all batches are joined, in all, and of Newton steps before
-#: samples are left to `set_fit`.
+#: Number of accelerated steps before the remaining samples of several batches are joined, of all such steps, and of
+#: Newton steps before samples are left to `set_fit`.
 FEW_STEPS, ACCELERATED, MOST_STEPS = 12, 20, 40
 #: Number of changes that the acceleration stores.
 MEMORY = 3
@@ -38,7 +43,7 @@ MEMORY = 3
 START_TOL = 1e-3
 #: Length of an accelerated step that ends the iteration.
 SHORT = 1e-7
-#: Maximum size of a batch, in numbers: what fits into the cache of a core.
+#: Maximum size of a batch, in numbers. Small batches spend their time on calls, large ones outside the cache.
 BATCH_NUMBERS = 2**21
 #: Residual below which the full Hessian is used.
 NEAR = 1e-1
@@ -62,8 +67,8 @@ class EvenSplit:
     offset: Array  #: (L,), this constant
     blocks: SetBlocks
     weight: Array | None
-    tiny: float
-    small: float
+    tiny: float  #: smallest sum of q that differs from 0,
+    small: float  #: and the smallest whose square does
 
     @classmethod
     def of(cls, blocks: SetBlocks, weight: Array | None = None) -> EvenSplit:
@@ -81,10 +86,8 @@ class EvenSplit:
         w = blocks.to_teacher @ (xp.ones_like(blocks.sizes) if weight is None else weight)
         alone = w @ blocks.to_single
         sets = w @ blocks.to_set
-        matrix = inverse * (alone + sets @ even[L:, :] ** 2)
-        matrix = xp.astype(-matrix, xp.float32)
-        tiny = float(xp.finfo(A.dtype).tiny)
-        offset = start @ (A @ sizes)
+        matrix = xp.astype(-inverse * (alone + sets @ even[L:, :] ** 2), xp.float32)
+        tiny, offset = float(xp.finfo(A.dtype).tiny), start @ (A @ sizes)
         return cls(A, B, inverse, alone[:, None], sets[:, None], matrix, start, offset, blocks, weight, tiny, tiny**0.5)
 
     @cached_property
@@ -180,7 +183,7 @@ class LogitSplit:
     b: Array  #: (L + S, n)
 
     def step(self, U: Array) -> Step:
-        """Return the Gauss-Newton step with even shares, the gradient, and its largest entry."""
+        """Return the Gauss-Newton step with even shares, the gradient, and its largest entry; in place, to be fast."""
         xp, split, members = array_namespace(U), self.split, self.split.blocks.in_set
         L, single = U.shape[0], split.matrix.dtype
         q = xp.exp(U)
@@ -189,12 +192,12 @@ class LogitSplit:
         g = split.A @ xp.concat([U, xp.log(qS)])
         g -= self.b
         slope = members.T @ (g[L:, :] / qS)
-        slope *= q
-        each = split.weight_of_sets - g[L:, :]
+        slope *= q  # sum of g_s r_sl
         at_least(qS, split.small, in_place=True)
-        each /= qS
-        each /= qS
-        mass = members.T @ each
+        bend = split.weight_of_sets - g[L:, :]
+        bend /= qS
+        bend /= qS
+        mass = members.T @ bend
         mass *= q
         mass *= q
         mass += slope
@@ -250,7 +253,7 @@ def descend(problem: LogitSplit, U: Array, *, tol: float, max_iter: int) -> Rest
             value, mu = value[left], mu[left]
         H = problem.hessian(U, now.residual < NEAR)
         add_diagonal(H, xp.minimum(mu, now.residual)[:, None] * problem.split.scale + FLOOR)
-        change = at_most(at_least(solve_each(H, -now.slope.T).T, -LONGEST), LONGEST)
+        change = at_most(at_least(solve_each(H, -xp.astype(now.slope.T, H.dtype, copy=False)).T, -LONGEST), LONGEST)
         trial = problem.step(U + change)
         new = problem.value(U + change)
         downhill = xp.sum(now.slope * change, axis=0) < 0

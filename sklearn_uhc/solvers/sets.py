@@ -173,7 +173,7 @@ class SetBlocks(Blocks):
         return self.arrange(super().shift(Z))
 
     def unshifted(self, Z: Array) -> Array:
-        """Return the logits unchanged if `shift` would clip nothing; for what does not depend on a shift per teacher."""
+        """Return the logits unchanged if `shift` would clip nothing, where a shift per teacher does not matter."""
         return self.arrange(Z) if is_moderate(Z) else self.shift(Z)
 
     def sum_teachers(self, F: Array) -> Array:
