@@ -172,7 +172,12 @@ class EvenSplit:
             new = new._replace(n_iter=new.n_iter + found.n_iter[rest])
             for old, part in zip(found, new, strict=True):
                 old[rest, ...] = part
-        return begin_again(problem, found, suspects, Z, tol, max_iter)
+        return begin_again(problem, found, self._worse_than_linear(Z, found.u, suspects), Z, tol, max_iter)
+
+    def _worse_than_linear(self, Z: Array, U: Array, rows: Array) -> Array:
+        """Return those of some samples for which the linear start has a lower value than U (n, L)."""
+        split = LogitSplit(self, self.B @ Z[rows, :].T)
+        return rows[split.value(linear_start(Z[rows, :], self.blocks).T) < split.value(U[rows, :].T)]
 
 
 @dataclass(frozen=True)
@@ -256,10 +261,9 @@ def descend(problem: LogitSplit, U: Array, *, tol: float, max_iter: int) -> Rest
         change = at_most(at_least(solve_each(H, -xp.astype(now.slope.T, H.dtype, copy=False)).T, -LONGEST), LONGEST)
         trial = problem.step(U + change)
         new = problem.value(U + change)
-        downhill = xp.sum(now.slope * change, axis=0) < 0
-        better = downhill & (new <= value + rounding * (1 + xp.abs(value)))
-        promised = -0.1 * xp.sum(now.slope * change, axis=0)
-        mu = xp.where(better & (value - new + rounding * (1 + xp.abs(value)) >= promised), mu / 10, mu * 8)
+        fall, gain = xp.sum(now.slope * change, axis=0), value - new + rounding * (1 + xp.abs(value))
+        better = (fall < 0) & (gain >= 0)
+        mu = xp.where(better & (gain >= -0.1 * fall), mu / 10, mu * 8)
         U, now = U + xp.where(better, change, 0 * change), now.choose(better, trial)
         value, length = xp.where(better, new, value), xp.where(better, xp.max(xp.abs(change), axis=0), xp.inf)
     return found

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from array_api_compat import array_namespace
 
@@ -292,18 +292,14 @@ def solve_set_mf_lu(
     if not isinstance(split, EvenSplit) or max_iter < MOST_STEPS + MOST_CHORDS:
         x, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter)
     else:
-        x, n_iter, residual = _solve_few(problem, split.A, tol, max_iter)
+        x, n_iter, residual = _solve_few(problem, Common.of(blocks, split.A, w, T, lam), tol, max_iter)
     return Solution(*problem.parts(x), n_iter, residual, residual <= tol, residual <= tol)
 
 
-def _solve_few(problem: SetLogitFit, A: Array, tol: float, max_iter: int) -> tuple[Array, Array, Array]:
+def _solve_few(problem: SetLogitFit, common: Common, tol: float, max_iter: int) -> tuple[Array, Array, Array]:
     """Take steps with one matrix for all samples, then with one Hessian per sample, then Newton's."""
-    xp, room, blocks = array_namespace(problem.Z), problem.batch_rows, problem.blocks
-    w, T, lam, single = problem.w, problem.T, problem.lam, xp.astype(problem.w, xp.float32)
-    rough = cast(SetBlocks, blocks.space.matrices.like(single))  # a start need not be exact
-    rough_common = Common.of(rough, xp.astype(A, xp.float32), single, T, lam)
-    x, residual = approach(problem.Z, problem.first, problem.size, rough_common)
-    common = Common.of(blocks, A, w, T, lam)
+    xp, room = array_namespace(problem.Z), problem.batch_rows
+    x, residual = approach(problem.Z, problem.first, problem.size, common)
     first, done = xp.asarray(x, copy=True), residual < 0
     n_iter = xp.zeros_like(residual, dtype=xp.int64) + MOST_STEPS
     close = xp.nonzero(residual <= TRIED)[0]

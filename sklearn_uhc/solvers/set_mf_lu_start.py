@@ -5,8 +5,7 @@
 m are the masses of the classes, sums of w_i v_i^2 times their shares in columns; C and m0 are the Hessian by u and
 the masses if every set is split evenly and v = 1. The matrix ignores the coupling of u and v, so the steps would take
 long to converge. But after a few of them, Newton's method, with its Hessian per sample, needs a third of its steps.
-They are taken in single precision, which is enough for a start. Samples are the last axis, and sets are lists of pairs
-of a set and a member.
+Samples are the last axis, and sets are lists of pairs of a set and a member.
 """
 
 from __future__ import annotations
@@ -170,22 +169,19 @@ class StretchedSteps:
 
 
 def approach(Z: Array, first: Array, size: Array, common: Common) -> tuple[Array, Array]:
-    """Return a better start than `first` (n, L + N) and its residual, for centred tempered logits Z (n, K).
-
-    It need not be exact, so that everything is computed in the precision of `common`.
-    """
-    xp, (n, K), low = array_namespace(Z), Z.shape, common.matrix.dtype
+    """Return a better start than `first` (n, L + N) and its residual, for centred tempered logits Z (n, K)."""
+    xp, (n, K) = array_namespace(Z), Z.shape
     out, residual = xp.asarray(first, copy=True), xp.empty_like(size)
     room = max(64, min(1000, BATCH_NUMBERS // (2 * MEMORY * first.shape[1] + 4 * K)))
     with one_blas_thread():
         for start in range(0, n, room):
             rows = slice(start, min(start + room, n))
-            problem = StretchedSteps(xp.astype(Z[rows, :].T, low), xp.astype(size[rows], low), common)
-            x = xp.astype(first[rows, :].T, low)
+            problem = StretchedSteps(xp.asarray(Z[rows, :].T, copy=True), size[rows], common)
+            x = xp.asarray(first[rows, :].T, copy=True)
             found = accelerate(
                 problem, x, tol=CLOSE, short=float("inf"), max_iter=MOST_STEPS, memory=MEMORY, least=common.least
             )
             lower = problem.value(found.U) < problem.value(x)
-            out[rows, :] = xp.where(lower, xp.astype(found.U, Z.dtype), first[rows, :].T).T
-            residual[rows] = xp.where(lower, xp.astype(found.residual, Z.dtype), xp.inf)
+            out[rows, :] = xp.where(lower, found.U, x).T
+            residual[rows] = xp.where(lower, found.residual, xp.full_like(found.residual, xp.inf))
     return out, residual
