@@ -158,10 +158,11 @@ def accelerate(
     still: float = float("inf"),
     memory: int = MEMORY,
     least: Array | None = None,
+    downhill: bool = False,
 ) -> Rest:
     """Iterate from U (L, n) until residuals are at most `tol`, steps `short` and proposals `still`, or to the end.
 
-    Variables stay at or above `least` (L, 1).
+    Variables stay at or above `least` (L, 1). With `downhill`, proposals replace accelerated steps that lead uphill.
     """
     xp, found = array_namespace(U), Rest.nothing_yet(U)
     rows, now = xp.arange(U.shape[1], device=device(U)), problem.step(U)
@@ -191,9 +192,9 @@ def accelerate(
         change = now.d
         if history.count:
             change = change - history.correction()
-            uphill = xp.einsum("ln,ln->n", change, now.slope) >= 0
-            if bool(xp.any(uphill)):  # misled by changes where the objective curves downwards
-                change = xp.where(uphill, now.d, change)
+            if downhill:  # changes may mislead where the objective curves downwards
+                uphill = xp.einsum("ln,ln->n", change, now.slope) >= 0
+                change = xp.where(uphill, now.d, change) if bool(xp.any(uphill)) else change
         length = xp.max(xp.abs(change), axis=0)
         if float(xp.max(length)) > LONGEST:
             change = at_most(at_least(change, -LONGEST), LONGEST)

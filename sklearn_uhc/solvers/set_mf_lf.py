@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from array_api_compat import device
 
@@ -150,8 +151,8 @@ class EvenSplit:
     def _iterate(self, found: Rest, rows: Array | slice, b: Array, tol: float, most: int) -> None:
         """Take accelerated steps with some samples, from their current state."""
         split = LogitSplit(self, b[:, rows])
-        short = max(tol, SHORT)
-        found.write(rows, accelerate(split, found.U[:, rows], tol=tol, short=short, max_iter=most, memory=MEMORY))
+        limits: dict[str, Any] = {"tol": tol, "short": max(tol, SHORT), "max_iter": most}
+        found.write(rows, accelerate(split, found.U[:, rows], **limits, memory=MEMORY, downhill=True))
 
     def _descend(self, found: Rest, rows: Array, first: Array, b: Array, tol: float, most: int) -> None:
         """Solve some samples from the start by Newton's method."""
