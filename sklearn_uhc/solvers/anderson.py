@@ -158,7 +158,7 @@ def accelerate(
     still: float = float("inf"),
     memory: int = MEMORY,
     least: Array | None = None,
-    downhill: bool = False,
+    downhill: bool = True,
 ) -> Rest:
     """Iterate from U (L, n) until residuals are at most `tol`, steps `short` and proposals `still`, or to the end.
 

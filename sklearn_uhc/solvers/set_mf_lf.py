@@ -152,7 +152,7 @@ class EvenSplit:
         """Take accelerated steps with some samples, from their current state."""
         split = LogitSplit(self, b[:, rows])
         limits: dict[str, Any] = {"tol": tol, "short": max(tol, SHORT), "max_iter": most}
-        found.write(rows, accelerate(split, found.U[:, rows], **limits, memory=MEMORY, downhill=True))
+        found.write(rows, accelerate(split, found.U[:, rows], **limits, memory=MEMORY))
 
     def _descend(self, found: Rest, rows: Array, first: Array, b: Array, tol: float, most: int) -> None:
         """Solve some samples from the start by Newton's method."""

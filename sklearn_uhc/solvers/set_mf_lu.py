@@ -354,6 +354,7 @@ def take_chords(problem: SetLogitFit, x: Array, common: Common, tol: float) -> R
         still=STILL * tol,
         max_iter=MOST_CHORDS,
         least=common.least,
+        downhill=False,
     )
     lower = steps.value(found.U) <= point.value + tol * problem.size
     return found._replace(solved=found.solved & lower)

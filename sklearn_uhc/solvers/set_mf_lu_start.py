@@ -179,7 +179,14 @@ def approach(Z: Array, first: Array, size: Array, common: Common) -> tuple[Array
             problem = StretchedSteps(xp.asarray(Z[rows, :].T, copy=True), size[rows], common)
             x = xp.asarray(first[rows, :].T, copy=True)
             found = accelerate(
-                problem, x, tol=CLOSE, short=float("inf"), max_iter=MOST_STEPS, memory=MEMORY, least=common.least
+                problem,
+                x,
+                tol=CLOSE,
+                short=float("inf"),
+                max_iter=MOST_STEPS,
+                memory=MEMORY,
+                least=common.least,
+                downhill=False,
             )
             lower = problem.value(found.U) < problem.value(x)
             out[rows, :] = xp.where(lower, found.U, x).T
