@@ -7,7 +7,8 @@
 
 One line a trial in benchmarks/results/few-labels.jsonl. Settings were chosen on seeds below 100. All else is left at
 the defaults; "labels alone" is the same student, trained on the labelled rows. Twelve seeds in all worlds; where the
-interval of the mean is wider than a point after these, `--wide` adds as many as their variance asks for.
+interval of the mean is wider than a point after these, `--wide` adds as many as their variance asks for; run again, it
+does so with the variance of all seeds.
 """
 
 from __future__ import annotations
@@ -137,13 +138,13 @@ def append(path: Path, run: Any, name: str, seed: int, folder: Any) -> None:
 
 
 def seeds_needed(records: list[dict[str, Any]]) -> int:
-    """Return how many seeds a cell needs for a narrow interval, from what varies in its first ones.
+    """Return how many seeds a cell needs for a narrow interval, from what varies in those that it has.
 
     The number is fixed before the others are run: to stop as soon as an interval looks narrow would make it too narrow.
     """
-    first = [r for r in records if r["seed"] in FIRST]
-    half, pilot, n = compared(first)["interval"], len(FIRST), len(FIRST)
-    deviation = half * np.sqrt(pilot) / student_t.ppf(0.975, pilot - 1)
+    found = compared(records)
+    pilot = n = found["seeds"]
+    deviation = found["interval"] * np.sqrt(pilot) / student_t.ppf(0.975, pilot - 1)
     while student_t.ppf(0.975, n - 1) * deviation / np.sqrt(n) >= WIDEST:
         n += 1
     return n

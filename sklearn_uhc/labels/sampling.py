@@ -6,7 +6,7 @@ share of class l among all rows by the merge, and A the classes without any labe
 
     sum_l (O_l - m b_l)^2 / (m b_l)         other classes are labelled than are there
     sum over A of (m b_l - O_l)             classes that are there have no label
-    sum over A of m b_l                     the same, if the merge cannot tell labelled rows from others
+    m times the share of A among the rest   the same, if the merge cannot tell labelled rows from others
 
 The first two use what the merge says about both kinds of rows, so that its bias cancels. The third, which may be due to
 a merge that finds rare classes too often, counts only if they would hardly be missed if they were rarer by the factor
@@ -48,23 +48,26 @@ def drawn_at_random(merged: NDArray[np.int_], rows: NDArray[np.int_], unlabelled
     >>> merged = np.repeat([0, 1, 2], 100)
     >>> drawn_at_random(merged, np.arange(0, 300, 10), np.array([False, False, False]))
     True
-    >>> drawn_at_random(merged, np.arange(0, 200, 10), np.array([False, False, True]))  # none of class 2
+    >>> drawn_at_random(merged, np.arange(0, 200, 5), np.array([False, False, True]))  # none of class 2
     False
     """
     there, m = np.bincount(merged, minlength=len(unlabelled)), len(rows)
-    expected = m * there / len(merged)
-    found = _off(np.bincount(merged[rows], minlength=len(there)), expected, unlabelled)
+    if m == len(merged):
+        return True
+    found = _off(np.bincount(merged[rows], minlength=len(there)), there, unlabelled)
     rng, reached = np.random.default_rng(0), np.array([False, False, (1 - found[2] / (BIAS * m)) ** m > SMALL])
     for _ in range(DRAWS):
         drawn = rng.multivariate_hypergeometric(there, m)
-        reached |= _off(drawn, expected, drawn == 0) >= found
+        reached |= _off(drawn, there, drawn == 0) >= found
         if reached.all():
             return True
     return False
 
 
-def _off(counts: NDArray[np.int_], expected: NDArray[np.float64], unlabelled: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the three numbers for counts (L,) of labelled rows by their merged class."""
+def _off(counts: NDArray[np.int_], there: NDArray[np.int_], unlabelled: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the three numbers for counts (L,) of labelled rows, and of all rows, by their merged class."""
+    m, n = counts.sum(), there.sum()
+    expected = m * there / n
     lack = expected - counts
     squares = np.sum(lack**2 / np.where(expected > 0, expected, 1.0))
-    return np.array([squares, np.sum(lack[unlabelled]), np.sum(expected[unlabelled])])
+    return np.array([squares, np.sum(lack[unlabelled]), m * np.sum((there - counts)[unlabelled]) / (n - m)])
