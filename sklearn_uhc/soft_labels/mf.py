@@ -230,7 +230,7 @@ class LogitFactorization(SoftLabelMethod):
             return super().solver(blocks, weight)
         if isinstance(blocks, SetBlocks):
             split = even_split(blocks, weight)
-            return lambda X: self._merge_splits(blocks.shift(X), split)
+            return lambda X: self._merge_splits(blocks.unshifted(X), split)
         equations = LogitAverage.of(blocks, weight)
 
         def merge(X: Array) -> Merged:

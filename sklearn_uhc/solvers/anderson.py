@@ -14,18 +14,19 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from sklearn_uhc.solvers.blocks import Array
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most
 
 #: Default number of changes that are stored.
 MEMORY = 4
 #: Longest step.
 LONGEST = 4.0
-#: Added to the Gram matrix of the changes, relative.
-RIDGE = 1e-13
+#: Part of a change that the others must leave unexplained, relative, in units of rounding.
+RIDGE = 500.0
 #: Finished samples are removed from the batch when less than this share of it is left.
-CROWDED = 0.8
+CROWDED = 0.7
 
 
 class Step(NamedTuple):
@@ -77,36 +78,37 @@ class Rest(NamedTuple):
 
 
 class _History:
-    """The last changes of u and d, and their products, for every sample."""
+    """The last changes of u and d, and their products, for every sample, in the precision of d.
 
-    def __init__(self, U: Array, memory: int) -> None:
-        xp, self.memory = array_namespace(U), memory
-        self.moves = xp.zeros((memory, *U.shape), dtype=U.dtype, device=device(U))  # dU + dF
+    A correction is small relative to what is left to go, so that its rounding does not matter: if the slopes are exact,
+    steps in single precision lead to the same point.
+    """
+
+    def __init__(self, d: Array, memory: int) -> None:
+        xp, self.memory = array_namespace(d), memory
+        self.moves = xp.zeros((memory, *d.shape), dtype=d.dtype, device=device(d))  # dU + dF
         self.dF = xp.zeros_like(self.moves)
-        self.gram = xp.zeros((memory, memory, U.shape[1]), dtype=U.dtype, device=device(U))
+        self.gram = xp.zeros((memory, memory, d.shape[1]), dtype=d.dtype, device=device(d))
         self.along = xp.zeros_like(self.gram[0, ...])  # dF'd
         self.count = 0
 
     def add(self, change: Array, new: Array, old: Array) -> None:
         """Store a change of u, and of d from old to new, in place of the oldest one."""
-        xp, k, m = array_namespace(new), self.count % self.memory, min(self.count + 1, self.memory)
-        self.dF[k, ...] = new - old
-        self.moves[k, ...] = change + self.dF[k, ...]
+        xp, k = array_namespace(new), self.count % self.memory
         self.count += 1
-        # dF'dF of the new change is dF'd now minus dF'd before, and both are needed anyway.
-        before = self.along
-        before[k, :] = xp.sum(self.dF[k, ...] * old, axis=0)
-        self.along = xp.zeros_like(before)
-        self.along[:m, :] = xp.einsum("mln,ln->mn", self.dF[:m, ...], new)
-        products = self.along - before
+        dF = new - old
+        self.dF[k, ...] = dF
+        products = xp.einsum("mln,ln->mn", self.dF, dF)
         self.gram[k, ...] = products
         self.gram[:, k, :] = products
+        self.along = xp.einsum("mln,ln->mn", self.dF, new)
+        dF += change
+        self.moves[k, ...] = dF
 
     def correction(self) -> Array:
         """Return (dU + dF) gamma."""
-        xp, m = array_namespace(self.gram), min(self.count, self.memory)
-        gamma = solve_small(self.gram[:m, :m, :], self.along[:m, :])
-        return xp.einsum("mln,mn->ln", self.moves[:m, ...], gamma)
+        gamma = solve_small(self.gram, self.along)
+        return array_namespace(gamma).einsum("mln,mn->ln", self.moves, gamma)
 
     def keep(self, rows: Array) -> None:
         """Keep some samples."""
@@ -116,22 +118,31 @@ class _History:
 
 
 def solve_small(G: Array, b: Array) -> Array:
-    """Solve G x = b for small Gram matrices G (m, m, n) and b (m, n), with a small ridge, samples last."""
+    """Solve G x = b for small Gram matrices G (m, m, n) and b (m, n), samples last; x of a zero row is 0."""
     xp, m = array_namespace(G), G.shape[0]
-    ridge = RIDGE * sum(G[j, j, :] for j in range(m)) + float(xp.finfo(G.dtype).tiny) ** 0.5
-    L: list[list[Array]] = []
+    rounding, tiny = RIDGE * float(xp.finfo(G.dtype).eps), float(xp.finfo(G.dtype).tiny) ** 0.75
+    L: list[list[Array]] = []  # G = L diag(D) L'
     D: list[Array] = []
-    y: list[Array] = []
+    x: list[Array] = []
     for i in range(m):
         row: list[Array] = []
+        products: list[Array] = []  # row times D
+        own, y = G[i, i, :], b[i, :]
+        left = own
         for j in range(i):
-            row.append((G[i, j, :] - sum(row[k] * L[j][k] * D[k] for k in range(j))) / D[j])
-        left = G[i, i, :] - sum(row[k] ** 2 * D[k] for k in range(i))
-        D.append(left + ridge)
+            product = G[i, j, :]
+            for k in range(j):
+                product = product - products[k] * L[j][k]
+            entry = product / D[j]
+            left = left - product * entry
+            y = y - entry * x[j]
+            products.append(product)
+            row.append(entry)
         L.append(row)
-        y.append(b[i, :] - sum(row[k] * y[k] for k in range(i)))
-    x = [y[i] / D[i] for i in range(m)]
+        D.append(xp.maximum(left, rounding * own) + tiny)
+        x.append(y)
     for i in reversed(range(m)):
+        x[i] = x[i] / D[i]
         for k in range(i + 1, m):
             x[i] = x[i] - L[k][i] * x[k]
     return xp.stack(x)
@@ -147,39 +158,51 @@ def accelerate(
     still: float = float("inf"),
     memory: int = MEMORY,
     least: Array | None = None,
+    downhill: bool = True,
 ) -> Rest:
     """Iterate from U (L, n) until residuals are at most `tol`, steps `short` and proposals `still`, or to the end.
 
-    Variables stay at or above `least` (L, 1).
+    Variables stay at or above `least` (L, 1). With `downhill`, proposals replace accelerated steps that lead uphill.
     """
     xp, found = array_namespace(U), Rest.nothing_yet(U)
-    rows, history, now = xp.arange(U.shape[1], device=device(U)), _History(U, memory), problem.step(U)
+    rows, now = xp.arange(U.shape[1], device=device(U)), problem.step(U)
+    history = _History(now.d, memory)
     length, change, before = found.residual, now.d, now
     for age in range(max_iter + 1):
         solved = (now.residual <= tol) & (length <= short)
-        if still < float("inf") and bool(xp.any(solved)):
-            solved = solved & (xp.max(xp.abs(now.d), axis=0) <= still)
-        if bool(xp.any(solved)):  # the objective must curve upwards along the last step
-            solved = solved & (xp.sum(change * (now.slope - before.slope), axis=0) >= 0) | (now.residual == 0)
-        # Finished samples stay in the batch while they are few, but their result is stored when they converge.
-        new = solved & ~found.solved[rows] if age < max_iter else ~found.solved[rows]
-        if bool(xp.any(new)):
-            here = rows[new]
-            found.U[:, here], found.residual[here], found.n_iter[here] = U[:, new], now.residual[new], age
-            found.solved[here] = solved[new]
+        if bool(xp.any(solved)):
+            if still < float("inf"):
+                solved = solved & (xp.max(xp.abs(now.d), axis=0) <= still)
+            # The objective must curve upwards along the last step.
+            upwards = xp.einsum("ln,ln->n", change, now.slope - before.slope) >= 0
+            solved = solved & upwards | (now.residual == 0)
+            # Finished samples stay in the batch while they are few, but their result is stored when they converge.
+            new = xp.nonzero(solved & ~found.solved[rows])[0]
+            found.write(rows[new], Rest(U[:, new], 0 * new + age, now.residual[new], solved[new]))
             left = xp.nonzero(~found.solved[rows])[0]
-            if left.shape[0] == 0 or age == max_iter:
+            if left.shape[0] == 0:
                 break
             if left.shape[0] < CROWDED * rows.shape[0]:
                 problem, U, rows, now = problem.keep(left), xp.take(U, left, axis=1), rows[left], now.keep(left)
                 history.keep(left)
-        change = now.d - history.correction() if history.count else now.d
+        if age == max_iter:
+            left = xp.nonzero(~found.solved[rows])[0]
+            found.write(rows[left], Rest(U[:, left], 0 * left + age, now.residual[left], found.solved[rows[left]]))
+            break
+        change = now.d
+        if history.count:
+            change = change - history.correction()
+            if downhill:  # changes may mislead where the objective curves downwards
+                uphill = xp.einsum("ln,ln->n", change, now.slope) >= 0
+                change = xp.where(uphill, now.d, change) if bool(xp.any(uphill)) else change
         length = xp.max(xp.abs(change), axis=0)
-        if bool(xp.any(length > LONGEST)):
-            change = xp.clip(change, -LONGEST, LONGEST)
+        if float(xp.max(length)) > LONGEST:
+            change = at_most(at_least(change, -LONGEST), LONGEST)
         if least is not None:
             change = xp.maximum(change, least - U)
-        U, before = U + change, now
+        moved = xp.astype(change, U.dtype)
+        moved += U
+        U, before = moved, now
         now = problem.step(U)
         history.add(change, now.d, before.d)
     return found

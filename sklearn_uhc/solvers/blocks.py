@@ -250,9 +250,7 @@ class Blocks:
         For computations that do not depend on a shift per teacher. The range of all rows is found much faster than the
         largest logit of every teacher.
         """
-        xp = array_namespace(Z)
-        low, high = float(xp.min(Z)), float(xp.max(Z))
-        return samples_last(Z) if high - low <= -MIN_LOG_P and abs(high) <= FAR else self.shift(Z)
+        return samples_last(Z) if is_moderate(Z) else self.shift(Z)
 
     def shift(self, Z: Array) -> Array:
         """Shift each teacher's logits so that the largest is 0; entries below `MIN_LOG_P`, like -inf, become it."""
@@ -295,6 +293,13 @@ class Blocks:
             return Q / xp.sum(Q, axis=1, keepdims=True)
         U = xp.clip(xp.log(xp.clip(Q, float(np.exp(MIN_LOG_P)), None)), MIN_LOG_P, None)
         return softmax(U - self.group_means(U))
+
+
+def is_moderate(Z: Array) -> bool:
+    """Return whether all logits are close to each other and to 0."""
+    xp = array_namespace(Z)
+    low, high = float(xp.min(Z)), float(xp.max(Z))
+    return high - low <= -MIN_LOG_P and abs(high) <= FAR
 
 
 def _group_mean(groups: Array) -> Array:

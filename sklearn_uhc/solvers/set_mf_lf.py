@@ -8,39 +8,48 @@ method, 1/2 x'Ax - b'x with b = B z. Only x depends nonlinearly on u:
     gradient = g_u + R' g_sets,      g = A x - b,      R (S, L) the shares of the classes in their sets
 
 The K columns are used only in b. A Gauss-Newton step with the shares of an even split, H0 = [I; R0]' A [I; R0], is one
-product with the inverse of H0 for all samples. The gradient is first divided by the masses of the classes (own columns
-plus squared shares in sets) relative to those of an even split, and Anderson's acceleration corrects for the rest.
-Samples that do not converge in a few steps, and those in which a class vanishes, go to `set_fit`.
+product with the inverse of H0 for all samples. The gradient is first divided by the masses of the classes, relative to
+those of an even split: the diagonal of the Hessian without the teachers' shifts,
+
+    m_l = own columns + sum of w_s r_sl^2 + g_s r_sl (1 - r_sl) over the sets s of the class
+
+and Anderson's acceleration corrects for the rest. The gradient is exact; the step from it is made in single precision,
+which takes half the time and, like any correction, need not be exact. Samples that do not converge in a few steps, and
+those in which a class vanishes, go to `set_fit`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from sklearn_uhc.solvers.anderson import LONGEST, Rest, Step, accelerate
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Solution
-from sklearn_uhc.solvers.incidence import at_least
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, begin_again, solve_sets
 from sklearn_uhc.solvers.set_starts import linear_start
 from sklearn_uhc.solvers.sets import SetBlocks, level
 
-#: Number of steps before the remaining samples are joined, of their further steps, and of Newton steps before they are
-#: left to `set_fit`.
-FEW_STEPS, MORE_STEPS, MOST_STEPS = 12, 12, 40
+#: Number of accelerated steps before the remaining samples of several batches are joined, of all such steps, and of
+#: Newton steps before samples are left to `set_fit`.
+FEW_STEPS, ACCELERATED, MOST_STEPS = 12, 20, 40
 #: Number of changes that the acceleration stores.
 MEMORY = 3
 #: Tolerance of starts for other methods.
 START_TOL = 1e-3
 #: Length of an accelerated step that ends the iteration.
 SHORT = 1e-7
-#: Maximum size of a batch, in numbers: what fits into the cache of a core.
-BATCH_NUMBERS = 2**19
+#: Maximum size of a batch, in numbers. Small batches spend their time on calls, large ones outside the cache.
+BATCH_NUMBERS = 2**21
 #: Residual below which the full Hessian is used.
 NEAR = 1e-1
+#: Smallest mass of a class.
+LEAST_MASS = 0.1
 #: Smallest relative curvature, for directions that answers do not determine.
 FLOOR = 1e-9
 
@@ -53,12 +62,14 @@ class EvenSplit:
     B: Array  #: (L + S, K)
     inverse: Array  #: (L, L), inverse of H0
     alone: Array  #: (L, 1), weight of a class's own columns
-    in_sets: Array  #: (L, S), weights of the sets that contain a class
-    matrix: Array  #: (L, L), inverse of H0 times the masses of an even split
+    weight_of_sets: Array  #: (S, 1)
+    matrix: Array  #: (L, L), minus the inverse of H0 times the masses of an even split, in single precision
     start: Array  #: (L, L + S), maps b to the solution with evenly split sets, plus
     offset: Array  #: (L,), this constant
     blocks: SetBlocks
     weight: Array | None
+    tiny: float  #: smallest sum of q that differs from 0,
+    small: float  #: and the smallest whose square does
 
     @classmethod
     def of(cls, blocks: SetBlocks, weight: Array | None = None) -> EvenSplit:
@@ -76,11 +87,11 @@ class EvenSplit:
         w = blocks.to_teacher @ (xp.ones_like(blocks.sizes) if weight is None else weight)
         alone = w @ blocks.to_single
         sets = w @ blocks.to_set
-        matrix = inverse * (alone + sets @ even[L:, :] ** 2)
-        in_sets = (blocks.in_set * sets[:, None]).T
-        return cls(A, B, inverse, alone[:, None], in_sets, matrix, start, start @ (A @ sizes), blocks, weight)
+        matrix = xp.astype(-inverse * (alone + sets @ even[L:, :] ** 2), xp.float32)
+        tiny, offset = float(xp.finfo(A.dtype).tiny), start @ (A @ sizes)
+        return cls(A, B, inverse, alone[:, None], sets[:, None], matrix, start, offset, blocks, weight, tiny, tiny**0.5)
 
-    @property
+    @cached_property
     def scale(self) -> Array:
         """(L,), scale of the damping of every class, from the columns it is in."""
         xp, L = array_namespace(self.A), self.inverse.shape[0]
@@ -88,28 +99,18 @@ class EvenSplit:
         return d[:L] + d[L:] @ self.blocks.in_set
 
     @property
-    def tiny(self) -> float:
-        """The smallest sum of q that differs from 0."""
-        return float(array_namespace(self.A).finfo(self.A.dtype).tiny)
-
-    @property
     def batch_rows(self) -> int:
         """Number of samples solved together."""
-        return max(64, min(2048, BATCH_NUMBERS // (12 * self.A.shape[0])))
+        return max(64, min(4096, BATCH_NUMBERS // (12 * self.A.shape[0])))
 
     def solve(self, Z: Array, *, tol: float, max_iter: int) -> Solution:
         """Minimise for logits Z (n, K) at temperature 1; `u` has mean 0 in every group."""
         xp, b = array_namespace(Z), self.B @ Z.T
         first = self._first(b)
-        found = Rest.nothing_yet(first)
-        self._iterate_all(found, b, tol, min(FEW_STEPS, max_iter))
-        # Slow samples are solved together: a batch of a few costs nearly as much as one of hundreds.
+        found = self._iterate_all(first, b, tol, min(ACCELERATED, max_iter))
         slow = xp.nonzero(~found.solved)[0]
-        if slow.shape[0] and max_iter > FEW_STEPS:
-            self._iterate(found, slow, b, tol, min(MORE_STEPS, max_iter - FEW_STEPS))
-            slow = xp.nonzero(~found.solved)[0]
-        if slow.shape[0] and max_iter > FEW_STEPS + MORE_STEPS:
-            self._descend(found, slow, first, b, tol, min(MOST_STEPS, max_iter - FEW_STEPS - MORE_STEPS))
+        if slow.shape[0] and max_iter > ACCELERATED:
+            self._descend(found, slow, first, b, tol, min(MOST_STEPS, max_iter - ACCELERATED))
         U = level(found.U.T, self.blocks, 1.0)
         solution = Solution(U, U[:, :0], found.n_iter, found.residual, found.solved, found.solved)
         return self._finish(Z, first.T, solution, tol, max_iter)
@@ -121,8 +122,7 @@ class EvenSplit:
         """
         b = self.B @ Z.T
         first = self._first(b)
-        found = Rest.nothing_yet(first)
-        self._iterate_all(found, b, START_TOL, FEW_STEPS)
+        found = self._iterate_all(first, b, START_TOL, FEW_STEPS)
         return first.T, found.U.T, linear_start(Z, self.blocks)
 
     def even(self, Z: Array) -> Array:
@@ -134,18 +134,25 @@ class EvenSplit:
         first = self.start @ b - self.offset[:, None]
         return first - array_namespace(b).max(first, axis=0)
 
-    def _iterate_all(self, found: Rest, b: Array, tol: float, most: int) -> None:
-        """Solve all samples by accelerated steps with one matrix, in batches that fit into the cache."""
-        xp, n = array_namespace(b), b.shape[1]
+    def _iterate_all(self, first: Array, b: Array, tol: float, most: int) -> Rest:
+        """Take accelerated steps with one matrix for all samples, in batches that fit into the cache."""
+        xp, n, found = array_namespace(b), b.shape[1], Rest.nothing_yet(first)
+        count = -(-n // self.batch_rows)
         with one_blas_thread():
-            for start in range(0, n, self.batch_rows):
-                self._iterate(found, xp.arange(start, min(start + self.batch_rows, n), device=device(b)), b, tol, most)
+            for k in range(count):
+                rows = slice(k * n // count, (k + 1) * n // count)
+                self._iterate(found, rows, b, tol, most if count == 1 else min(FEW_STEPS, most))
+            # Slow samples are solved together: a batch of a few costs nearly as much as one of hundreds.
+            slow = xp.nonzero(~found.solved)[0]
+            if count > 1 and slow.shape[0] and most > FEW_STEPS:
+                self._iterate(found, slow, b, tol, most - FEW_STEPS)
+        return found
 
-    def _iterate(self, found: Rest, rows: Array, b: Array, tol: float, most: int) -> None:
+    def _iterate(self, found: Rest, rows: Array | slice, b: Array, tol: float, most: int) -> None:
         """Take accelerated steps with some samples, from their current state."""
         split = LogitSplit(self, b[:, rows])
-        short = max(tol, SHORT)
-        found.write(rows, accelerate(split, found.U[:, rows], tol=tol, short=short, max_iter=most, memory=MEMORY))
+        limits: dict[str, Any] = {"tol": tol, "short": max(tol, SHORT), "max_iter": most}
+        found.write(rows, accelerate(split, found.U[:, rows], **limits, memory=MEMORY))
 
     def _descend(self, found: Rest, rows: Array, first: Array, b: Array, tol: float, most: int) -> None:
         """Solve some samples from the start by Newton's method."""
@@ -166,7 +173,12 @@ class EvenSplit:
             new = new._replace(n_iter=new.n_iter + found.n_iter[rest])
             for old, part in zip(found, new, strict=True):
                 old[rest, ...] = part
-        return begin_again(problem, found, suspects, Z, tol, max_iter)
+        return begin_again(problem, found, self._worse_than_linear(Z, found.u, suspects), Z, tol, max_iter)
+
+    def _worse_than_linear(self, Z: Array, U: Array, rows: Array) -> Array:
+        """Return those of some samples for which the linear start has a lower value than U (n, L)."""
+        split = LogitSplit(self, self.B @ Z[rows, :].T)
+        return rows[split.value(linear_start(Z[rows, :], self.blocks).T) < split.value(U[rows, :].T)]
 
 
 @dataclass(frozen=True)
@@ -177,22 +189,30 @@ class LogitSplit:
     b: Array  #: (L + S, n)
 
     def step(self, U: Array) -> Step:
-        """Return the Gauss-Newton step with even shares, the gradient, and its largest entry."""
+        """Return the Gauss-Newton step with even shares, the gradient, and its largest entry; in place, to be fast."""
         xp, split, members = array_namespace(U), self.split, self.split.blocks.in_set
-        L = U.shape[0]
+        L, single = U.shape[0], split.matrix.dtype
         q = xp.exp(U)
         qS = members @ q
-        qS += self.split.tiny
+        qS += split.tiny
         g = split.A @ xp.concat([U, xp.log(qS)])
         g -= self.b
         slope = members.T @ (g[L:, :] / qS)
-        slope *= q
-        slope += g[:L, :]
-        q *= q
-        mass = split.in_sets @ at_least(qS, split.tiny**0.5, in_place=True) ** -2
+        slope *= q  # sum of g_s r_sl
+        at_least(qS, split.small, in_place=True)
+        bend = split.weight_of_sets - g[L:, :]
+        bend /= qS
+        bend /= qS
+        mass = members.T @ bend
         mass *= q
+        mass *= q
+        mass += slope
         mass += split.alone
-        return Step(-(split.matrix @ (slope / mass)), slope, xp.maximum(xp.max(slope, axis=0), -xp.min(slope, axis=0)))
+        at_least(mass, LEAST_MASS, in_place=True)
+        slope += g[:L, :]
+        slope, mass = xp.astype(slope, single, copy=False), xp.astype(mass, single, copy=False)
+        residual = xp.maximum(xp.max(slope, axis=0), -xp.min(slope, axis=0))
+        return Step(split.matrix @ (slope / mass), slope, xp.astype(residual, U.dtype, copy=False))
 
     def value(self, U: Array) -> Array:
         """(n,), the objective, up to a constant per sample."""
@@ -207,7 +227,7 @@ class LogitSplit:
         q = xp.exp(U)
         qS = members @ q + self.split.tiny
         g = (A @ xp.concat([U, xp.log(qS)]) - self.b)[L:, :].T
-        g = xp.where(near[:, None], g, xp.clip(g, 0.0, None))
+        g = xp.where(near[:, None], g, at_least(g, 0.0))
         R = members * (q.T[:, None, :] / qS.T[:, :, None])
         mixed = A[:L, L:] @ R
         H = A[:L, :L] + mixed + xp.permute_dims(mixed, (0, 2, 1)) + self.split.blocks.component_mean
@@ -239,13 +259,12 @@ def descend(problem: LogitSplit, U: Array, *, tol: float, max_iter: int) -> Rest
             value, mu = value[left], mu[left]
         H = problem.hessian(U, now.residual < NEAR)
         add_diagonal(H, xp.minimum(mu, now.residual)[:, None] * problem.split.scale + FLOOR)
-        change = xp.clip(solve_each(H, -now.slope.T).T, -LONGEST, LONGEST)
+        change = at_most(at_least(solve_each(H, -xp.astype(now.slope.T, H.dtype, copy=False)).T, -LONGEST), LONGEST)
         trial = problem.step(U + change)
         new = problem.value(U + change)
-        downhill = xp.sum(now.slope * change, axis=0) < 0
-        better = downhill & (new <= value + rounding * (1 + xp.abs(value)))
-        promised = -0.1 * xp.sum(now.slope * change, axis=0)
-        mu = xp.where(better & (value - new + rounding * (1 + xp.abs(value)) >= promised), mu / 10, mu * 8)
+        fall, gain = xp.sum(now.slope * change, axis=0), value - new + rounding * (1 + xp.abs(value))
+        better = (fall < 0) & (gain >= 0)
+        mu = xp.where(better & (gain >= -0.1 * fall), mu / 10, mu * 8)
         U, now = U + xp.where(better, change, 0 * change), now.choose(better, trial)
         value, length = xp.where(better, new, value), xp.where(better, xp.max(xp.abs(change), axis=0), xp.inf)
     return found

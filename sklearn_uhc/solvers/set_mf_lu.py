@@ -19,6 +19,7 @@ from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.anderson import Rest, Step, accelerate
 from sklearn_uhc.solvers.blocks import Array, Solution
+from sklearn_uhc.solvers.incidence import at_least, at_most
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_mf_lf import EvenSplit
 from sklearn_uhc.solvers.set_mf_lu_start import MOST_STEPS, Common, StretchedSteps, approach
@@ -69,7 +70,7 @@ def best_v(Z: Array, U: Array, T: float, lam: float, blocks: SetBlocks, steps: i
     damping, rounding = xp.zeros_like(V), 8 * float(xp.finfo(Z.dtype).eps)
     value, slope, bend = _by_v(Z, U, V, T, lam, blocks)
     for _ in range(steps):
-        trial = xp.clip(V - slope / (bend * (1 + damping)), 0.0, None)
+        trial = at_least(V - slope / (bend * (1 + damping)), 0.0)
         new = _by_v(Z, U, trial, T, lam, blocks)
         better = new[0] <= value + rounding * (1 + value)
         V = xp.where(better, trial, V)
@@ -164,7 +165,7 @@ class SetLogitFit:
         by_u = self.lam * U - blocks.sum_singles(pulled) - _weigh(blocks.of_sets(pulled), at.r)
         by_v = self.lam * self.w * V - blocks.sum_teachers(we * at.b)
         value = 0.5 * (xp.sum(we * error, axis=1) + self.lam * (xp.sum(U**2, axis=1) + V**2 @ self.w))
-        projected = xp.where(V > 0, by_v, xp.clip(by_v, None, 0.0))
+        projected = xp.where(V > 0, by_v, at_most(by_v, 0.0))
         residual = xp.max(xp.abs(xp.concat([by_u, projected], axis=1)), axis=1) / self.size
         return Point(x, error, value, xp.concat([by_u, by_v], axis=1), residual)
 
@@ -238,8 +239,8 @@ class SetLogitFit:
     def move(self, x: Array, step: Array) -> Array:
         """Add the step; v stays nonnegative."""
         xp = array_namespace(x)
-        U, V = self.parts(x + xp.clip(step, -MAX_STEP, MAX_STEP))
-        return xp.concat([U, xp.clip(V, 0.0, None)], axis=1)
+        U, V = self.parts(x + at_most(at_least(step, -MAX_STEP), MAX_STEP))
+        return xp.concat([U, at_least(V, 0.0)], axis=1)
 
     def keep(self, rows: Array) -> SetLogitFit:
         """Return the problem of some samples."""
@@ -347,6 +348,7 @@ def take_chords(problem: SetLogitFit, x: Array, common: Common, tol: float) -> R
         still=STILL * tol,
         max_iter=MOST_CHORDS,
         least=common.least,
+        downhill=False,
     )
     lower = steps.value(found.U) <= point.value + tol * problem.size
     return found._replace(solved=found.solved & lower)

@@ -20,7 +20,7 @@ from array_api_compat import device
 from sklearn_uhc.solvers.anderson import Step, accelerate
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array
-from sklearn_uhc.solvers.incidence import Incidence, array_namespace, like_array, to_cpu
+from sklearn_uhc.solvers.incidence import Incidence, array_namespace, at_least, at_most, like_array, to_cpu
 from sklearn_uhc.solvers.sets import SetBlocks, lowest
 
 #: Maximum number of steps, and the residual at which Newton's method takes over.
@@ -131,8 +131,8 @@ class StretchedSteps:
         mass = lam + pairs.give(pairs.by_teacher(w * V * V), at.r)
         sums = pairs.sum_teachers(at.b)
         bend = w * (lam + pairs.sum_teachers(at.b * at.b) - sums * sums / pairs.blocks.sizes[:, None])
-        step_v = xp.clip(V - by_v / bend, 0.0, None) - V
-        projected = xp.where(V > 0, by_v, xp.clip(by_v, None, 0.0))
+        step_v = at_least(V - by_v / bend, 0.0, in_place=True) - V
+        projected = xp.where(V > 0, by_v, at_most(by_v, 0.0))
         slope = xp.concat([by_u, projected])
         return Step(xp.concat([-(matrix @ (by_u / mass)), step_v]), slope, xp.max(xp.abs(slope), axis=0) / self.size)
 
@@ -179,7 +179,14 @@ def approach(Z: Array, first: Array, size: Array, common: Common) -> tuple[Array
             problem = StretchedSteps(xp.asarray(Z[rows, :].T, copy=True), size[rows], common)
             x = xp.asarray(first[rows, :].T, copy=True)
             found = accelerate(
-                problem, x, tol=CLOSE, short=float("inf"), max_iter=MOST_STEPS, memory=MEMORY, least=common.least
+                problem,
+                x,
+                tol=CLOSE,
+                short=float("inf"),
+                max_iter=MOST_STEPS,
+                memory=MEMORY,
+                least=common.least,
+                downhill=False,
             )
             lower = problem.value(found.U) < problem.value(x)
             out[rows, :] = xp.where(lower, found.U, x).T

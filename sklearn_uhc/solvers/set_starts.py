@@ -34,11 +34,13 @@ def linear_start(Z: Array, blocks: SetBlocks) -> Array:
     For few classes: it takes a matrix of classes by classes for every sample.
     """
     xp, L = array_namespace(Z), blocks.n_classes
-    E = xp.exp(Z)
+    E = xp.exp(blocks.shift(Z))
     P = E / blocks.by_teacher(blocks.sum_teachers(E))
-    # ||q(S_k) - p_k q(U_i)||^2 + ||q(group) - 1||^2; all groups get the same probability.
-    rows = blocks.to_class - P[:, :, None] * xp.take(blocks.M, blocks.teacher_of, axis=0)
-    A = xp.matmul(xp.permute_dims(rows, (0, 2, 1)), rows)
+    # ||q(S_k) - p_k q(U_i)||^2 + ||q(group) - 1||^2; all groups get the same probability. With m_k and M_i the members
+    # of S_k and U_i, teacher i adds  sum_k m_k m_k' - a_i M_i' - M_i a_i' + ||p_i||^2 M_i M_i',  a_i = sum_k p_k m_k.
+    spread = blocks.cells(P) - 0.5 * blocks.sum_teachers(P * P)[:, :, None] * blocks.M
+    crossed = xp.matmul(xp.permute_dims(spread, (0, 2, 1)), blocks.M)
+    A = blocks.to_class.T @ blocks.to_class - crossed - xp.permute_dims(crossed, (0, 2, 1))
     same = xp.astype(blocks.component_mean > 0, Z.dtype)
     A = A + same + RIDGE * xp.eye(L, dtype=Z.dtype, device=device(Z))
     q = solve_each(A, xp.ones_like(A[:, :, 0]))

@@ -29,7 +29,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers import set_index
-from sklearn_uhc.solvers.blocks import Array, Blocks, _group_mean
+from sklearn_uhc.solvers.blocks import Array, Blocks, _group_mean, is_moderate
 from sklearn_uhc.solvers.incidence import like_array, samples_first, samples_last, to_cpu
 from sklearn_uhc.solvers.set_index import SetIndex, Thin
 
@@ -172,6 +172,10 @@ class SetBlocks(Blocks):
         """Shift each teacher's logits so that the largest is 0; entries below `MIN_LOG_P`, like -inf, become it."""
         return self.arrange(super().shift(Z))
 
+    def unshifted(self, Z: Array) -> Array:
+        """Return the logits unchanged if `shift` would clip nothing, where a shift per teacher does not matter."""
+        return self.arrange(Z) if is_moderate(Z) else self.shift(Z)
+
     def sum_teachers(self, F: Array) -> Array:
         """(n, K) to (n, N): sum over the columns of a teacher."""
         return F @ self.to_teacher if self.is_small else super().sum_teachers(F)
@@ -264,11 +268,16 @@ class SetBlocks(Blocks):
 
     def spread(self, A: Array, at: Columns) -> Array:
         """(n, K) to (n, N, L): R' A for each teacher separately; only for few classes."""
-        xp, (N, L) = array_namespace(A), self.M.shape
+        xp = array_namespace(A)
         below = xp.take(xp.concat([xp.ones_like(at.q), at.qS], axis=1), self.source, axis=1)
-        cells = xp.take(xp.concat([A / below, xp.zeros_like(A[:, :1])], axis=1), self.cell_of, axis=1)
-        cells = xp.reshape(cells, (A.shape[0], N, L))
-        return cells * xp.where(self.alone > 0, xp.ones_like(at.q)[:, None, :], at.q[:, None, :])
+        own = xp.where(self.alone > 0, xp.ones_like(at.q)[:, None, :], at.q[:, None, :])
+        return self.cells(A / below) * own
+
+    def cells(self, A: Array) -> Array:
+        """(n, K) to (n, N, L): the value of the teacher's column that contains the class, 0 if none does."""
+        xp = array_namespace(A)
+        padded = xp.concat([A, xp.zeros_like(A[:, :1])], axis=1)
+        return xp.reshape(xp.take(padded, self.cell_of, axis=1), (A.shape[0], self.n_teachers, self.n_classes))
 
 
 def lowest(U: Array) -> float:
