@@ -232,7 +232,8 @@ def read_sample(
     merged = to_numpy(Q)[counts].argmax(axis=1)
     prior = np.full(L, 1 / L)
     if len(rows) and drawn_at_random(merged, np.cumsum(counts)[rows] - 1, ~np.isin(place, codes)):
-        prior[place] = class_prior(np.bincount(codes, weight[rows], minlength=L)[place]) * len(place) / L
+        counted = np.bincount(codes, weight[rows], minlength=L).astype(float)
+        prior[place] = class_prior(counted[place]) * len(place) / L
         return prior, np.ones(L)
     prior[place] = np.bincount(merged, minlength=len(place)) * len(place) / (max(len(merged), 1) * L)
     labelled = np.bincount(labels.codes, weight[labels.rows], minlength=L)
