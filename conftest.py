@@ -6,6 +6,8 @@ import sys
 import pytest
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Some virtual machines announce AMX but do not allow it: there torch's bfloat16 would end the process.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 if "PYTEST_XDIST_WORKER" in os.environ:  # every process has a core: threads of its own would compete with the others
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 

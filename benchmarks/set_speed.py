@@ -5,8 +5,8 @@
 At the paper's sizes, a third of the teachers have a coarse class of three and another third OTHER, beside the plain
 methods on the same lists before that, on answers of the same kind. Both take turns, `fit_transform` of 2,000 rows each
 at T = 3; the median of 5 rounds. In the lists of seed 1 every class has a column of its own somewhere; in those of seed
-4 one class is in sets only, and vanishes in many rows. The solvers' settings were chosen on other seeds. Times are those
-of the processor, one thread, so that other work on the machine counts for less; only ratios within one run mean
+4 one class is in sets only, and vanishes in many rows. Settings of the solvers were chosen on other seeds. Times are
+those of the processor, one thread, so that other work on the machine counts for less; only ratios within one run mean
 anything. Thousands of classes with sets are in `benchmarks.many_classes`.
 """
 
