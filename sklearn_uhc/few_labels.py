@@ -230,15 +230,16 @@ def read_sample(
     used = counts[labels.rows] & np.isin(labels.codes, place)
     rows, codes = labels.rows[used], labels.codes[used]
     merged = to_numpy(Q)[counts].argmax(axis=1)
-    prior = np.full(L, 1 / L)
+    prior = np.full(L, 1 / L)  # average, until known better
     if len(rows) and drawn_at_random(merged, np.cumsum(counts)[rows] - 1, ~np.isin(place, codes)):
         counted = np.bincount(codes, weight[rows], minlength=L).astype(float)
         prior[place] = class_prior(counted[place]) * len(place) / L
         return prior, np.ones(L)
-    prior[place] = np.bincount(merged, minlength=len(place)) * len(place) / (max(len(merged), 1) * L)
+    found = prior
+    found[place] = np.bincount(merged, minlength=len(place)) * len(place) / (max(len(merged), 1) * L)
     labelled = np.bincount(labels.codes, weight[labels.rows], minlength=L)
-    share = prior / np.maximum(labelled / labelled.sum(), 1 / len(labels))
-    return None, np.clip(share, 1 / MOST_RATIO, MOST_RATIO)
+    ratio = found / np.maximum(labelled / labelled.sum(), 1 / len(labels))
+    return None, np.clip(ratio, 1 / MOST_RATIO, MOST_RATIO)
 
 
 @dataclass(frozen=True, eq=False)
