@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 #: Singular values below this share of the largest are treated as zero.
@@ -43,7 +43,9 @@ class Identification:
 
     def _shares(self, q: NDArray[np.float64]) -> csr_array:
         """Return r (K, L) at q (L,)."""
-        return diags_array(1 / (self.membership @ q)) @ self.membership @ diags_array(q)
+        inside, total = self.membership, self.membership @ q
+        shares = q[inside.indices] / np.repeat(total, self._sizes)
+        return csr_array((shares, inside.indices, inside.indptr), shape=inside.shape)
 
     def _centred(self, R: NDArray[np.float64]) -> NDArray[np.float64]:
         """Subtract the mean over the columns of the teacher."""
@@ -70,12 +72,17 @@ class Identification:
     def _generic(self) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
         """Rank and null space (L, L - rank) at the random q with the highest rank, and that q."""
         rng, (L, g) = np.random.default_rng(0), self._joined.shape
+        draws = np.maximum(rng.dirichlet(np.full(L, 3.0), size=DRAWS if self._has_sets else 1), 1e-3 / L)
+        highest = L - int(self.components.max()) - 1
+        if L - g == highest:  # columns of one class each determine everything within the groups
+            return highest, self._joined.toarray(), draws[0]
         found = []
-        for q in rng.dirichlet(np.full(L, 3.0), size=DRAWS if self._has_sets else 1):
-            q = np.maximum(q, 1e-3 / L)
+        for q in draws:
             values, Vt = _svd(self._centred((self._shares(q) @ self._joined).toarray()))
             rank = int((values > ZERO * max(values[0], 1.0)).sum())
             found.append((L - g + rank, self._joined @ Vt[rank:].T, q))
+            if found[-1][0] == highest:
+                break
         return max(found, key=lambda one: one[0])
 
     @property
