@@ -25,8 +25,9 @@ from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_newton import Point, minimize
 from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms
 from sklearn_uhc.solvers.set_starts import linear_start, lowest_of
-from sklearn_uhc.solvers.set_steps import MOST_STEPS, Common, Kind, take_steps
+from sklearn_uhc.solvers.set_steps import MOST_STEPS, Common, CommonSteps, Kind
 from sklearn_uhc.solvers.set_terms import Bend
+from sklearn_uhc.solvers.set_vanishing import run_sinking, run_without
 from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
 
 #: Longest step in T u.
@@ -37,8 +38,6 @@ FLOOR = 1e-11
 SMALL_SHARE = 1e-6
 #: The last step of MF-P must be shorter by this factor.
 CAUTION = 100.0
-#: Tolerance of answers that are starts of other methods.
-START_TOL = 1e-3
 #: Shares that hint at a bad local optimum: of a class that is in sets only, and of any other.
 LITTLE_SHARE, NO_SHARE = 1e-4, 1e-7
 
@@ -256,11 +255,11 @@ def solve_sets(
     common = None
     if objective.terms is not None and blocks.is_small and max_iter >= MOST_STEPS:
         common = Common.of(objective.terms, blocks, weight, T)
-    U, n_iter, residual = _minimize(problem, common, others, tol, max_iter)
+    U, n_iter, residual, certain = _minimize(problem, common, others, tol, max_iter)
     found = Solution(U, U[:, :0], n_iter, residual, residual <= tol, residual <= tol)
     if logits is None:
         return found
-    rows = xp.nonzero(~found.converged | problem.is_suspect(found.u))[0]
+    rows = xp.nonzero(~certain & (~found.converged | problem.is_suspect(found.u)))[0]
     return begin_again(problem, found, rows, logits, tol, max_iter)
 
 
@@ -277,7 +276,7 @@ def begin_again(problem: SetFit, found: Solution, rows: Array, logits: Array, to
     lower = xp.nonzero(some.at(start).value < some.at(found.u[rows]).value)[0]
     rows, some = rows[lower], some.keep(lower)
     if rows.shape[0]:
-        U, n_iter, residual = _minimize(some, None, None, tol, max_iter)
+        U, n_iter, residual, _ = _minimize(some, None, None, tol, max_iter)
         better = (some.at(U).value < some.at(found.u[rows]).value) | ~found.converged[rows]
         found.u[rows, :] = xp.where(better[:, None], U, found.u[rows])
         found.residual[rows] = xp.where(better, residual, found.residual[rows])
@@ -286,35 +285,43 @@ def begin_again(problem: SetFit, found: Solution, rows: Array, logits: Array, to
     return found._replace(well_conditioned=found.converged)
 
 
-def _approach(
-    problem: SetFit, common: Common | None, others: Starts | None, tol: float, max_iter: int
-) -> tuple[Array, Array, Array]:
+class Reached(NamedTuple):
+    """Where samples end."""
+
+    U: Array  #: (n, L)
+    n_iter: Array  #: (n,)
+    residual: Array  #: (n,)
+    certain: Array  #: (n,), whether the problem without some classes confirms that these vanish
+
+
+def _approach(problem: SetFit, common: Common | None, others: Starts | None, tol: float, max_iter: int) -> Reached:
     """Take steps with one matrix for all samples, and solve the remaining samples by Newton's method."""
-    terms, blocks, T = problem.objective.terms, problem.blocks, problem.T
+    terms, blocks, T, xp = problem.objective.terms, problem.blocks, problem.T, array_namespace(problem.X)
     if terms is None or common is None:
-        return minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
-    xp, close = array_namespace(problem.X), tol < START_TOL
-    found = take_steps(terms, problem.X, problem.start(), problem.size, common, tol=tol, close=close)
+        U, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
+        return Reached(U, n_iter, residual, residual < 0)
+    steps = CommonSteps.of(terms, problem.X, problem.size, common, tol=tol)
+    found, certain = run_without(steps, problem.start().T, MOST_STEPS)
+    run_sinking(steps, MOST_STEPS, found, certain)
     U, n_iter, residual = found.U.T, found.n_iter, found.residual
     rows = xp.nonzero(~found.solved)[0]
     if rows.shape[0]:
         rest = problem.keep(rows)
         more = () if others is None else others(rows)
         rest = replace(rest, first=lowest_of(rest, rest.start(), *(level(start, blocks, T) for start in more)))
-        U[rows, :], steps, residual[rows] = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
-        n_iter[rows] = n_iter[rows] + steps
-    return level(U, blocks, T), n_iter, residual
+        U[rows, :], steps_more, residual[rows] = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
+        n_iter[rows] = n_iter[rows] + steps_more
+    return Reached(level(U, blocks, T), n_iter, residual, certain)
 
 
-def _minimize(
-    problem: SetFit, common: Common | None, others: Starts | None, tol: float, max_iter: int
-) -> tuple[Array, Array, Array]:
-    """Return u, the number of steps and the residual; vanishing classes get the smallest possible u."""
+def _minimize(problem: SetFit, common: Common | None, others: Starts | None, tol: float, max_iter: int) -> Reached:
+    """Return where samples end; vanishing classes get the smallest possible u."""
     xp = array_namespace(problem.X)
-    U, n_iter, residual = _approach(problem, common, others, tol, max_iter)
-    rows = xp.nonzero(problem.is_suspect(U) & (residual <= tol))[0]
+    reached = _approach(problem, common, others, tol, max_iter)
+    U, n_iter, residual, certain = reached
+    rows = xp.nonzero(~certain & problem.is_suspect(U) & (residual <= tol))[0]
     if not rows.shape[0]:
-        return U, n_iter, residual
+        return reached
     some = problem.keep(rows)
     gone = some.vanished(U[rows, :])
     vanish = xp.nonzero(xp.any(gone, axis=1))[0]
@@ -328,4 +335,4 @@ def _minimize(
         U[rows, :] = xp.where(lower[:, None], ends, U[rows, :])
         residual[rows] = xp.where(lower, left, residual[rows])
         n_iter[rows] = n_iter[rows] + more
-    return U, n_iter, residual
+    return reached

@@ -14,13 +14,13 @@ those of an even split: the diagonal of the Hessian without the teachers' shifts
     m_l = own columns + sum of w_s r_sl^2 + g_s r_sl (1 - r_sl) over the sets s of the class
 
 and Anderson's acceleration corrects for the rest. The gradient is exact; the step from it is made in single precision,
-which takes half the time and, like any correction, need not be exact. Samples that do not converge in a few steps, and
-those in which a class vanishes, go to `set_fit`.
+which takes half the time and, like any correction, need not be exact. Samples in which a class vanishes are solved
+without it (`set_vanishing`); samples that do not converge in a few steps go to `set_fit`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,11 +33,16 @@ from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, begin_again, solve_sets
 from sklearn_uhc.solvers.set_starts import linear_start
-from sklearn_uhc.solvers.sets import SetBlocks, level
+from sklearn_uhc.solvers.set_vanishing import Smaller, run_sinking, run_without, sums_over_sets
+from sklearn_uhc.solvers.sets import SetBlocks, level, lowest
 
 #: Number of accelerated steps before the remaining samples of several batches are joined, of all such steps, and of
 #: Newton steps before samples are left to `set_fit`.
 FEW_STEPS, ACCELERATED, MOST_STEPS = 12, 20, 40
+#: So few remaining samples take Newton steps at once: more accelerated steps would cost more.
+FEW_SAMPLES = 16
+#: Number of steps before vanishing classes are predicted.
+LOOK = 2
 #: Number of changes that the acceleration stores.
 MEMORY = 3
 #: Tolerance of starts for other methods.
@@ -63,13 +68,14 @@ class EvenSplit:
     inverse: Array  #: (L, L), inverse of H0
     alone: Array  #: (L, 1), weight of a class's own columns
     weight_of_sets: Array  #: (S, 1)
-    matrix: Array  #: (L, L), minus the inverse of H0 times the masses of an even split, in single precision
+    matrix: Array  #: (L, L), minus the inverse of H1 times its masses, in single precision
     start: Array  #: (L, L + S), maps b to the solution with evenly split sets, plus
     offset: Array  #: (L,), this constant
     blocks: SetBlocks
     weight: Array | None
     tiny: float  #: smallest sum of q that differs from 0,
     small: float  #: and the smallest whose square does
+    parts: dict[int, EvenSplit] = field(default_factory=dict)  #: the same for smaller label spaces
 
     @classmethod
     def of(cls, blocks: SetBlocks, weight: Array | None = None) -> EvenSplit:
@@ -87,7 +93,11 @@ class EvenSplit:
         w = blocks.to_teacher @ (xp.ones_like(blocks.sizes) if weight is None else weight)
         alone = w @ blocks.to_single
         sets = w @ blocks.to_set
-        matrix = xp.astype(-inverse * (alone + sets @ even[L:, :] ** 2), xp.float32)
+        shares = blocks.in_set * blocks.typical
+        shares = shares / xp.sum(shares, axis=1)[:, None]
+        typical = xp.concat([eye[:L, :L], shares])
+        steps = xp.linalg.pinv(typical.T @ A @ typical, rtol=FLOOR) * (alone + sets @ shares**2)
+        matrix = xp.astype(-steps, xp.float32)
         tiny, offset = float(xp.finfo(A.dtype).tiny), start @ (A @ sizes)
         return cls(A, B, inverse, alone[:, None], sets[:, None], matrix, start, offset, blocks, weight, tiny, tiny**0.5)
 
@@ -105,25 +115,32 @@ class EvenSplit:
 
     def solve(self, Z: Array, *, tol: float, max_iter: int) -> Solution:
         """Minimise for logits Z (n, K) at temperature 1; `u` has mean 0 in every group."""
-        xp, b = array_namespace(Z), self.B @ Z.T
-        first = self._first(b)
-        found = self._iterate_all(first, b, tol, min(ACCELERATED, max_iter))
-        slow = xp.nonzero(~found.solved)[0]
-        if slow.shape[0] and max_iter > ACCELERATED:
-            self._descend(found, slow, first, b, tol, min(MOST_STEPS, max_iter - ACCELERATED))
+        problem = LogitSplit(self, self.B @ Z.T, tol)
+        first = self._first(problem.b)
+        found, certain = run_without(problem, first, min(ACCELERATED, max_iter))
+        if max_iter > ACCELERATED:
+            most = min(MOST_STEPS, max_iter - ACCELERATED)
+            for steps in (min(FEW_STEPS, most), most):
+                run_sinking(problem, ACCELERATED, found, certain)
+                self._descend(problem, first, found, steps)
         U = level(found.U.T, self.blocks, 1.0)
         solution = Solution(U, U[:, :0], found.n_iter, found.residual, found.solved, found.solved)
-        return self._finish(Z, first.T, solution, tol, max_iter)
+        return self._finish(Z, first.T, solution, certain, tol, max_iter)
+
+    def _descend(self, problem: LogitSplit, first: Array, found: Rest, most: int) -> None:
+        """Take Newton steps with unsolved samples, from the start or from where they are."""
+        slow = array_namespace(first).nonzero(~found.solved)[0]
+        if slow.shape[0]:
+            found.write(slow, descend(problem.keep(slow), first[:, slow], found.U[:, slow], max_iter=most))
 
     def starts(self, Z: Array) -> tuple[Array, ...]:
         """Return starts of other methods, (n, L) each.
 
         The evenly split solution, nearly the optimum, and the linear start, which is q if answers agree.
         """
-        b = self.B @ Z.T
-        first = self._first(b)
-        found = self._iterate_all(first, b, START_TOL, FEW_STEPS)
-        return first.T, found.U.T, linear_start(Z, self.blocks)
+        problem = LogitSplit(self, self.B @ Z.T, START_TOL)
+        first = self._first(problem.b)
+        return first.T, problem.run(first, FEW_STEPS).U.T, linear_start(Z, self.blocks)
 
     def even(self, Z: Array) -> Array:
         """Return the solution with evenly split sets, (n, L), for logits Z (n, K) at temperature 1."""
@@ -134,36 +151,19 @@ class EvenSplit:
         first = self.start @ b - self.offset[:, None]
         return first - array_namespace(b).max(first, axis=0)
 
-    def _iterate_all(self, first: Array, b: Array, tol: float, most: int) -> Rest:
-        """Take accelerated steps with one matrix for all samples, in batches that fit into the cache."""
-        xp, n, found = array_namespace(b), b.shape[1], Rest.nothing_yet(first)
-        count = -(-n // self.batch_rows)
-        with one_blas_thread():
-            for k in range(count):
-                rows = slice(k * n // count, (k + 1) * n // count)
-                self._iterate(found, rows, b, tol, most if count == 1 else min(FEW_STEPS, most))
-            # Slow samples are solved together: a batch of a few costs nearly as much as one of hundreds.
-            slow = xp.nonzero(~found.solved)[0]
-            if count > 1 and slow.shape[0] and most > FEW_STEPS:
-                self._iterate(found, slow, b, tol, most - FEW_STEPS)
-        return found
+    def without(self, part: Smaller) -> EvenSplit:
+        """Return the same for a smaller label space; made once."""
+        key = id(part.blocks)
+        if key not in self.parts:
+            self.parts[key] = EvenSplit.of(part.blocks, self.weight)
+        return self.parts[key]
 
-    def _iterate(self, found: Rest, rows: Array | slice, b: Array, tol: float, most: int) -> None:
-        """Take accelerated steps with some samples, from their current state."""
-        split = LogitSplit(self, b[:, rows])
-        limits: dict[str, Any] = {"tol": tol, "short": max(tol, SHORT), "max_iter": most}
-        found.write(rows, accelerate(split, found.U[:, rows], **limits, memory=MEMORY))
-
-    def _descend(self, found: Rest, rows: Array, first: Array, b: Array, tol: float, most: int) -> None:
-        """Solve some samples from the start by Newton's method."""
-        found.write(rows, descend(LogitSplit(self, b[:, rows]), first[:, rows], tol=tol, max_iter=most))
-
-    def _finish(self, Z: Array, first: Array, found: Solution, tol: float, max_iter: int) -> Solution:
-        """Solve the remaining samples by Newton's method."""
+    def _finish(self, Z: Array, first: Array, found: Solution, certain: Array, tol: float, max_iter: int) -> Solution:
+        """Solve the remaining samples by Newton's method, except `certain` ones (n,)."""
         xp, blocks = array_namespace(Z), self.blocks
         w = xp.ones_like(blocks.sizes) if self.weight is None else self.weight
         problem = SetFit(Z, first, xp.ones_like(Z[:, 0]), MF_LF, w, 1.0, blocks, 1e-3 * tol)
-        suspects = xp.nonzero(~found.converged | problem.is_suspect(found.u))[0]
+        suspects = xp.nonzero(~certain & (~found.converged | problem.is_suspect(found.u)))[0]
         if not suspects.shape[0]:
             return found
         lost = problem.keep(suspects).loses_a_class(found.u[suspects, :])
@@ -177,7 +177,7 @@ class EvenSplit:
 
     def _worse_than_linear(self, Z: Array, U: Array, rows: Array) -> Array:
         """Return those of some samples for which the linear start has a lower value than U (n, L)."""
-        split = LogitSplit(self, self.B @ Z[rows, :].T)
+        split = LogitSplit(self, self.B @ Z[rows, :].T, START_TOL)
         return rows[split.value(linear_start(Z[rows, :], self.blocks).T) < split.value(U[rows, :].T)]
 
 
@@ -187,6 +187,48 @@ class LogitSplit:
 
     split: EvenSplit
     b: Array  #: (L + S, n)
+    tol: float
+    look: int = LOOK
+
+    @property
+    def blocks(self) -> SetBlocks:
+        """The label space."""
+        return self.split.blocks
+
+    @property
+    def bottom(self) -> float:
+        """What u of a class without probability is below the largest."""
+        return lowest(self.b)
+
+    def run(self, U: Array, most: int) -> Rest:
+        """Take accelerated steps with one matrix for all samples, in batches that fit into the cache."""
+        xp, n, found = array_namespace(U), U.shape[1], Rest.nothing_yet(U)
+        count = -(-n // self.split.batch_rows)
+        with one_blas_thread():
+            for k in range(count):
+                rows = slice(k * n // count, (k + 1) * n // count)
+                self._run_some(found, rows, min(FEW_STEPS, most))
+            # Slow samples are solved together: a batch of a few costs nearly as much as one of hundreds.
+            slow = xp.nonzero(~found.solved)[0]
+            if slow.shape[0] > FEW_SAMPLES and most > FEW_STEPS:
+                self._run_some(found, slow, most - FEW_STEPS)
+        return found
+
+    def _run_some(self, found: Rest, rows: Array | slice, most: int) -> None:
+        """Take accelerated steps with some samples, from their current state."""
+        limits: dict[str, Any] = {"tol": self.tol, "short": max(self.tol, SHORT), "max_iter": most}
+        found.write(rows, accelerate(self.keep(rows), found.U[:, rows], **limits, memory=MEMORY))
+
+    def without(self, part: Smaller) -> LogitSplit:
+        """Return the problem in a smaller label space."""
+        return LogitSplit(self.split.without(part), part.join @ self.b, self.tol)
+
+    def returns(self, U: Array) -> tuple[Array, Array]:
+        """(L, n): for every class the sum of g / q(S) over its sets, and what it must exceed."""
+        xp = array_namespace(U)
+        qS = self.blocks.in_set @ xp.exp(U) + self.split.tiny
+        g = self.split.A[U.shape[0] :, :] @ xp.concat([U, xp.log(qS)]) - self.b[U.shape[0] :, :]
+        return sums_over_sets(g, qS, self.tol, self.blocks)
 
     def step(self, U: Array) -> Step:
         """Return the Gauss-Newton step with even shares, the gradient, and its largest entry; in place, to be fast."""
@@ -236,16 +278,19 @@ class LogitSplit:
         add_diagonal(H, xp.einsum("nsl,ns->nl", R, g))
         return H
 
-    def keep(self, rows: Array) -> LogitSplit:
+    def keep(self, rows: Array | slice) -> LogitSplit:
         """Return the problem of some samples."""
         return replace(self, b=self.b[:, rows])
 
 
-def descend(problem: LogitSplit, U: Array, *, tol: float, max_iter: int) -> Rest:
-    """Take damped Newton steps from U (L, n), each downhill; finished samples leave."""
-    xp, found = array_namespace(U), Rest.nothing_yet(U)
+def descend(problem: LogitSplit, first: Array, reached: Array, *, max_iter: int) -> Rest:
+    """Take damped Newton steps from the better of two points (L, n), each downhill; finished samples leave."""
+    xp, tol = array_namespace(first), problem.tol
+    values = problem.value(first), problem.value(reached)
+    U, value = xp.where(values[1] < values[0], reached, first), xp.minimum(*values)
+    found = Rest.nothing_yet(U)
     rows, mu = xp.arange(U.shape[1], device=device(U)), xp.full_like(U[0, :], 1e-3)
-    now, value, length = problem.step(U), problem.value(U), found.residual
+    now, length = problem.step(U), found.residual
     rounding = 8 * float(xp.finfo(U.dtype).eps)
     for age in range(max_iter + 1):
         done = (now.residual <= tol) & (length <= tol**0.5)

@@ -9,13 +9,15 @@ from __future__ import annotations
 from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array, Solution
-from sklearn_uhc.solvers.set_fit import CE, MF_P, START_TOL, solve_sets
+from sklearn_uhc.solvers.set_fit import CE, MF_P, solve_sets
 from sklearn_uhc.solvers.set_many import ManyClasses, problem_of
 from sklearn_uhc.solvers.set_mf_lf import EvenSplit
-from sklearn_uhc.solvers.sets import SetBlocks
+from sklearn_uhc.solvers.set_sources import CrossEntropyTerms
+from sklearn_uhc.solvers.set_steps import Common, CommonSteps
+from sklearn_uhc.solvers.sets import SetBlocks, level
 
-#: Maximum number of Newton steps of CE for MF-P's start.
-START_ITER = 40
+#: Tolerance of MF-P's start by CE, and its maximum number of Newton steps with many classes, of other steps with few.
+START_TOL, START_ITER, START_STEPS = 1e-3, 40, 12
 #: Tolerance and iterations of SD, which has no such parameters.
 SD_TOL, SD_ITER = 1e-9, 1000
 
@@ -54,13 +56,12 @@ def solve_set_mf_p(
 ) -> Solution:
     """Solve MF-P for logits Z at temperature 1, starting near the result of CE; `u` are logits at T."""
     xp, blocks, T = array_namespace(Z), split.blocks, float(temperature)
-    P, even, few = tempered(Z, T, blocks), split.even(Z) / T, min(START_ITER, max_iter)
-    make = problem_of(blocks)
-    start = solve_sets(P, even, CE, blocks, temperature=T, tol=START_TOL, max_iter=few, weight=weight, make=make)
+    P, even, make = tempered(Z, T, blocks), split.even(Z) / T, problem_of(blocks)
+    start = _start_by_ce(P, even, blocks, T, weight, max_iter)
     size = xp.sum((P**2 if weight is None else P**2 * blocks.by_teacher(weight[None, :])), axis=1)
-    found = solve_sets(
+    return solve_sets(
         P,
-        start.u,
+        start,
         MF_P,
         blocks,
         temperature=T,
@@ -72,7 +73,17 @@ def solve_set_mf_p(
         make=make,
         others=lambda rows: (even[rows], *(other / T for other in split.starts(Z[rows]))),
     )
-    return found._replace(n_iter=found.n_iter + start.n_iter)
+
+
+def _start_by_ce(P: Array, even: Array, blocks: SetBlocks, T: float, weight: Array | None, max_iter: int) -> Array:
+    """Return the start of MF-P (n, L), near the result of CE from an even split."""
+    if not blocks.is_small:
+        most, make = min(START_ITER, max_iter), problem_of(blocks)
+        return solve_sets(P, even, CE, blocks, temperature=T, tol=START_TOL, max_iter=most, weight=weight, make=make).u
+    common = Common.of(CrossEntropyTerms, blocks, weight, T)
+    size = array_namespace(P).ones_like(P[:, 0])
+    steps = CommonSteps.of(CrossEntropyTerms, P, size, common, tol=START_TOL, rough=True)
+    return level(steps.run(level(even, blocks, T).T, START_STEPS).U.T, blocks, T)
 
 
 def solve_set_sd(P: Array, whole: SetBlocks, *, temperature: float, weight: Array | None = None) -> Solution:

@@ -114,6 +114,10 @@ class CrossEntropyTerms:
         """Return the problem of some samples."""
         return replace(self, a=self.a[:, rows])
 
+    def without(self, sources: Sources, join: Array) -> CrossEntropyTerms:
+        """Return the problem of a smaller label space, in which some columns are joined."""
+        return CrossEntropyTerms(sources, join @ self.a)
+
 
 @dataclass(frozen=True)
 class ProbabilityTerms:
@@ -159,3 +163,7 @@ class ProbabilityTerms:
     def keep(self, rows: Array) -> ProbabilityTerms:
         """Return the problem of some samples."""
         return replace(self, P=self.P[:, rows])
+
+    def without(self, sources: Sources, join: Array) -> ProbabilityTerms:
+        """Return the problem of a smaller label space."""
+        return ProbabilityTerms(sources, self.P)

@@ -1,13 +1,14 @@
 """CE and MF-P with columns that stand for sets, by accelerated steps with one matrix for all samples.
 
-With m the masses of the classes (`set_sources.py`), and m0 and C the masses and Hessian for teachers with uniform
-answers,
+With m the masses of the classes (`set_sources.py`), and m0 and C the masses and Hessian for teachers that find all
+classes alike (those that are in sets only more probable, `SetBlocks.typical`),
 
     u <- u - C^-1 (m0 gradient / m)
 
 Relative to the masses, Hessians of different samples are similar, so that Anderson's acceleration needs ten to fifteen
 such steps, each of a few sums over classes and sets. Together they take as long as one Newton step with a Hessian per
-sample. Samples that do not converge, or end above their start, are left to Newton's method.
+sample. Samples in which a class vanishes are solved without it (`set_vanishing`). Samples that do not converge, or end
+above their start, are left to Newton's method.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from array_api_compat import device
 from sklearn_uhc.solvers.anderson import Rest, Step, accelerate
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array
-from sklearn_uhc.solvers.incidence import array_namespace, at_least
-from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms, Sources, Terms
-from sklearn_uhc.solvers.sets import SetBlocks
+from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most
+from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms, Sources
+from sklearn_uhc.solvers.set_vanishing import Smaller, sums_over_sets
+from sklearn_uhc.solvers.sets import SetBlocks, lowest
 
 #: Maximum number of steps.
 MOST_STEPS = 40
@@ -31,8 +33,10 @@ MOST_STEPS = 40
 SHORT, STILL = 1e-2, 0.1
 #: Curvature that is treated as zero for uniform answers: no step is taken along it.
 FLOOR = 1e-9
-#: Smallest mass of a class.
-LEAST_MASS = 1e-200
+#: Smallest mass of a class, and the largest gradient relative to it.
+LEAST_MASS, MOST_RELATIVE = 1e-200, 1.0
+#: Number of steps before vanishing classes are predicted.
+LOOK = 4
 #: Maximum size of a batch, in numbers: what fits into the cache of a core.
 BATCH_NUMBERS = 2**19
 
@@ -46,6 +50,7 @@ class Common(NamedTuple):
 
     sources: Sources
     matrix: Array  #: (L, L), C^-1 diag(m0)
+    parts: dict[int, Common]  #: the same for smaller label spaces
 
     @classmethod
     def of(cls, kind: Kind, blocks: SetBlocks, weight: Array | None, T: float) -> Common:
@@ -55,15 +60,22 @@ class Common(NamedTuple):
             common: Common = blocks.once(f"{kind.__name__} {T}", lambda: cls.of(kind, blocks, ones, T))
             return common
         sources = Sources.of(blocks, weight, T)
-        return cls(sources, alike(kind, sources))
+        return cls(sources, alike(kind, sources), {})
+
+    def without(self, kind: Kind, part: Smaller) -> Common:
+        """Return the same for a smaller label space; made once."""
+        key, (_, w, T, *_) = id(part.blocks), self.sources
+        if key not in self.parts:
+            self.parts[key] = Common.of(kind, part.blocks, w[:, 0], T)
+        return self.parts[key]
 
 
 def alike(kind: Kind, sources: Sources) -> Array:
-    """Return C^-1 diag(m0), (L, L), for teachers with uniform answers, as far as these determine u."""
+    """Return C^-1 diag(m0), (L, L), as far as teachers' answers determine u."""
     blocks, xp = sources.blocks, array_namespace(sources.has)
-    e, q, qS = sources.sums(xp.zeros_like(sources.has[:1, : blocks.n_classes].T))
+    e, q, qS = sources.sums(xp.log(blocks.typical)[:, None] / sources.T)
     each, weights = kind.of(xp.zeros_like(blocks.source[None, :] * sources.w[:1, :]), sources).each(e)
-    J = xp.concat([xp.eye(blocks.n_classes, dtype=e.dtype, device=device(e)), blocks.in_set / qS])
+    J = xp.concat([xp.eye(blocks.n_classes, dtype=e.dtype, device=device(e)), blocks.in_set * (q.T / qS)])
     mass = xp.sum(each, axis=0)[:, None]
     H = J.T @ (mass * J) - (each @ J).T @ (weights * (each @ J))
     root = xp.sqrt(sources.pull(mass, q, qS)[:, 0])
@@ -72,11 +84,48 @@ def alike(kind: Kind, sources: Sources) -> Array:
 
 @dataclass(frozen=True)
 class CommonSteps:
-    """The iteration for some samples."""
+    """The iteration for some samples, until the residual is within the tolerance, and the last and the next step short.
 
-    terms: Terms
-    matrix: Array
+    With `rough` only the former counts.
+    """
+
+    terms: CrossEntropyTerms | ProbabilityTerms
+    common: Common
     size: Array  #: (n,), the scale of the residual
+    tol: float
+    rough: bool = False
+    look: int = LOOK
+
+    @classmethod
+    def of(cls, kind: Kind, P: Array, size: Array, common: Common, *, tol: float, rough: bool = False) -> CommonSteps:
+        """Take tempered probabilities P (n, K)."""
+        return cls(kind.of(P, common.sources), common, size, tol, rough)
+
+    @property
+    def blocks(self) -> SetBlocks:
+        """The label space."""
+        return self.common.sources.blocks
+
+    @property
+    def bottom(self) -> float:
+        """What u of a class without probability is below the largest."""
+        return lowest(self.size) / self.common.sources.T
+
+    def run(self, U: Array, most: int) -> Rest:
+        """Take steps from U (L, n); solved samples end no higher than they begin, others stay there if `rough`."""
+        xp, found, n = array_namespace(U), Rest.nothing_yet(U), U.shape[1]
+        room = max(64, min(2048, BATCH_NUMBERS // (12 * self.common.sources.has.shape[1])))
+        inf, tol = float("inf"), self.tol
+        short, still = (inf, inf) if self.rough else (SHORT * tol**0.5, STILL * tol)
+        with one_blas_thread():
+            for start in range(0, n, room):
+                rows = xp.arange(start, min(start + room, n), device=device(U))
+                some, first = self.keep(rows), U[:, rows]
+                rest = accelerate(some, first, tol=tol, short=short, still=still, max_iter=most)
+                lower = some.value(rest.U) <= some.value(first) + 1e-3 * tol
+                rest = rest._replace(solved=rest.solved & lower)
+                found.write(rows, rest._replace(U=xp.where(lower, rest.U, first)) if self.rough else rest)
+        return found
 
     def step(self, U: Array) -> Step:
         """Return the step at U (L, n), the gradient, and its largest entry."""
@@ -85,33 +134,24 @@ class CommonSteps:
         mass, G = self.terms.masses(e)
         slope = sources.pull(G, q, qS)
         relative = slope / at_least(sources.pull(mass, q, qS), LEAST_MASS, in_place=True)
+        relative = at_most(at_least(relative, -MOST_RELATIVE, in_place=True), MOST_RELATIVE)
         largest = xp.maximum(xp.max(slope, axis=0), -xp.min(slope, axis=0))
-        return Step(-(self.matrix @ relative), slope, largest / self.size)
+        return Step(-(self.common.matrix @ relative), slope, largest / self.size)
 
     def value(self, U: Array) -> Array:
         """(n,), the objective up to a constant per sample."""
         return self.terms.value(self.terms.sources.sums(U - array_namespace(U).max(U, axis=0))[0])
 
+    def returns(self, U: Array) -> tuple[Array, Array]:
+        """(L, n): for every class the sum of G / q(S) over its sets, and what it must exceed."""
+        e, _, qS = self.terms.sources.sums(U - array_namespace(U).max(U, axis=0))
+        return sums_over_sets(self.terms.masses(e)[1][U.shape[0] :, :], qS, self.tol * self.size, self.blocks)
+
     def keep(self, rows: Array) -> CommonSteps:
         """Return the problem of some samples."""
         return replace(self, terms=self.terms.keep(rows), size=self.size[rows])
 
-
-def take_steps(kind: Kind, P: Array, first: Array, size: Array, common: Common, *, tol: float, close: bool) -> Rest:
-    """Return the results for tempered probabilities P (n, K), from `first` (n, L), as (L, n).
-
-    `solved` marks samples at an optimum: the residual, relative to `size` (n,), is within the tolerance and, with
-    `close`, the last step and the next one are short.
-    """
-    xp, found, n = array_namespace(P), Rest.nothing_yet(first.T), P.shape[0]
-    room = max(64, min(2048, BATCH_NUMBERS // (12 * common.sources.has.shape[1])))
-    short, still = (SHORT * tol**0.5, STILL * tol) if close else (float("inf"), float("inf"))
-    with one_blas_thread():
-        for start in range(0, n, room):
-            rows = xp.arange(start, min(start + room, n), device=device(P))
-            problem = CommonSteps(kind.of(P[rows, :], common.sources), common.matrix, size[rows])
-            U = found.U[:, rows]
-            rest = accelerate(problem, U, tol=tol, short=short, still=still, max_iter=MOST_STEPS)
-            lower = problem.value(rest.U) <= problem.value(U) + 1e-3 * tol
-            found.write(rows, rest._replace(solved=rest.solved & lower))
-    return found
+    def without(self, part: Smaller) -> CommonSteps:
+        """Return the problem in a smaller label space."""
+        common = self.common.without(type(self.terms), part)
+        return replace(self, terms=self.terms.without(common.sources, part.join), common=common)

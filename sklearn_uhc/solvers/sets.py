@@ -33,6 +33,9 @@ from sklearn_uhc.solvers.blocks import Array, Blocks, _group_mean, is_moderate
 from sklearn_uhc.solvers.incidence import like_array, samples_first, samples_last, to_cpu
 from sklearn_uhc.solvers.set_index import SetIndex, Thin
 
+#: Probability of a class that is in sets only, relative to others, where all samples share one matrix: such a class is
+#: more probable than others if it does not vanish.
+LONELY = 5.0
 #: Smallest T u relative to the largest, in double and single precision, such that exp() does not underflow.
 LOWEST = {"float64": -600.0, "float32": -80.0}
 
@@ -220,6 +223,11 @@ class SetBlocks(Blocks):
         own = np.zeros(self.n_classes, dtype=bool)
         own[to_cpu(self.class_of)[to_cpu(self.set_sizes) == 1]] = True
         return array_namespace(self.sizes).asarray(own, device=device(self.sizes))
+
+    @cached_property
+    def typical(self) -> Array:
+        """(L,), the probabilities of classes relative to each other at which samples share one matrix."""
+        return like_array(np.where(to_cpu(self.has_own), 1.0, LONELY), self.sizes)
 
     @cached_property
     def in_sets(self) -> Array:

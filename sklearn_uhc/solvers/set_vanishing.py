@@ -1,0 +1,200 @@
+"""Classes that are in sets only and vanish: such samples are solved without these classes.
+
+A class j without a column of its own matters only through the sums q(S) of its sets. If q_j = 0 is best, the others
+solve the same problem without j, and
+
+    sum over the sets S of j of  G_S / q(S)  >= 0,      G the derivative of the objective by phi of the sets
+
+says that j does not return. In noisy answers that is so for about half of the samples. With u_j on its way to -inf,
+steps that all samples share would never end. So after a few steps without any such class, the sign of the sum predicts
+which of them vanish. Samples with the same prediction are solved together in a smaller label space. The sum at the end
+confirms the result; samples without confirmation are solved with all classes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from array_api_compat import array_namespace, device
+from numpy.typing import NDArray
+
+from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.solvers.anderson import Rest
+from sklearn_uhc.solvers.blocks import Array
+from sklearn_uhc.solvers.incidence import like_array, to_cpu
+from sklearn_uhc.solvers.sets import SetBlocks
+
+#: Fewer samples with the same prediction are not worth a label space of their own.
+FEW = 8
+#: Maximum number of classes that are considered.
+MOST_CLASSES = 50
+#: Errors of G that the sum must exceed, relative to G and to the tolerance.
+CLEAR, BEYOND = 1e-6, 100.0
+
+
+class Smaller(NamedTuple):
+    """A label space without some of its classes."""
+
+    blocks: SetBlocks
+    kept: Array  #: (L',), the classes that remain
+    join: Array  #: (L' + S', L + S), sums over the classes and sets that have become the same
+
+
+def smaller(blocks: SetBlocks, gone: tuple[int, ...]) -> Smaller | None:
+    """Return the label space without some classes, or None if no teacher would link others then; made once."""
+    made = _made(blocks)
+    if gone not in made:
+        made[gone] = _without(blocks, gone)
+    return made[gone]
+
+
+def _made(blocks: SetBlocks) -> dict[tuple[int, ...], Smaller | None]:
+    """Return the smaller label spaces made so far."""
+    made: dict[tuple[int, ...], Smaller | None] = blocks.once("smaller", dict)
+    return made
+
+
+def _without(blocks: SetBlocks, gone: tuple[int, ...]) -> Smaller | None:
+    space, L = blocks.space, blocks.n_classes
+    kept = np.setdiff1d(np.arange(L), gone)
+    stays = ~np.isin(space.members, gone)
+    ends = np.cumsum(np.add.reduceat(stays, space.offsets[:-1]))
+    columns = [part.tolist() for part in np.split(space.members[stays], ends[:-1])]
+    entries = [part[0] if len(part) == 1 else tuple(part) for part in columns]
+    rest = LabelSpace([entries[block] for block in space.blocks])
+    if rest.n_components > space.n_components:
+        return None
+    part = SetBlocks.from_label_space(rest).like(blocks.sizes[None, :])
+    before, after = to_cpu(blocks.source), to_cpu(part.source)
+    join = np.zeros((len(kept) + len(part.set_columns), L + len(blocks.set_columns)))
+    join[np.arange(len(kept)), kept] = 1.0
+    join[after, before] = 1.0
+    return Smaller(part, like_array(kept, blocks.sizes), like_array(join, blocks.sizes))
+
+
+def may_vanish(blocks: SetBlocks) -> tuple[int, ...]:
+    """Return classes that are in sets only, as long as every set keeps another class; found once."""
+    found: tuple[int, ...] = blocks.once("may vanish", lambda: _may_vanish(blocks))
+    return found
+
+
+def _may_vanish(blocks: SetBlocks) -> tuple[int, ...]:
+    if blocks.space.rank_bound < blocks.n_classes - blocks.n_components:
+        return ()  # what is not determined must stay as even as it is
+    left, chosen = to_cpu(blocks.in_set).sum(axis=1), []
+    for j in np.flatnonzero(~to_cpu(blocks.has_own))[:MOST_CLASSES]:
+        own = to_cpu(blocks.in_set)[:, j] > 0
+        if (left[own] > 1).all():
+            left = left - own
+            chosen.append(int(j))
+    return tuple(chosen) if chosen and smaller(blocks, tuple(chosen)) is not None else ()
+
+
+def sums_over_sets(G: Array, qS: Array, error: Array | float, blocks: SetBlocks) -> tuple[Array, Array]:
+    """(L, n): sum of G / q(S), both (S, n), over the sets of every class, and what errors of G may contribute."""
+    xp, members = array_namespace(G), blocks.in_set.T
+    return members @ (G / qS), members @ ((CLEAR * xp.abs(G) + BEYOND * error) / qS)
+
+
+P = TypeVar("P", bound="Problem")
+
+
+class Problem(Protocol):
+    """Samples with an iteration that is the same for all of them."""
+
+    @property
+    def blocks(self) -> SetBlocks:
+        """The label space."""
+
+    @property
+    def look(self) -> int:
+        """Number of steps before vanishing classes are predicted."""
+
+    def run(self, U: Array, most: int) -> Rest:
+        """Take at most so many steps from U (L, n)."""
+
+    def returns(self, U: Array) -> tuple[Array, Array]:
+        """(L, n): for every class the sum of G_S / q(S) over its sets, and what it must exceed."""
+
+    def keep(self: P, rows: Array) -> P:
+        """Return the problem of some samples."""
+
+    def without(self: P, part: Smaller) -> P:
+        """Return the problem in a smaller label space."""
+
+    @property
+    def bottom(self) -> float:
+        """What u of a class without probability is below the largest."""
+
+
+def run_without(problem: Problem, U: Array, most: int) -> tuple[Rest, Array]:
+    """Take steps from U (L, n), without the classes that vanish; also return in which samples (n,) some do."""
+    xp, found, classes = array_namespace(U), Rest.nothing_yet(U), may_vanish(problem.blocks)
+    certain = xp.zeros_like(found.solved)
+    if not classes or U.shape[1] < FEW:
+        return problem.run(U, most), certain
+    part = _part(problem, classes)
+    few = problem.without(part).run(U[part.kept, :], problem.look)
+    gone = to_cpu(problem.returns(_with_zeros(problem, few.U, part))[0])[list(classes), :] > 0
+    all_gone = xp.asarray(gone.all(axis=0), device=device(U))
+    found.U[part.kept, :] = xp.where(all_gone, few.U, found.U[part.kept, :])  # these go on from there
+    _solve_patterns(problem, xp.arange(U.shape[1], device=device(U)), gone, most, found, certain)
+    rows = xp.nonzero(~found.solved)[0]
+    if rows.shape[0]:
+        found.write(rows, problem.keep(rows).run(U[:, rows], most))
+    return found, certain
+
+
+def run_sinking(problem: Problem, most: int, found: Rest, certain: Array) -> None:
+    """Go on with unsolved samples without the classes that would become smaller."""
+    xp, classes = array_namespace(found.U), may_vanish(problem.blocks)
+    rows = xp.nonzero(~found.solved)[0]
+    if classes and rows.shape[0]:
+        sinking = to_cpu(problem.keep(rows).returns(found.U[:, rows])[0]) > 0
+        _solve_patterns(problem, rows, sinking[list(classes), :], most, found, certain)
+
+
+def _part(problem: Problem, classes: tuple[int, ...]) -> Smaller:
+    part = smaller(problem.blocks, classes)
+    assert part is not None  # fewer classes are left out than in `may_vanish`
+    return part
+
+
+def _solve_patterns(
+    problem: Problem, rows: Array, gone: NDArray[np.bool_], most: int, found: Rest, certain: Array
+) -> None:
+    """Solve some samples from where they are without the classes `gone` (classes, n)."""
+    xp, blocks, classes = array_namespace(rows), problem.blocks, may_vanish(problem.blocks)
+    code = 2.0 ** np.arange(len(classes)) @ gone
+    for pattern, count in zip(*np.unique(code, return_counts=True), strict=True):
+        same = np.flatnonzero(code == pattern)
+        own = tuple(j for j, away in zip(classes, gone[:, same[0]], strict=True) if away)
+        if own and (count >= FEW or own in _made(blocks)):
+            here = rows[xp.asarray(same, device=device(rows))]
+            _solve_pattern(problem, here, found.U[:, here], own, most, found, certain)
+
+
+def _solve_pattern(
+    problem: Problem, rows: Array, U: Array, gone: tuple[int, ...], most: int, found: Rest, certain: Array
+) -> None:
+    """Solve some samples from U without some classes, and store those that are confirmed."""
+    xp, part, some = array_namespace(U), _part(problem, gone), problem.keep(rows)
+    rest = some.without(part).run(U[part.kept, :], most)
+    rest = rest._replace(U=_with_zeros(some, rest.U, part))
+    returns, least = some.returns(rest.U)
+    ok = rest.solved
+    for j in gone:
+        ok = ok & (returns[j, :] > least[j, :])
+    done = xp.nonzero(ok)[0]
+    found.write(rows[done], Rest(rest.U[:, done], rest.n_iter[done], rest.residual[done], ok[done]))
+    certain[rows[done]] = True
+
+
+def _with_zeros(problem: Problem, V: Array, part: Smaller) -> Array:
+    """(L', n) to (L, n), classes without probability included."""
+    xp = array_namespace(V)
+    V = V - xp.max(V, axis=0)
+    U = xp.full((problem.blocks.n_classes, V.shape[1]), problem.bottom, dtype=V.dtype, device=device(V))
+    U[part.kept, :] = V
+    return U
