@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.sparse import vstack as sparse_vstack
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
@@ -316,9 +316,36 @@ def _held_out(estimator: Any, X: Any, codes: NDArray[np.int_], folds: Stratified
 
 def _log_odds(fitted: Any, X: Any) -> NDArray[np.float64]:
     """Return log p / (1 - p), with both raised to at least 1e-6: a forest may return 0."""
+    public, own = np.maximum(_public_and_own(fitted, X), LOG_MIN).T
+    return np.asarray(own - public)
+
+
+class OwnOrPublic(ClassifierMixin, BaseEstimator):
+    """A scorer's fitted classifier as one of two classes, public (False) or own (True): own classes are added up.
+
+    Parameters
+    ----------
+    estimator_ : classifier
+        Of public rows (0) and own rows (1, 2, ... by class), fitted.
+    """
+
+    classes_ = np.array([False, True])
+
+    def __init__(self, estimator_: Any) -> None:
+        self.estimator_ = estimator_
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return log-probabilities of public and own, (n, 2)."""
+        return _public_and_own(self.estimator_, X)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probabilities of public and own, (n, 2)."""
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+
+def _public_and_own(fitted: Any, X: Any) -> NDArray[np.float64]:
     log_p = log_proba(fitted, X, "the estimator of membership").astype(float)
-    own, public = np.logaddexp.reduce(log_p[:, 1:], axis=1), log_p[:, 0]  # class 0 is public rows
-    return np.asarray(np.maximum(own, LOG_MIN) - np.maximum(public, LOG_MIN))
+    return np.stack([log_p[:, 0], np.logaddexp.reduce(log_p[:, 1:], axis=1)], axis=1)  # class 0 is public rows
 
 
 def _auroc(own: NDArray[np.float64], public: NDArray[np.float64]) -> float:
