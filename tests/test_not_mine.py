@@ -66,6 +66,25 @@ def test_fit_warns_of_rows_that_no_scorer_takes_for_its_own():
         assert not clone(merger).set_params(**params).fit(X).findings_
 
 
+@pytest.mark.parametrize("make", [TeacherMerger, UnifiedEnsemble, HeterogeneousDistiller])
+@pytest.mark.parametrize("second", [0.1, None])
+def test_fit_warns_of_rows_that_are_all_none_of_these(make, second):
+    X, merger = small(100, none_label="none")
+    student = [KNeighborsClassifier(1)] if make is HeterogeneousDistiller else []
+
+    def fit(n_known):
+        """Fit where the first scorer takes some rows for its own, and the second none of them, or does not exist."""
+        scorers = [Fixed(np.where(np.arange(100) < n_known, 0.9, 0.01)), second and Fixed(np.full(100, second))]
+        clf = make(merger.teachers, *student, membership=scorers, none_label="none", membership_weight=5.0)
+        return clf.fit(X)
+
+    with pytest.warns(FindingWarning, match="look foreign.* 100% of them.*add rows like those") as said:
+        clf = fit(0)
+    assert len(said) == 1
+    assert [finding.kind for finding in getattr(clf, "merger_", clf).findings_] == ["foreign"]
+    fit(5)  # warnings are errors: where some rows are of known classes, foreign ones are what none_label is for
+
+
 def test_scorers_explain_why_teachers_contradict_each_other():
     lists = [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 0, 1], [1, 2, 4, 5], [2, 5, 3, 0]]  # the last in the wrong order
     right = [*lists[:4], [0, 3, 5, 2]]
