@@ -17,7 +17,7 @@ from sklearn_uhc.class_sets import plain_entries
 from sklearn_uhc.findings import Finding, find, find_uneven
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import agreement_of_pairs
-from sklearn_uhc.names import look_alikes
+from sklearn_uhc.names import look_alikes, rests_of_several
 from sklearn_uhc.plots import SoftLabelDisplay, TeacherAgreementDisplay
 from sklearn_uhc.plots.overlap import overlap_of_space
 from sklearn_uhc.report.page import fragment, page
@@ -44,6 +44,7 @@ REPORTED = (
     "The class lists do not connect",
     "None of the .* rows is answered",
     "Names that differ",
+    "Names that sound like",
     "No teacher distinguishes",
     "The sets do not determine",
     "These classes occur in one set",
@@ -68,8 +69,9 @@ class TeacherReport(dict[str, Any]):
       whose probability sets do not determine, including those of `never_apart`; `in_one_set`, other classes that
       occur in one set of one teacher only, with that teacher; `condition`, see
       `LabelSpace.condition`, None beyond 1,000 classes; `known_by_one`, each `class` that only one `teacher` names;
-      `unheard`, classes of teachers without any answer; and `look_alikes`, groups of names that are nearly equal (they
-      differ in case, spaces, underscores, hyphens, dots, accents or a plural), each with a teacher that has it;
+      `unheard`, classes of teachers without any answer; `look_alikes`, groups of names that are nearly equal (they
+      differ in case, spaces, underscores, hyphens, dots, accents or a plural), each with a teacher that has it; and
+      `rests`, names that sound like OTHER, with their teachers, if these have different classes;
     - "n_samples" and "n_unanswered", the number of rows, and of rows that no teacher answers for;
     - "teachers", one entry each: `teacher` (its number), `name`, `called`, how sentences refer to it, `n_classes`, the
       number of classes it names, alone or in sets, and `classes`, what its columns stand for;
@@ -313,6 +315,7 @@ def _describe(space: LabelSpace, heard: NDArray[np.int_]) -> dict[str, Any]:
         "known_by_one": [{"class": c, "teacher": i} for c, i in zip(labels.tolist(), owners.tolist(), strict=True)],
         "unheard": space.classes[~space.mask[heard].any(axis=0)].tolist(),
         "look_alikes": look_alikes(space.class_lists),
+        "rests": rests_of_several(space.class_lists),
     }
 
 
