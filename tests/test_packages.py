@@ -32,6 +32,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_uhc import (
+    OTHER,
     HeterogeneousDistiller,
     MembershipScorer,
     TeacherOutputs,
@@ -241,6 +242,8 @@ def test_what_cannot_be_packed_is_refused_before_anything_is_written(data, tmp_p
         pack_teacher(Ridge().fit(X, y), path, X)
     with pytest.raises(TypeError, match="is a file"):
         pack_teacher("model.pkl", path, X)
+    with pytest.raises(TypeError, match=r"one class per output.*pass class_lists there"):
+        pack_teacher(LogisticRegression().fit(X, y), path, X, classes=["a", ("b", "c"), "d", OTHER])
     with pytest.raises(FileNotFoundError, match="no folder"):
         pack_teacher(LogisticRegression().fit(X, y), tmp_path / "none" / "t", X)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_uhc.class_sets import holds_sets
 from sklearn_uhc.export.inputs import Inputs
 from sklearn_uhc.membership import MembershipScorer, OwnOrPublic
 from sklearn_uhc.packages.archive import CARD, EXAMPLE, MEMBERSHIP, MODEL, write_archive
@@ -144,6 +145,11 @@ def _with_classes(model: Any, classes: Sequence[Any] | None) -> tuple[Any, NDArr
     ):
         raise TypeError(f"model must be a fitted classifier, with classes_, or a torch module; got {model!r:.200}.")
     own = np.asarray(model.classes_)
+    if classes is not None and holds_sets(classes):
+        raise TypeError(
+            f"classes must name one class per output, got {list(classes)!r}. What a coarse class or OTHER stands for "
+            "is said in the merge: pass class_lists there."
+        )
     names = own if classes is None else np.asarray(list(classes))
     if names.shape != own.shape:
         raise ValueError(
