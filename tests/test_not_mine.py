@@ -26,6 +26,7 @@ from sklearn_uhc import (
     fit_membership,
     load_teacher,
     pack_teacher,
+    teacher_report,
 )
 from sklearn_uhc.not_mine import LEAST
 from tests.helpers import METHOD_NAMES, linear_teachers, random_outputs
@@ -83,6 +84,22 @@ def test_fit_warns_of_rows_that_are_all_none_of_these(make, second):
     assert len(said) == 1
     assert [finding.kind for finding in getattr(clf, "merger_", clf).findings_] == ["foreign"]
     fit(5)  # warnings are errors: where some rows are of known classes, foreign ones are what none_label is for
+
+
+def test_the_report_says_that_no_scorer_takes_rows_for_its_own():
+    X, merger = small(40)
+    scorers = [Fixed(np.full(40, 0.3)), Fixed(np.full(40, 0.2))]
+    with pytest.warns(FindingWarning) as said:
+        clone(merger).set_params(membership=scorers).fit(X)
+    report = teacher_report(merger.teachers, X, membership=scorers)
+    assert str(said[0].message) in report["warnings"]
+    for teacher, scorer in zip(merger.teachers, scorers, strict=True):
+        teacher.membership_ = scorer
+    assert [finding["kind"] for finding in teacher_report(merger.teachers, X)["findings"]] == ["foreign"]
+    for params in ({"membership": None}, {"membership": [scorers[0], None]}):
+        assert not teacher_report(merger.teachers, X, **params)["findings"]
+    with pytest.raises(ValueError, match="Memberships need X"):
+        teacher_report(log_p=np.zeros((40, 4)), class_lists=SMALL, membership=scorers)
 
 
 def test_scorers_explain_why_teachers_contradict_each_other():
