@@ -25,7 +25,7 @@ def check_class_lists(
     """
     check_is_list(class_lists)
     given = list(class_lists)
-    which = list(range(len(given))) if names is None else [repr(name) for name in names]
+    which: Sequence[int | str] = range(len(given)) if names is None else [repr(name) for name in names]
     lists = [check_class_list(i, labels) for i, labels in zip(which, given, strict=True)]
     if not lists:
         raise ValueError("class_lists is empty: pass one list of classes per teacher, for at least one teacher.")

@@ -87,7 +87,7 @@ def check_teachers(teachers: Any, class_lists: Any = None, universe: Any = None)
         _check_classifier(teacher, title)
         _check_fitted(teacher, title)
     given = match_lists(class_lists, names, len(teachers))
-    which = range(len(teachers)) if names is None else [repr(name) for name in names]
+    which: Sequence[int | str] = range(len(teachers)) if names is None else [repr(name) for name in names]
     lists = [_class_list(*each) for each in zip(which, titles, teachers, given, strict=True)]
     named = lists if names is None else dict(zip(names, lists, strict=True))
     roster = Roster(teachers, LabelSpace(named, universe=universe))
