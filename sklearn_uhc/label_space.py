@@ -324,7 +324,12 @@ class LabelSpace:
             At least 1. Infinite if something that is determined for most q is not determined at this one.
         """
         identified = self.identification
-        return identified.condition if q is None else identified.condition_at(np.asarray(q, dtype=float))
+        if q is None:
+            return identified.condition
+        q = np.asarray(q, dtype=float)
+        if q.shape != (self.n_classes,) or not (np.isfinite(q) & (q > 0)).all():
+            raise ValueError(f"q must be {self.n_classes} positive numbers, one for each class, got {q.tolist()}.")
+        return identified.condition_at(q)
 
     def membership(self) -> NDArray[np.bool_]:
         """(K, L), the classes of every column."""

@@ -221,6 +221,9 @@ def test_condition_grows_along_a_chain():
     space = LabelSpace(coarse)
     assert space.condition([0.25] * 4) == pytest.approx(space.condition())
     assert space.condition([0.49, 0.01, 0.01, 0.49]) > space.condition()
+    for q in ([0.5, 0.5], [0.5, 0.5, 0.0, 0.0], [0.5, 0.5, 0.5, np.nan]):
+        with pytest.raises(ValueError, match="q must be 4 positive numbers"):
+            space.condition(q)
 
 
 def test_describe_says_what_is_open():
