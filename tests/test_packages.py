@@ -176,6 +176,7 @@ def test_membership_is_the_second_probability_or_refused(data, tmp_path):
         pack_teacher(model, tmp_path / "t", X, membership=MembershipScorer())
 
 
+@pytest.mark.filterwarnings("ignore:The scorer tells")  # own rows are public too
 @pytest.mark.parametrize("by_class", [False, True])
 @pytest.mark.parametrize("estimator", [None, RandomForestClassifier(10, random_state=0)])
 def test_a_membership_scorer_comes_along(estimator, by_class, data, tmp_path):
