@@ -17,31 +17,36 @@ _FAMILIES = {"U": "strings", "T": "strings", "S": "bytes", "b": "booleans", "i":
 
 
 def check_class_lists(
-    class_lists: Iterable[Sequence[Any] | NDArray[Any]],
+    class_lists: Iterable[Sequence[Any] | NDArray[Any]], names: Iterable[Any] | None = None
 ) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
-    """Return the class lists as arrays, and the labels of each; raise an error that names the wrong list."""
+    """Return the class lists as arrays, and the labels of each; raise an error that names the wrong list.
+
+    Lists are numbered in messages, or called by their names.
+    """
     check_is_list(class_lists)
-    lists = [check_class_list(i, labels) for i, labels in enumerate(class_lists)]
+    given = list(class_lists)
+    which: Sequence[int | str] = range(len(given)) if names is None else [repr(name) for name in names]
+    lists = [check_class_list(i, labels) for i, labels in zip(which, given, strict=True)]
     if not lists:
         raise ValueError("class_lists is empty: pass one list of classes per teacher, for at least one teacher.")
-    flat = [_named(i, labels) for i, labels in enumerate(lists)]
-    check_families(flat)
+    flat = [_named(i, labels) for i, labels in zip(which, lists, strict=True)]
+    check_families(flat, which)
     return lists, flat
 
 
-def check_families(lists: list[NDArray[Any]]) -> None:
+def check_families(lists: list[NDArray[Any]], which: Sequence[int | str]) -> None:
     """Raise an error for lists with labels of different types."""
-    families = [_family(i, labels) for i, labels in enumerate(lists)]
-    for i, family in enumerate(families):
+    families = [_family(i, labels) for i, labels in zip(which, lists, strict=True)]
+    for i, labels, family in zip(which, lists, families, strict=True):
         if family != families[0]:
             raise TypeError(
-                f"Class labels of different types cannot be merged: class list 0 holds {families[0]} "
-                f"({shorten(lists[0])}), class list {i} holds {family} ({shorten(lists[i])}). "
+                f"Class labels of different types cannot be merged: class list {which[0]} holds {families[0]} "
+                f"({shorten(lists[0])}), class list {i} holds {family} ({shorten(labels)}). "
                 "Rename the classes of one side with class_lists."
             )
 
 
-def _named(i: int, labels: NDArray[Any]) -> NDArray[Any]:
+def _named(i: int | str, labels: NDArray[Any]) -> NDArray[Any]:
     """Return the labels of a checked list, with sets split into their labels."""
     return check_class_list(i, flat_labels(i, labels.tolist())) if labels.dtype == object else labels
 
@@ -54,7 +59,7 @@ def check_is_list(class_lists: Any) -> None:
         raise TypeError(f"class_lists can be read only once, got {class_lists!r}: pass list(class_lists).")
 
 
-def check_class_list(i: int, labels: Any) -> NDArray[Any]:
+def check_class_list(i: int | str, labels: Any) -> NDArray[Any]:
     """Return one class list as a 1-D array of labels of one type, or raise an error that says what is wrong.
 
     With sets, it is an array of labels, tuples and OTHER.
@@ -126,7 +131,7 @@ def _exact_type(values: Sequence[Any]) -> Any:
     )
 
 
-def _family(i: int, labels: NDArray[Any]) -> str:
+def _family(i: int | str, labels: NDArray[Any]) -> str:
     """Return the kind of labels in an array; raise an error for mixed or unsortable labels."""
     kind = labels.dtype.kind
     if kind == "f" and np.isfinite(labels).all():

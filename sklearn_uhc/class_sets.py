@@ -44,7 +44,7 @@ def holds_sets(values: Iterable[Any]) -> bool:
     return any(isinstance(value, tuple) or value is OTHER for value in values)
 
 
-def flat_labels(i: int, values: Sequence[Any]) -> list[Any]:
+def flat_labels(i: int | str, values: Sequence[Any]) -> list[Any]:
     """Return the labels of a class list with sets, flattened; OTHER has none."""
     if sum(value is OTHER for value in values) > 1:
         raise ValueError(

@@ -58,7 +58,7 @@ def harmonize(
         May have any depth: a child may be a parent elsewhere, and children may be a dict in turn. Like `other`, it may
         use the names before or after `synonyms`.
     other : label or list of labels, default=()
-        Names that mean "none of my other classes".
+        Names that mean "none of my other classes". None: there are none.
     handle_unknown : {"error", "ignore"}, default="error"
         What to do with names in `synonyms`, `taxonomy` and `other` that no teacher has. Use "ignore" for tables that
         are larger than what the teachers know, such as an ontology. Misspelt names are then not detected.
@@ -150,11 +150,19 @@ def _entries(name: Any, own: Any) -> list[Any]:
     if not entries:
         raise ValueError(f"The class list of teacher {name!r} is empty: every teacher must know at least one class.")
     for entry in entries:
-        if isinstance(entry, (list, set, dict, np.ndarray)) or entry == ():
+        if not _is_entry(entry):
             raise TypeError(
-                f"The class list of teacher {name!r} holds {entry!r}: an entry is a label, a tuple of labels or OTHER."
+                f"The class list of teacher {name!r} holds {entry!r}: an entry is a label, a tuple of labels "
+                '("one of these", not a list or set) or OTHER, which stands alone.'
             )
     return entries
+
+
+def _is_entry(entry: Any) -> bool:
+    """Return whether this is a label, a tuple of labels or OTHER."""
+    parts = entry if isinstance(entry, tuple) else (entry,)
+    nested = any(isinstance(part, (tuple, list, set, frozenset, dict, np.ndarray)) for part in parts)
+    return entry is OTHER or (len(parts) > 0 and not nested and OTHER not in parts)
 
 
 def _plain(entry: Any) -> Any:
@@ -226,6 +234,8 @@ def _checked(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _check_label(label: Any, whose: str) -> Any:
     if label is OTHER:
         raise TypeError(f"{whose} OTHER: pass such classes as other= instead.")
+    if label is None:
+        raise TypeError(f"{whose} None: a function must return a name for every class, its own to leave it unchanged.")
     if not isinstance(label, (str, int, float)):
         raise TypeError(f"{whose} {label!r}: a name must be a string or a number. Sets of classes belong in taxonomy=.")
     return label
@@ -254,10 +264,15 @@ def _check_other(other: Any, old: _OldNames, known: set[Any], strict: bool) -> s
     """Return the names that mean OTHER, after applying synonyms."""
     if isinstance(other, Mapping) or callable(other):
         raise TypeError(f"other must be a label or a list of labels, got {other!r}.")
+    if other is None:
+        return set()
     single = isinstance(other, (str, bytes)) or not isinstance(other, Iterable)
     names = {old(label) for label in ([other] if single else other)}
     if strict and (unknown := names - known):
-        raise ValueError(f"other names {shorten(sorted(unknown, key=str))}, but no teacher has such a class. {_REMEDY}")
+        raise ValueError(
+            f"other names {shorten(sorted(unknown, key=str))}, but no teacher has such a class. The classes are "
+            f"{shorten(sorted(known, key=str), 20)}. {_REMEDY}"
+        )
     return names
 
 
@@ -285,8 +300,10 @@ def _about_pair(pair: list[Any], entries: Sequence[Any], a: int, b: int, label: 
     """Return why two columns are in conflict, and what to do."""
     by_hand = "or pass this teacher's own list instead, with entries that say what its columns mean (a tuple is a set)"
     if entries[a] == entries[b]:
+        above = all(label in tree.below(old) for entry in pair for old in members(entry))
+        why = f" (in the taxonomy {label!r} is below them: its keys must be parents)" if above else ""
         return (
-            f"its columns {pair[0]!r} and {pair[1]!r} both become {label!r}, but every column needs a different "
+            f"its columns {pair[0]!r} and {pair[1]!r} both become {label!r}{why}, but every column needs a different "
             "meaning. If the teacher distinguishes them, do not give them one name. If they are the same, add up their "
             f"probabilities in the teacher first, {by_hand}."
         )

@@ -111,7 +111,7 @@ class LabelSpace:
     ) -> None:
         self.is_named = isinstance(class_lists, Mapping)
         lists = list(class_lists.values()) if isinstance(class_lists, Mapping) else class_lists
-        self.class_lists, flat = check_class_lists(lists)
+        self.class_lists, flat = check_class_lists(lists, class_lists if isinstance(class_lists, Mapping) else None)
         n = len(flat)
         numbered = [f"teacher{i}" for i in range(n)]
         self.teacher_names = [str(name) for name in class_lists] if isinstance(class_lists, Mapping) else numbered
@@ -131,8 +131,9 @@ class LabelSpace:
         for i, columns in enumerate(sets):
             if not all(map(len, columns)):
                 raise ValueError(
-                    f"Class list {i} names all {L} classes, so its OTHER stands for none. Remove that column from the "
-                    "teacher's answers, or give OTHER a class of its own: a tuple with its name."
+                    f"Class list {repr(self.teacher_names[i]) if self.is_named else i} names all {L} classes, so its "
+                    "OTHER stands for none. Remove that column from the teacher's answers, write the name of a new "
+                    "class in place of OTHER, or, in a merge, pass none_label, which OTHER then stands for."
                 )
         ends = np.cumsum([len(own) for own in sets]).tolist()
         self.blocks = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
@@ -323,7 +324,12 @@ class LabelSpace:
             At least 1. Infinite if something that is determined for most q is not determined at this one.
         """
         identified = self.identification
-        return identified.condition if q is None else identified.condition_at(np.asarray(q, dtype=float))
+        if q is None:
+            return identified.condition
+        q = np.asarray(q, dtype=float)
+        if q.shape != (self.n_classes,) or not (np.isfinite(q) & (q > 0)).all():
+            raise ValueError(f"q must be {self.n_classes} positive numbers, one for each class, got {q.tolist()}.")
+        return identified.condition_at(q)
 
     def membership(self) -> NDArray[np.bool_]:
         """(K, L), the classes of every column."""
@@ -395,7 +401,7 @@ def _check_universe(flat: list[NDArray[Any]], universe: Any) -> NDArray[Any]:
     """Return additional classes as an array; raise an error if their type differs from that of the lists."""
     try:
         more = check_class_list(len(flat), universe)
-        check_families([*flat, more])
+        check_families([*flat, more], range(len(flat) + 1))
     except TypeError as error:
         raise TypeError(
             f"{shorten(universe)}, which OTHER is to stand for, must have the type of the classes, such as "

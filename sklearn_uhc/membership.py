@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.sparse import vstack as sparse_vstack
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
 from sklearn_uhc.utils.missing import is_missing
+from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_positive
 from sklearn_uhc.utils.response import log_proba
 from sklearn_uhc.utils.rows import column_names, count_rows, take_columns, take_rows
@@ -30,6 +31,8 @@ __all__ = ["MembershipScorer", "fit_membership"]
 N_COMPONENTS = 200
 #: Minimum number of rows; with fewer, the held-out median is unreliable.
 LEAST_ROWS = 10
+#: Area under the ROC curve of a scorer that has learned nothing.
+CHANCE = 0.5
 #: Smallest log-probability; smaller ones are raised to it.
 LOG_MIN = float(np.log(1e-6))
 
@@ -166,6 +169,12 @@ class MembershipScorer(Versioned, BaseEstimator):
             _check_n_features(self, X, reset=True)
         self.estimator_, self.log_scale_ = fitted, float(np.median(scores[own == 1]))
         self.auroc_ = _auroc(scores[own == 1], scores[own == 0])
+        if self.auroc_ <= CHANCE:
+            warn_user(
+                "The scorer tells held-out own rows from public ones no better than chance (area under the ROC curve "
+                f"{self.auroc_:.2f}), so it may say nothing. Public rows should include classes that are not own, and "
+                "should not be the own rows themselves."
+            )
         return self
 
     def predict_membership(self, X: Any) -> NDArray[np.float64]:
@@ -300,7 +309,8 @@ def _codes(own: NDArray[np.int_], y_own: Any) -> NDArray[np.int_]:
 
 def _check_estimator(estimator: Any) -> None:
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
-        raise TypeError(f"estimator must be a scikit-learn classifier, not fitted yet, got {estimator!r}.")
+        hint = " Pass the classes of the own rows as y_own=." if isinstance(estimator, (list, np.ndarray)) else ""
+        raise TypeError(f"estimator must be a scikit-learn classifier, not fitted yet, got {estimator!r:.200}.{hint}")
     if not any(hasattr(estimator, name) for name in ("predict_log_proba", "predict_proba", "decision_function")):
         raise TypeError(f"estimator cannot score rows: {estimator!r} has no predict_proba.")
 
@@ -316,9 +326,36 @@ def _held_out(estimator: Any, X: Any, codes: NDArray[np.int_], folds: Stratified
 
 def _log_odds(fitted: Any, X: Any) -> NDArray[np.float64]:
     """Return log p / (1 - p), with both raised to at least 1e-6: a forest may return 0."""
+    public, own = np.maximum(_public_and_own(fitted, X), LOG_MIN).T
+    return np.asarray(own - public)
+
+
+class OwnOrPublic(ClassifierMixin, BaseEstimator):
+    """A scorer's fitted classifier as one of two classes, public (False) or own (True): own classes are added up.
+
+    Parameters
+    ----------
+    estimator_ : classifier
+        Of public rows (0) and own rows (1, 2, ... by class), fitted.
+    """
+
+    classes_ = np.array([False, True])
+
+    def __init__(self, estimator_: Any) -> None:
+        self.estimator_ = estimator_
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return log-probabilities of public and own, (n, 2)."""
+        return _public_and_own(self.estimator_, X)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probabilities of public and own, (n, 2)."""
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+
+def _public_and_own(fitted: Any, X: Any) -> NDArray[np.float64]:
     log_p = log_proba(fitted, X, "the estimator of membership").astype(float)
-    own, public = np.logaddexp.reduce(log_p[:, 1:], axis=1), log_p[:, 0]  # class 0 is public rows
-    return np.asarray(np.maximum(own, LOG_MIN) - np.maximum(public, LOG_MIN))
+    return np.stack([log_p[:, 0], np.logaddexp.reduce(log_p[:, 1:], axis=1)], axis=1)  # class 0 is public rows
 
 
 def _auroc(own: NDArray[np.float64], public: NDArray[np.float64]) -> float:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.balance import Decision, look_for_skew
 from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
-from sklearn_uhc.findings import Finding, find, find_foreign, find_uneven, warn_of
+from sklearn_uhc.findings import Finding, find, find_foreign, find_only_none, find_uneven, warn_of
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.labels import Labels, read_labels
 from sklearn_uhc.merge_diagram import diagram_of_merge
@@ -290,8 +290,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         D = None if memberships is None else memberships.read(X)
         by_agreement = isinstance(self.teacher_weight, str)
         self.findings_: list[Finding] = find(read, self.calibrator_, by_agreement=by_agreement)
-        if D is not None and D.shape[1] == space.n_teachers and self.none_label is None:
-            self.findings_ = find_foreign(D) or self.findings_  # about foreign rows teachers contradict each other, too
+        if D is not None and D.shape[1] == space.n_teachers:
+            # About foreign rows teachers contradict each other, too.
+            self.findings_ = find_foreign(D, self.none_label) or self.findings_
         warn_of(self.findings_)
         return answers if memberships is None or D is None else memberships.join_scores(answers, D)
 
@@ -317,6 +318,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
         if Q.shape[1] != space.n_classes:  # how frequent classes are that only y has, teachers do not know
             self.class_frequencies_ = None
+        if self.none_label is not None and not self.findings_:
+            self.findings_ = find_only_none(to_numpy(Q)[answers.heard], self.classes_, self.none_label)
+            warn_of(self.findings_)
         return Q
 
     def merge(self, answers: Answers, X: Any = None) -> Any:

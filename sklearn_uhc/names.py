@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations, islice, product
 from typing import Any
 
+from sklearn_uhc.class_sets import OTHER
 from sklearn_uhc.harmonize import members
 
 #: Spaces, underscores, hyphens, dots and apostrophes that only separate words: "B-cell", "B_cell" and "Bcell" are
@@ -21,7 +22,12 @@ _LONG_PLURAL = re.compile(r"(s|x|z|ch|sh|o)es$")
 #: "virus", "analysis" and "class" are not plurals.
 _NO_PLURAL = re.compile(r"(us|is|ss)$")
 #: Names that often mean "none of my other classes", as `forms` has them.
-_REST = {"misc", "miscellaneous", "n/a", "none", "noneoftheabove", "noneofthese", "other", "unassigned", "unknown"}
+_REST = {
+    *("misc", "miscellaneous", "n/a", "none", "noneoftheabove", "noneofthese", "other", "unassigned", "uncategorised"),
+    *("uncategorized", "unclassified", "unidentified", "unknown", "unspecified"),
+}
+#: What may stand around such a name: "misc.", "(other)".
+_AROUND = " .:*()[]<>"
 #: Maximum number of forms of a name that are compared.
 MOST_FORMS = 64
 
@@ -87,8 +93,8 @@ def forms(name: str) -> set[str]:
 
 
 def may_mean_other(label: Any) -> bool:
-    """Return whether a name sounds like "none of my other classes": other, unknown, none, unassigned, misc, n/a."""
-    return isinstance(label, str) and not _REST.isdisjoint(forms(label))
+    """Return whether a name sounds like "none of my other classes": other, unknown, none, unassigned, misc., n/a."""
+    return isinstance(label, str) and not _REST.isdisjoint(forms(label.strip(_AROUND)))
 
 
 def _words(name: str) -> list[str]:
@@ -130,6 +136,22 @@ def look_alikes(class_lists: Iterable[Iterable[Any]]) -> list[dict[Any, int]]:
     owners = owners_of_names(lists)
     groups = grouped(owners, nearly_equal(lists))
     return [{label: min(owners[label]) for label in group} for group in groups if len(group) > 1]
+
+
+def rests_of_several(class_lists: Iterable[Iterable[Any]]) -> dict[Any, list[int]]:
+    """Return names that sound like OTHER, with their teachers, if teachers with different classes have such names.
+
+    Each of them then means other rows. The text "OTHER" may be meant as the object: one teacher that has it is enough.
+    """
+    plain = [own.tolist() if hasattr(own, "tolist") else list(own) for own in class_lists]
+    owners = owners_of_names(
+        [entry for entry in own if entry is not OTHER and not isinstance(entry, tuple)] for own in plain
+    )
+    found = {label: sorted(who) for label, who in owners.items() if may_mean_other(label)}
+    lists = _labels(plain[i] for i in sorted(set().union(*found.values())))
+    if len({frozenset(label for label in own if label not in found) for own in lists}) > 1:
+        return found
+    return {label: who for label, who in found.items() if label == str(OTHER) and len(who) < len(plain)}
 
 
 def owners_of_names(lists: Iterable[Iterable[Any]]) -> dict[Any, set[int]]:
@@ -181,4 +203,15 @@ def about_look_alikes(groups: list[dict[Any, int]], called: Callable[[int], str]
     return (
         f"Names that differ in spelling only count as different classes: {'; '.join(found)}{more}. If they mean the "
         "same class, give them one name: class_lists=harmonize(teachers, synonyms={name: name to use})."
+    )
+
+
+def about_rests(rests: dict[Any, list[int]], called: Callable[[int], str], most: int = 8) -> str:
+    """Return a warning about names that sound like OTHER, or an empty string; `called` is what a teacher is called."""
+    if not rests:
+        return ""
+    found = [f"{name!r} ({', '.join(map(called, who[:most]))})" for name, who in list(rests.items())[:most]]
+    return (
+        f'Names that sound like "none of my other classes" count as classes: {"; ".join(found)}. If each teacher means '
+        f"other rows by them, say so: class_lists=harmonize(teachers, other={list(rests)[:most]})."
     )

@@ -88,10 +88,18 @@ def _edges(table: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
     """Yield each pair of parent and child."""
     for parent, children in table.items():
         if isinstance(children, (str, bytes)) or not isinstance(children, Iterable):
-            raise TypeError(f"taxonomy[{parent!r}] must be a list of classes, got {children!r}: write [{children!r}].")
+            raise TypeError(
+                f"taxonomy[{parent!r}] must be the list of its children, got {children!r}. A taxonomy is {{parent: "
+                "[child, ...]}; leave out classes without children."
+            )
         listed = list(children)
         if not listed:
             raise ValueError(f"taxonomy[{parent!r}] is empty: list its children, or leave it out.")
+        if nested := [child for child in listed if isinstance(child, (tuple, list, set, frozenset, Mapping))]:
+            raise TypeError(
+                f"taxonomy[{parent!r}] has the child {nested[0]!r}, but a child is one class. For more levels, pass a "
+                "dict of {child: its children}, or give the child an entry of its own."
+            )
         yield from ((parent, child) for child in listed)
         if isinstance(children, Mapping):
             yield from _edges({child: below for child, below in children.items() if below})

@@ -39,6 +39,10 @@ def test_teachers_come_in_any_form(form):
     assert harmonize(given, synonyms={"Cat": "cat"}) == [["cat", "dog"], ["cat", "cow"]]
 
 
+def test_none_of_the_names_means_other():
+    assert harmonize([["a", "u"]], synonyms=None, taxonomy=None, other=None) == [["a", "u"]]
+
+
 def test_two_labels_in_a_tuple_are_a_class_list_not_a_name_and_a_teacher():
     assert harmonize([("cat", "dog"), ("cat", ("dog", "cow")), ("cow", "dog")]) == [
         ["cat", "dog"],
@@ -125,21 +129,38 @@ def test_two_parents_are_fine_unless_a_teacher_has_both():
         ([["a", "b"]], {"synonyms": "a"}, "must be a dict"),
         ([["a", "b"]], {"taxonomy": {"a": ["b"], "b": ["a"]}}, "taxonomy has a cycle: 'a' -> 'b' -> 'a'"),
         ([["a", "b"]], {"taxonomy": {"a": ["a"]}}, "cycle: 'a' -> 'a'"),
-        ([["a", "b"]], {"taxonomy": {"a": "b"}}, r"write \['b'\]"),
+        (
+            [["a", "b"]],
+            {"synonyms": {"a": "b"}.get},
+            "gives 'b' the name None: a function must return",
+        ),
+        ([["a", "b"]], {"taxonomy": {"a": "b"}}, r"list of its children, got 'b'. A taxonomy is \{parent: \[child"),
+        ([["a", "b"]], {"taxonomy": {"a": None}}, "leave out classes without children"),
+        (
+            [["a", "b"]],
+            {"taxonomy": {"a": [["b"]]}},
+            r"\['a'\] has the child \['b'\], but a child is one class",
+        ),
+        ([["a", "b"]], {"taxonomy": {"a": [{"b": []}]}}, "For more levels, pass a dict"),
+        ([["a", "b"]], {"taxonomy": {"a": [("b",)]}}, "a child is one class"),
+        ([["a", "b"], ["c"]], {"taxonomy": {"a": ["c"], "b": ["c"]}}, "'c' is below them: its keys must be parents"),
         ([["a", "b"]], {"taxonomy": {"a": []}}, "is empty"),
         ([["a", "b"]], {"taxonomy": [("a", "b")]}, "must be a dict"),
         ([["a", "b"], ["c"]], {"taxonomy": {"a": ["c", "d"]}}, r"taxonomy names \['d'\]"),
         ([["a", "b"], ["c"]], {"taxonomy": {"A": ["c"]}}, r"taxonomy names \['A'\]"),
-        ([["a", "b"]], {"other": "rest"}, r"other names \['rest'\]"),
+        ([["a", "b"]], {"other": "rest"}, r"other names \['rest'\].* The classes are \['a', 'b'\]"),
         ([["a", "b"]], {"other": {"a": "b"}}, "must be a label or a list"),
         ([["a", "b"], ["c", "d"]], {"other": "a", "taxonomy": {"a": ["c"]}}, "both other and taxonomy"),
         ([["a", "A"]], {"synonyms": str.casefold}, "Teacher 0: its columns 'a' and 'A' both become 'a'"),
         ([["x", "u", "o"]], {"other": ["u", "o"]}, "'u' and 'o' both become OTHER"),
         ([["a", "b"], ["b", "c"]], {"taxonomy": {"a": ["b", "c"]}}, r"become \('b', 'c'\) and 'b', which have 'b' in"),
         ([["u"], ["a", "b"]], {"other": "u"}, "has only OTHER"),
+        ([["a", ["b", "c"]]], {}, r"teacher 0 holds \['b', 'c'\].*not a list or set"),
+        ([["a", frozenset("bc")]], {}, "not a list or set"),
+        ([["a", ("b", ("c", "d"))]], {}, "holds .'b', .'c', 'd'.*: an entry is a label"),
+        ([["a", ("b", OTHER)]], {}, "OTHER, which stands alone"),
         ([["a", "b"], [1, 2]], {}, "different types"),
-        ([["a", ["b", "c"]]], {}, "a tuple of labels or OTHER"),
-        ([["a", ()]], {}, "a tuple of labels or OTHER"),
+        ([["a", ()]], {}, r"holds \(\): an entry is a label, a tuple of labels"),
         ([[]], {}, "is empty"),
         ([], {}, "No teachers"),
         ("ab", {}, "class_lists must be a list"),

@@ -77,7 +77,10 @@ def test_equality_minds_meaning_not_order_within_sets():
         ([["a", "b"], ["a", ()]], "list 1 has an empty set"),
         ([[("a", "b"), "b"]], "list 0 repeats .'b'."),
         ([[("a", "b"), ("b", "c")]], "list 0 repeats .'b'."),
-        ([["a", "b"], ["a", "b", OTHER]], "list 1 names all 2 classes, so its OTHER stands for none"),
+        ([["a", "b"], ["a", "b", OTHER]], "list 1 names all 2 classes, so its OTHER stands for none.*pass none_label"),
+        ({"north": ["a", "b"], "south": ["a", "b", OTHER]}, "list 'south' names all 2 classes"),
+        ({"north": ["a", "b"], "south": ["a", ("a", "b")]}, "list 'south' repeats .'a'"),
+        ({"north": ["a", "b"], "south": ["a", OTHER, OTHER]}, "list 'south' has OTHER more than once"),
         ([[OTHER]], "list 0 has only OTHER"),
         ([[("a", ("b", "c"))]], "a set within a set"),
         ([["a", ("b", OTHER)]], "a set within a set"),
@@ -218,6 +221,9 @@ def test_condition_grows_along_a_chain():
     space = LabelSpace(coarse)
     assert space.condition([0.25] * 4) == pytest.approx(space.condition())
     assert space.condition([0.49, 0.01, 0.01, 0.49]) > space.condition()
+    for q in ([0.5, 0.5], [0.5, 0.5, 0.0, 0.0], [0.5, 0.5, 0.5, np.nan]):
+        with pytest.raises(ValueError, match="q must be 4 positive numbers"):
+            space.condition(q)
 
 
 def test_describe_says_what_is_open():

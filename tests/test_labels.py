@@ -9,7 +9,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, log_loss
 
-from sklearn_uhc import LabelledKFold, labelled_scorer
+from sklearn_uhc import OTHER, LabelledKFold, labelled_scorer
 from sklearn_uhc.labels import Pool, fit_pool, is_labelled, read_labels
 from sklearn_uhc.labels.experts import fold_of_rows, out_of_fold, train_expert
 from sklearn_uhc.labels.pool import RIDGE, best_doubt, by_groups
@@ -24,6 +24,12 @@ def masked(values, missing, dtype=object):
     out = np.asarray(values).astype(object)
     out[~KNOWN] = missing
     return out.astype(dtype)
+
+
+def objects(values):
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
 
 
 NUMBERS = {
@@ -114,6 +120,13 @@ def test_classes_that_only_y_names():
 def test_what_is_wrong_with_y(y, message):
     with pytest.raises(ValueError, match=message):
         read_labels(y, np.zeros((2, 1)), NAMES)
+
+
+@pytest.mark.parametrize("y", [["a", ("a", "b"), None], [("a", "b")] * 3, [OTHER, "a", None]])
+@pytest.mark.parametrize("form", [list, objects, lambda y: pd.Series(objects(y))])
+def test_a_label_is_not_a_set(form, y):
+    with pytest.raises(TypeError, match=r"y has the label .*a label is one class, not a set or OTHER: pass None"):
+        read_labels(form(y), None, np.array(["a", "b"]))
 
 
 def test_a_mask_is_not_taken_for_labels():

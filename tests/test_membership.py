@@ -152,6 +152,7 @@ def test_the_same_every_time_and_rows_stay_as_they_are(rows):
         (np.ones((50, 2, 2)), np.ones((50, 2, 2)), {}, "flatten it with"),
         (np.ones((50, 2)), np.ones((50, 2)), {"estimator": LogisticRegression}, "not fitted yet"),
         (np.ones((50, 2)), np.ones((50, 2)), {"estimator": LinearRegression()}, "no predict_proba"),
+        (np.ones((50, 2)), np.ones((50, 2)), {"estimator": np.repeat("a", 50)}, "classes of the own rows as y_own="),
         (np.ones((50, 2)), np.ones((50, 2)), {"cv": 1}, "cv must be at least 2"),
         (np.ones((50, 2)), np.ones((50, 2)), {"background": -1}, "background must be a number of at least 0"),
         (np.ones((50, 2)), np.ones((50, 2)), {"cv": 2.5}, "cv must be a positive integer"),
@@ -178,3 +179,10 @@ def test_every_own_row_needs_a_class():
     labels = np.array(["a", "b", None, None] * 5, dtype=object)
     with pytest.raises(ValueError, match="y_own has no label for 10 rows, the first of them row 2"):
         fit_membership(own, public, y_own=labels)
+
+
+def test_a_scorer_that_has_learned_nothing_says_so(rows):
+    own, _, inside, _ = rows
+    with pytest.warns(UserWarning, match=r"no better than chance.*Public rows should include classes"):
+        fit_membership(own, own)
+    assert fit_membership(own, np.concatenate([inside, own + 4])).auroc_ > 0.6  # warnings are errors

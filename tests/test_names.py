@@ -1,7 +1,16 @@
+import numpy as np
 import pytest
 
+from sklearn_uhc import TeacherMerger, teacher_report
 from sklearn_uhc.label_space import OTHER, LabelSpace
-from sklearn_uhc.names import about_look_alikes, look_alikes, nearly_equal
+from sklearn_uhc.names import (
+    about_look_alikes,
+    about_rests,
+    look_alikes,
+    may_mean_other,
+    nearly_equal,
+    rests_of_several,
+)
 
 
 @pytest.mark.parametrize(
@@ -80,3 +89,35 @@ def test_groups_with_the_first_teacher_of_each_name():
 def test_a_long_name_of_plurals_is_read_in_no_time():
     name = " ".join(["cats"] * 60)
     assert nearly_equal([[name], [name.upper()]]) == [(name, name.upper())]
+
+
+@pytest.mark.parametrize(
+    "name", ["other", "Others", "misc.", "(Other)", "N/A", "Unclassified", "not a class", "another", 0]
+)
+def test_names_that_sound_like_other(name):
+    assert may_mean_other(name) == (name not in ("not a class", "another", 0))
+
+
+@pytest.mark.parametrize(
+    ("lists", "found"),
+    [
+        ([["a", "b", "other"], ["b", "c", "other"]], {"other": [0, 1]}),
+        ([["a", "Other"], ["b", "misc."], ["a", "b"]], {"Other": [0], "misc.": [1]}),
+        ([["a", "b", "other"], ["b", "a", "other"], ["a", "c"]], {}),  # they mean the same rows
+        ([["a", "other"], ["a", "b"]], {}),  # one teacher may have a class of that name
+        ([["a", "OTHER"], ["a", "b"]], {"OTHER": [0]}),  # the text instead of the object
+        ([["a", OTHER], [("b", "other"), "c"], ["c", "other"]], {}),
+    ],
+)
+def test_two_teachers_mean_other_rows_by_other(lists, found):
+    assert rests_of_several(lists) == found
+
+
+def test_fit_and_report_say_that_other_counts_as_a_class():
+    lists = {"north": ["a", "b", "unknown"], "south": ["b", "c", "unknown"]}
+    log_p = np.log(np.random.default_rng(0).dirichlet(np.ones(3), size=(20, 2)).reshape(20, 6))
+    with pytest.warns(UserWarning, match="count as classes: 'unknown' .teacher 'north', teacher 'south'") as said:
+        TeacherMerger(None, class_lists=lists).fit(None, log_p=log_p)
+    assert "harmonize(teachers, other=['unknown'])" in str(said[0].message)
+    assert str(said[0].message) in teacher_report(log_p=log_p, class_lists=lists)["warnings"]
+    assert about_rests({}, str) == ""

@@ -26,6 +26,7 @@ from sklearn_uhc import (
     fit_membership,
     load_teacher,
     pack_teacher,
+    teacher_report,
 )
 from sklearn_uhc.not_mine import LEAST
 from tests.helpers import METHOD_NAMES, linear_teachers, random_outputs
@@ -64,6 +65,41 @@ def test_fit_warns_of_rows_that_no_scorer_takes_for_its_own():
     # Warnings are errors here: none is given for fewer such rows, with "none of these", or where one has no scorer.
     for params in ({"membership": scorers(0.35)}, {"none_label": "none"}, {"membership": [scorers(0.5)[0], None]}):
         assert not clone(merger).set_params(**params).fit(X).findings_
+
+
+@pytest.mark.parametrize("make", [TeacherMerger, UnifiedEnsemble, HeterogeneousDistiller])
+@pytest.mark.parametrize("second", [0.1, None])
+def test_fit_warns_of_rows_that_are_all_none_of_these(make, second):
+    X, merger = small(100, none_label="none")
+    student = [KNeighborsClassifier(1)] if make is HeterogeneousDistiller else []
+
+    def fit(n_known):
+        """Fit where the first scorer takes some rows for its own, and the second none of them, or does not exist."""
+        scorers = [Fixed(np.where(np.arange(100) < n_known, 0.9, 0.01)), second and Fixed(np.full(100, second))]
+        clf = make(merger.teachers, *student, membership=scorers, none_label="none", membership_weight=5.0)
+        return clf.fit(X)
+
+    with pytest.warns(FindingWarning, match="look foreign.* 100% of them.*add rows like those") as said:
+        clf = fit(0)
+    assert len(said) == 1
+    assert [finding.kind for finding in getattr(clf, "merger_", clf).findings_] == ["foreign"]
+    fit(5)  # warnings are errors: where some rows are of known classes, foreign ones are what none_label is for
+
+
+def test_the_report_says_that_no_scorer_takes_rows_for_its_own():
+    X, merger = small(40)
+    scorers = [Fixed(np.full(40, 0.3)), Fixed(np.full(40, 0.2))]
+    with pytest.warns(FindingWarning) as said:
+        clone(merger).set_params(membership=scorers).fit(X)
+    report = teacher_report(merger.teachers, X, membership=scorers)
+    assert str(said[0].message) in report["warnings"]
+    for teacher, scorer in zip(merger.teachers, scorers, strict=True):
+        teacher.membership_ = scorer
+    assert [finding["kind"] for finding in teacher_report(merger.teachers, X)["findings"]] == ["foreign"]
+    for params in ({"membership": None}, {"membership": [scorers[0], None]}):
+        assert not teacher_report(merger.teachers, X, **params)["findings"]
+    with pytest.raises(ValueError, match="Memberships need X"):
+        teacher_report(log_p=np.zeros((40, 4)), class_lists=SMALL, membership=scorers)
 
 
 def test_scorers_explain_why_teachers_contradict_each_other():
@@ -330,7 +366,8 @@ def test_scorers_find_their_columns_in_frames(sites):
     X = sites[0]
     names = [f"pixel{i}" for i in range(64)]
     frame = pd.DataFrame(X, columns=names)
-    scorer = fit_membership(frame[names[:30]][:100], frame[names[:30]][100:])
+    with pytest.warns(UserWarning, match="no better than chance"):  # both are of all digits
+        scorer = fit_membership(frame[names[:30]][:100], frame[names[:30]][100:])
     wide = frame.assign(more=1.0)
     named = [LogisticRegression(max_iter=50, C=0.01).fit(frame[:50], np.arange(50) % 2 + i) for i in range(2)]
     merged = TeacherMerger(named, membership=[scorer, None]).fit(wide)

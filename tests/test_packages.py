@@ -18,6 +18,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     VotingClassifier,
 )
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -30,7 +31,15 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, fit_membership, load_teacher, pack_teacher
+from sklearn_uhc import (
+    OTHER,
+    HeterogeneousDistiller,
+    MembershipScorer,
+    TeacherOutputs,
+    fit_membership,
+    load_teacher,
+    pack_teacher,
+)
 
 MODELS = [
     LogisticRegression(),
@@ -163,12 +172,17 @@ def test_membership_is_the_second_probability_or_refused(data, tmp_path):
         pack_teacher(model, tmp_path / "t", X, membership=Scorer())
     with pytest.raises(TypeError, match="two classes"):
         pack_teacher(model, tmp_path / "t", X, membership=model)
+    with pytest.raises(NotFittedError):
+        pack_teacher(model, tmp_path / "t", X, membership=MembershipScorer())
 
 
+@pytest.mark.filterwarnings("ignore:The scorer tells")  # own rows are public too
+@pytest.mark.parametrize("by_class", [False, True])
 @pytest.mark.parametrize("estimator", [None, RandomForestClassifier(10, random_state=0)])
-def test_a_membership_scorer_comes_along(estimator, data, tmp_path):
+def test_a_membership_scorer_comes_along(estimator, by_class, data, tmp_path):
     X, y = data
-    scorer = fit_membership(X[y < 2], X, estimator)
+    scorer = fit_membership(X[y < 2], X, estimator, y_own=y[y < 2] if by_class else None)
+    assert len(scorer.estimator_.classes_) == 2 + by_class
     model = LogisticRegression().fit(X[y < 2], y[y < 2])
     teacher = load_teacher(pack_teacher(model, tmp_path / "t", X, membership=scorer))
     d = scorer.predict_membership(X)
@@ -229,6 +243,8 @@ def test_what_cannot_be_packed_is_refused_before_anything_is_written(data, tmp_p
         pack_teacher(Ridge().fit(X, y), path, X)
     with pytest.raises(TypeError, match="is a file"):
         pack_teacher("model.pkl", path, X)
+    with pytest.raises(TypeError, match=r"one class per output.*pass class_lists there"):
+        pack_teacher(LogisticRegression().fit(X, y), path, X, classes=["a", ("b", "c"), "d", OTHER])
     with pytest.raises(FileNotFoundError, match="no folder"):
         pack_teacher(LogisticRegression().fit(X, y), tmp_path / "none" / "t", X)
 

@@ -231,3 +231,13 @@ def test_answers_of_other_are_not_compared():
     found = suggest_harmonization(lists, log_p=log_p)
     assert [one.kind for one in found] == ["other"]
     assert found.as_other() == ["unknown"]  # the first list names all classes
+
+
+def test_suggestions_are_chosen_by_number_or_by_true_and_false():
+    found = suggest_harmonization([["B cell", "CD8 T", "NK"], ["B-cells", "CD8T", "nk"]])
+    assert [one.name for one in found] == ["B-cells", "CD8T", "nk"]
+    for index in ([0, 2], [True, False, True], np.array([0, 2]), found.to_frame()["name"] != "CD8T"):
+        assert found[index].as_synonyms() == {"B-cells": "B cell", "nk": "NK"}
+    assert found[np.int64(1)].name == "CD8T"
+    with pytest.raises(IndexError, match="2 values of True or False were given for 3"):
+        found[[True, False]]

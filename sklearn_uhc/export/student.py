@@ -20,6 +20,7 @@ from sklearn_uhc.export.converters import (
     unwrap,
 )
 from sklearn_uhc.export.graph import Graph
+from sklearn_uhc.membership import OwnOrPublic
 from sklearn_uhc.students import SoftLabelClassifier
 from sklearn_uhc.students.direct import is_net
 from sklearn_uhc.teachers import TorchTeacher
@@ -33,6 +34,8 @@ def add_classifier(graph: Graph, model: Any, features: Features, double: bool) -
         return add_student(graph, model, features, double)
     if isinstance(model, Pipeline):
         return add_classifier(graph, model.steps[-1][1], add_head(graph, model[:-1], features, double), double)
+    if isinstance(model, OwnOrPublic):
+        return _added_up(graph, add_classifier(graph, model.estimator_, features, double))
     if is_net(model):
         from sklearn_uhc.export.networks import add_net
 
@@ -101,6 +104,13 @@ def _spread(graph: Graph, made: str, places: NDArray[np.int_], n_classes: int) -
     columns[places] = np.arange(len(places))
     padded = graph.add("Pad", made, graph.constant([0, 0, 0, 1], np.int64), graph.constant(0.0, float))
     return graph.add("Gather", padded, graph.constant(columns, np.int64), axis=1)
+
+
+def _added_up(graph: Graph, made: str) -> str:
+    """Add up all columns but the first: (n, 2)."""
+    ends = [graph.constant(values, np.int64) for values in ([1], [np.iinfo(np.int64).max], [1])]
+    first = graph.add("Gather", made, graph.constant([0], np.int64), axis=1)
+    return graph.add("Concat", first, _row_sums(graph, graph.add("Slice", made, *ends)), axis=1)
 
 
 def _row_sums(graph: Graph, tensor: str) -> str:

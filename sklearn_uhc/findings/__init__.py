@@ -1,8 +1,8 @@
 """Problems with teachers and rows that `fit` finds without labels, each with evidence and a remedy."""
 
 from sklearn_uhc.findings.find import find, warn_of
-from sklearn_uhc.findings.members import find_foreign
+from sklearn_uhc.findings.members import find_foreign, find_only_none
 from sklearn_uhc.findings.result import Finding, FindingWarning
 from sklearn_uhc.findings.shares import find_uneven
 
-__all__ = ["Finding", "FindingWarning", "find", "find_foreign", "find_uneven", "warn_of"]
+__all__ = ["Finding", "FindingWarning", "find", "find_foreign", "find_only_none", "find_uneven", "warn_of"]

@@ -12,6 +12,7 @@ from sklearn.utils import assert_all_finite, check_consistent_length, column_or_
 from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_uhc.class_lists import shorten
+from sklearn_uhc.class_sets import OTHER
 from sklearn_uhc.utils.missing import is_missing
 from sklearn_uhc.utils.notes import warn_user
 
@@ -94,6 +95,7 @@ def read_labels(y: Any, X: Any, classes: NDArray[Any], *, foreign: str = "raise"
     """
     if y is None:
         return None
+    _refuse_sets(y)
     y = column_or_1d(as_array(y), warn=True)
     if X is not None:
         check_consistent_length(X, y)
@@ -123,6 +125,22 @@ def read_labels(y: Any, X: Any, classes: NDArray[Any], *, foreign: str = "raise"
         )
     _refuse_ambiguous(y, known, classes)
     return _coded(values, known, classes)
+
+
+def _refuse_sets(y: Any) -> None:
+    """Raise an error if labels are sets of classes, as in class lists."""
+    values = y if _of_objects(y) else ()
+    sets = [v for v in values if v is OTHER or (isinstance(v, tuple) and len(v) != 1)]
+    if sets:
+        raise TypeError(
+            f"y has the label {sets[0]!r}, but a label is one class, not a set or OTHER: pass None for rows of which "
+            "you do not know the class."
+        )
+
+
+def _of_objects(y: Any) -> bool:
+    """Return whether y may have labels of any type."""
+    return isinstance(y, (list, tuple)) or str(getattr(y, "dtype", "")) == "object"
 
 
 def as_array(y: Any) -> NDArray[Any]:

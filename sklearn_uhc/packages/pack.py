@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.utils.validation import check_is_fitted
 
+from sklearn_uhc.class_sets import holds_sets
 from sklearn_uhc.export.inputs import Inputs
-from sklearn_uhc.membership import MembershipScorer
+from sklearn_uhc.membership import MembershipScorer, OwnOrPublic
 from sklearn_uhc.packages.archive import CARD, EXAMPLE, MEMBERSHIP, MODEL, write_archive
 from sklearn_uhc.packages.card import Card, example_to_json, installed_versions, membership_of, plain_classes
 from sklearn_uhc.teachers import TorchTeacher
@@ -143,6 +145,11 @@ def _with_classes(model: Any, classes: Sequence[Any] | None) -> tuple[Any, NDArr
     ):
         raise TypeError(f"model must be a fitted classifier, with classes_, or a torch module; got {model!r:.200}.")
     own = np.asarray(model.classes_)
+    if classes is not None and holds_sets(classes):
+        raise TypeError(
+            f"classes must name one class per output, got {list(classes)!r}. What a coarse class or OTHER stands for "
+            "is said in the merge: pass class_lists there."
+        )
     names = own if classes is None else np.asarray(list(classes))
     if names.shape != own.shape:
         raise ValueError(
@@ -155,6 +162,9 @@ def _with_classes(model: Any, classes: Sequence[Any] | None) -> tuple[Any, NDArr
 
 def _binary_classifier(membership: Any, X: Any) -> Any:
     """Return the classifier whose second class is membership; it must agree with any `predict_membership`."""
+    if isinstance(membership, MembershipScorer):
+        check_is_fitted(membership)
+        return OwnOrPublic(membership.estimator_)
     inside = [getattr(membership, name, None) for name in ("classifier_", "estimator_")]
     models = [m for m in (membership, *inside) if isinstance(m, BaseEstimator) and is_classifier(m)]
     found = [m for m in models if len(getattr(m, "classes_", ())) == 2]
@@ -165,11 +175,11 @@ def _binary_classifier(membership: Any, X: Any) -> Any:
         )
     if hasattr(membership, "predict_membership"):
         log_p = log_proba(found[0], X, type(found[0]).__name__)
-        off = np.abs(np.asarray(membership.predict_membership(X)) - membership_of(log_p, _log_scale(membership)))
+        off = np.abs(np.asarray(membership.predict_membership(X)) - membership_of(log_p, None))
         if not (off <= 1e-5).all() or len(off) != count_rows(X):
             raise TypeError(
                 f"predict_membership of {type(membership).__name__} is not the second probability of its "
-                f"{type(found[0]).__name__}: only that, and what MembershipScorer makes of it, can be packed."
+                f"{type(found[0]).__name__}: only that, or a MembershipScorer, can be packed."
             )
     return found[0]
 

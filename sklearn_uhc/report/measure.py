@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.class_sets import plain_entries
-from sklearn_uhc.findings import Finding, find, find_uneven
+from sklearn_uhc.findings import Finding, find, find_foreign, find_uneven
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import agreement_of_pairs
-from sklearn_uhc.names import look_alikes
+from sklearn_uhc.names import look_alikes, rests_of_several
+from sklearn_uhc.not_mine import make_memberships
 from sklearn_uhc.plots import SoftLabelDisplay, TeacherAgreementDisplay
 from sklearn_uhc.plots.overlap import overlap_of_space
 from sklearn_uhc.report.page import fragment, page
@@ -26,6 +27,7 @@ from sklearn_uhc.soft_labels import LogitFactorization
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.suggestions import Suggestions, suggest_harmonization
 from sklearn_uhc.teachers import TeacherOutputs
+from sklearn_uhc.teachers.input import check_input
 from sklearn_uhc.teachers.roster import kind_of_teacher
 from sklearn_uhc.utils.rows import chunks
 
@@ -44,6 +46,7 @@ REPORTED = (
     "The class lists do not connect",
     "None of the .* rows is answered",
     "Names that differ",
+    "Names that sound like",
     "No teacher distinguishes",
     "The sets do not determine",
     "These classes occur in one set",
@@ -68,8 +71,9 @@ class TeacherReport(dict[str, Any]):
       whose probability sets do not determine, including those of `never_apart`; `in_one_set`, other classes that
       occur in one set of one teacher only, with that teacher; `condition`, see
       `LabelSpace.condition`, None beyond 1,000 classes; `known_by_one`, each `class` that only one `teacher` names;
-      `unheard`, classes of teachers without any answer; and `look_alikes`, groups of names that are nearly equal (they
-      differ in case, spaces, underscores, hyphens, dots, accents or a plural), each with a teacher that has it;
+      `unheard`, classes of teachers without any answer; `look_alikes`, groups of names that are nearly equal (they
+      differ in case, spaces, underscores, hyphens, dots, accents or a plural), each with a teacher that has it; and
+      `rests`, names that sound like OTHER, with their teachers, if these have different classes;
     - "n_samples" and "n_unanswered", the number of rows, and of rows that no teacher answers for;
     - "teachers", one entry each: `teacher` (its number), `name`, `called`, how sentences refer to it, `n_classes`, the
       number of classes it names, alone or in sets, and `classes`, what its columns stand for;
@@ -167,6 +171,7 @@ def teacher_report(
     *,
     log_p: Any = None,
     class_lists: Any = None,
+    membership: Any = "auto",
     n_pairs: int = 5,
     n_rows: int = 5,
     as_frame: bool = False,
@@ -184,6 +189,9 @@ def teacher_report(
         is silent.
     class_lists : list of lists, or dict of them by teacher name, default=None
         Names of each teacher's classes. Required with `log_p`.
+    membership : None, "auto", list or dict of scorers, default="auto"
+        Membership scorers, as in a merge. If every teacher has one, the report says whether rows look foreign to them;
+        nothing else depends on them. "auto" uses the `membership_` attribute of the teachers. They need X.
     n_pairs : int, default=5
         Number of pairs of teachers to show, those that disagree most first.
     n_rows : int, default=5
@@ -212,7 +220,7 @@ def teacher_report(
     for name, value in (("n_pairs", n_pairs), ("n_rows", n_rows)):
         if not isinstance(value, Integral) or value < 0:
             raise ValueError(f"{name} must be an integer of at least 0, got {value!r}.")
-    names, answers = _read(teachers, X, log_p, class_lists)
+    names, answers, D = _read(teachers, X, log_p, class_lists, membership)
     space, calibrator = answers.space, TeacherCalibrator()
     calibrated = calibrator.fit_transform_answers(answers)
     agree = agreement_of_pairs(answers)
@@ -230,7 +238,7 @@ def teacher_report(
         "rows": _hardest_rows(heard, merged.log_p, Q, _without_noise(apart, calibrator.weights_), space, n_rows),
         "suggestions": [{name: getattr(one, name) for name in COLUMNS["suggestions"] or ()} for one in suggestions],
         "suggestions_note": suggestions.note,
-        "findings": [_plain(finding) for finding in _find(answers, merged, calibrator, Q)],
+        "findings": [_plain(finding) for finding in _find(answers, merged, calibrator, Q, D)],
     }
     labels = [label_of(teacher) for teacher in contents["teachers"]]
     displays: dict[str, Any] = {
@@ -242,26 +250,39 @@ def teacher_report(
     return TeacherReport(contents, displays, as_frame=as_frame)
 
 
-def _read(teachers: Any, X: Any, log_p: Any, class_lists: Any) -> tuple[list[str], Answers]:
-    """Return the teachers' names and their answers, computed or passed by the user, in double precision."""
+def _read(
+    teachers: Any, X: Any, log_p: Any, class_lists: Any, membership: Any
+) -> tuple[list[str], Answers, Floats | None]:
+    """Return the teachers' names, their answers, computed or passed by the user, in double precision, and memberships.
+
+    Memberships are (n, N); None unless every teacher has a scorer.
+    """
     if (teachers is None) == (log_p is None) or (X is None) == (log_p is None):
         raise ValueError("Pass either fitted teachers and X, or log_p and class_lists.")
     if log_p is None:
         outputs = TeacherOutputs(teachers, class_lists=class_lists, abstain=True)
         answers, space = outputs.fit_answers(X), outputs.label_space_
         own = [kind_of_teacher(teacher) for teacher in outputs.roster_.teachers]
+        found = make_memberships(membership, 1.0, None, space, outputs.roster_)
+        complete = found is not None and len(found.whose) == space.n_teachers
+        D = found.read(check_input(outputs, X, reset=False)) if found is not None and complete else None
     else:
+        if not (membership is None or isinstance(membership, str)):
+            raise ValueError("Memberships need X: pass teachers and X instead of log_p, or leave membership out.")
         if class_lists is None:
             raise ValueError("log_p needs class_lists: one list of classes per teacher, in the order of the blocks.")
         space = LabelSpace(class_lists)
         answers = answers_given(log_p, space, abstain=True)
-        own = [f"teacher {i}" for i in range(space.n_teachers)]
-    return space.teacher_names if space.is_named else own, answers.saying(to_numpy(answers.log_p).astype(float))
+        own, D = [f"teacher {i}" for i in range(space.n_teachers)], None
+    return space.teacher_names if space.is_named else own, answers.saying(to_numpy(answers.log_p).astype(float)), D
 
 
-def _find(answers: Answers, merged: Answers, calibrator: TeacherCalibrator, Q: Floats) -> list[Finding]:
+def _find(
+    answers: Answers, merged: Answers, calibrator: TeacherCalibrator, Q: Floats, D: Floats | None
+) -> list[Finding]:
     """Return what `fit` would warn about; uneven classes only if teachers do not contradict each other."""
-    return find(answers, calibrator) or find_uneven(Q, merged)
+    foreign = [] if D is None else find_foreign(D)
+    return foreign or find(answers, calibrator) or find_uneven(Q, merged)
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
@@ -313,6 +334,7 @@ def _describe(space: LabelSpace, heard: NDArray[np.int_]) -> dict[str, Any]:
         "known_by_one": [{"class": c, "teacher": i} for c, i in zip(labels.tolist(), owners.tolist(), strict=True)],
         "unheard": space.classes[~space.mask[heard].any(axis=0)].tolist(),
         "look_alikes": look_alikes(space.class_lists),
+        "rests": rests_of_several(space.class_lists),
     }
 
 

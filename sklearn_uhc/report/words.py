@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn_uhc.label_space import spelled
 from sklearn_uhc.left_open import MOST_NAMED, about_one_set, about_undetermined, about_undistinguished, listed
-from sklearn_uhc.names import about_look_alikes
+from sklearn_uhc.names import about_look_alikes, about_rests
 
 #: Longer names are cut, in the text report only.
 LONGEST_CELL = 36
@@ -74,7 +74,8 @@ def _lonely(report: dict[str, Any]) -> str:
 def complaints(report: dict[str, Any]) -> list[str]:
     """Return the warnings, in plain words; empty if nothing is wrong."""
     alike = about_look_alikes(report["space"]["look_alikes"], _called(report))
-    lists = [_unlinked(report), *_left_open(report), _loosely_tied(report), alike, _suspected(report)]
+    rests = about_rests(report["space"]["rests"], _called(report))
+    lists = [_unlinked(report), *_left_open(report), _loosely_tied(report), alike, rests, _suspected(report)]
     found = [*lists, *_findings(report), *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
     if report["n_unanswered"]:
         found.append(

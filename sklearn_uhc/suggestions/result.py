@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, overload
 
 KINDS = ("spelling", "answers", "parts", "other")
@@ -79,12 +80,20 @@ class Suggestions(Sequence[Suggestion]):
     def __getitem__(self, index: int) -> Suggestion: ...
 
     @overload
-    def __getitem__(self, index: slice | list[int]) -> Suggestions: ...
+    def __getitem__(self, index: slice | list[int] | list[bool]) -> Suggestions: ...
 
-    def __getitem__(self, index: int | slice | list[int]) -> Suggestion | Suggestions:
-        """Return one suggestion by its number, or several as `Suggestions`, by a slice or a list of numbers."""
+    def __getitem__(self, index: int | slice | list[int] | list[bool]) -> Suggestion | Suggestions:
+        """Return one suggestion by its number, or several as `Suggestions`.
+
+        Several are chosen by a slice, a list of numbers, or a list of True or False, one for each suggestion.
+        """
+        index = index.tolist() if hasattr(index, "tolist") else index  # a column of `to_frame` compared with something
         if isinstance(index, slice):
             return Suggestions(self._items[index])
+        if isinstance(index, list) and any(isinstance(i, bool) for i in index):
+            if len(index) != len(self):
+                raise IndexError(f"{len(index)} values of True or False were given for {len(self)} suggestions.")
+            return Suggestions(compress(self._items, index))
         if isinstance(index, list):
             return Suggestions(self._items[i] for i in index)
         return self._items[index]

@@ -87,7 +87,8 @@ def check_teachers(teachers: Any, class_lists: Any = None, universe: Any = None)
         _check_classifier(teacher, title)
         _check_fitted(teacher, title)
     given = match_lists(class_lists, names, len(teachers))
-    lists = [_class_list(i, *each) for i, each in enumerate(zip(titles, teachers, given, strict=True))]
+    which: Sequence[int | str] = range(len(teachers)) if names is None else [repr(name) for name in names]
+    lists = [_class_list(*each) for each in zip(which, titles, teachers, given, strict=True)]
     named = lists if names is None else dict(zip(names, lists, strict=True))
     roster = Roster(teachers, LabelSpace(named, universe=universe))
     _warn_if_reordered(roster)
@@ -137,7 +138,7 @@ def _check_fitted(teacher: Any, name: str) -> None:
         ) from error
 
 
-def _class_list(i: int, title: str, teacher: Any, labels: Any) -> Any:
+def _class_list(i: int | str, title: str, teacher: Any, labels: Any) -> Any:
     own = getattr(teacher, "classes_", None)
     if own is not None and len(own) and np.ndim(own[0]) > 0:
         raise ValueError(f"{title} predicts several outputs at once: pass one classifier per output.")
