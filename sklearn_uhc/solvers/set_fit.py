@@ -186,11 +186,12 @@ class SetFit:
     def newton(self, point: Point, mu: Array) -> Array:
         """Return the damped step, with each variable in its own scale."""
         B, d, scale = self.curvature(point)
-        unit = 1 / array_namespace(B).sqrt(scale)
+        i, unit = array_namespace(B).arange(B.shape[1], device=device(B)), 1 / array_namespace(B).sqrt(scale)
+        bend = B[:, i, i] + d - self.blocks.component_mean[i, i] * scale
         B *= unit[:, :, None]  # in place, since a batch of matrices is the largest array
         B *= unit[:, None, :]
         add_diagonal(B, d * unit**2 + mu[:, None])
-        return unit * solve_each(B, -(unit * point.gradient))
+        return self._leap(unit * solve_each(B, -(unit * point.gradient)), bend, point.gradient)
 
     def _matrix(self, bend: Bend, sets: Array, at: Columns) -> Array:
         """Return the sum of the rank-one terms of the sets and of the teachers."""
@@ -205,6 +206,18 @@ class SetFit:
         falling = (gradient > 0) & (diagonal < 1.5 * self.T * gradient)
         vanishing = self._may_vanish() & falling & (xp.abs(B[:, i, i]) < 0.1 * diagonal)
         return xp.where(vanishing, diagonal / MAX_STEP, diagonal)
+
+    def _leap(self, step: Array, bend: Array, gradient: Array) -> Array:
+        """Let a class in sets only that grows from next to nothing take Newton's step in q, not in u = log(q) / T.
+
+        In u the objective curves downwards there. `bend` (n, L) is its second derivative.
+        """
+        xp, pull = array_namespace(step), -self.T * gradient
+        grows = ~self.blocks.has_own & (pull > 0) & (bend < 0.5 * pull)
+        if not bool(xp.any(grows)):
+            return step
+        more = xp.where(grows, pull / xp.maximum(bend + pull, 1e-12 * xp.abs(pull) + 1e-300), 0 * pull)
+        return xp.where(grows, xp.log1p(more) / self.T, step)
 
     def safe(self, point: Point) -> Array:
         """Return the result of a short step down the gradient."""
@@ -307,7 +320,7 @@ def _approach(problem: SetFit, common: Common | None, others: Starts | None, tol
     rows = xp.nonzero(~found.solved)[0]
     if rows.shape[0]:
         rest = problem.keep(rows)
-        more = () if others is None else others(rows)
+        more = (U[rows, :], *(() if others is None else others(rows)))
         rest = replace(rest, first=lowest_of(rest, rest.start(), *(level(start, blocks, T) for start in more)))
         U[rows, :], steps_more, residual[rows] = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
         n_iter[rows] = n_iter[rows] + steps_more
