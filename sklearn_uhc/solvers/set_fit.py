@@ -27,7 +27,7 @@ from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms
 from sklearn_uhc.solvers.set_starts import linear_start, lowest_of
 from sklearn_uhc.solvers.set_steps import MOST_STEPS, Common, CommonSteps, Kind
 from sklearn_uhc.solvers.set_terms import Bend
-from sklearn_uhc.solvers.set_vanishing import run_sinking, run_without
+from sklearn_uhc.solvers.set_vanishing import Entry, run_sinking, run_without
 from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
 
 #: Longest step in T u.
@@ -136,6 +136,21 @@ class SetFit:
         G = self.objective.slope(at.phi, self.X, self.w, blocks)[1]
         small = self._is_small(U, blocks.set_shares(U, self.T))
         return small & (blocks.pull(G, at) > 1e-3 * blocks.pull(xp.abs(G), at))
+
+    def returning(self, U: Array) -> Array:
+        """(n, L), u with Newton's step in q for classes in sets only that are next to 0 and should not be.
+
+        In u their slope vanishes with q, so that steps may end there.
+        """
+        xp, blocks = array_namespace(U), self.blocks
+        at = blocks.columns(U, self.T)
+        G = blocks.of_sets(self.objective.slope(at.phi, self.X, self.w, blocks)[1])
+        h = blocks.of_sets(self.objective.bend(at.phi, self.X, self.w, blocks, self.size[:, None] > 0).h)
+        entry = Entry.of(G.T, h.T / self.T, at.qS.T, 1e3 * self.small * self.size, blocks)
+        slope, least, bend = (part.T for part in entry)
+        back = ~blocks.has_own & (blocks.set_shares(U, self.T) < SMALL_SHARE) & (slope < -least) & (bend > 0)
+        q = xp.where(back, -slope / xp.where(back, bend, xp.ones_like(bend)), xp.ones_like(bend))
+        return xp.where(back, xp.max(U, axis=1, keepdims=True) + xp.log(q) / self.T, U)
 
     def loses_a_class(self, U: Array) -> Array:
         """(n,), whether a class that may vanish has next to nothing left."""
@@ -331,21 +346,29 @@ def _minimize(problem: SetFit, common: Common | None, others: Starts | None, tol
     """Return where samples end; vanishing classes get the smallest possible u."""
     xp = array_namespace(problem.X)
     reached = _approach(problem, common, others, tol, max_iter)
-    U, n_iter, residual, certain = reached
-    rows = xp.nonzero(~certain & problem.is_suspect(U) & (residual <= tol))[0]
+    rows = xp.nonzero(~reached.certain & problem.is_suspect(reached.U) & (reached.residual <= tol))[0]
     if not rows.shape[0]:
         return reached
-    some = problem.keep(rows)
-    gone = some.vanished(U[rows, :])
-    vanish = xp.nonzero(xp.any(gone, axis=1))[0]
-    if vanish.shape[0]:
-        rows, gone = rows[vanish], gone[vanish, :]
-        bottom = xp.max(U[rows, :], axis=1, keepdims=True) + lowest(U) / problem.T
-        rest = replace(some.keep(vanish), first=xp.where(gone, bottom, U[rows, :]))
-        ends, more, left = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
-        # Others may vanish with them: without these nothing is gained.
-        lower = rest.at(ends).value <= rest.at(U[rows, :]).value + tol * rest.size
-        U[rows, :] = xp.where(lower[:, None], ends, U[rows, :])
-        residual[rows] = xp.where(lower, left, residual[rows])
-        n_iter[rows] = n_iter[rows] + more
+    some, U = problem.keep(rows), reached.U[rows, :]
+    if problem.blocks.is_small:
+        _go_on(problem, reached, rows, some.returning(U), tol, max_iter)
+        U = reached.U[rows, :]
+    bottom = xp.max(U, axis=1, keepdims=True) + lowest(U) / problem.T
+    _go_on(problem, reached, rows, xp.where(some.vanished(U), bottom, U), tol, max_iter)
     return reached
+
+
+def _go_on(problem: SetFit, reached: Reached, rows: Array, U: Array, tol: float, max_iter: int) -> None:
+    """Go on with some samples from U (n, L), if it is new, and store what ends no higher than before."""
+    xp = array_namespace(U)
+    new = xp.nonzero(xp.any(reached.U[rows, :] != U, axis=1))[0]
+    if not new.shape[0]:
+        return
+    rows, some = rows[new], replace(problem.keep(rows[new]), first=U[new, :])
+    ends, more, left = minimize(some, tol=tol, max_iter=max_iter, damping=1e-3)
+    # Others may vanish with them: without these nothing is gained.
+    before = reached.U[rows, :]
+    lower = some.at(ends).value <= some.at(before).value + tol * some.size
+    reached.U[rows, :] = xp.where(lower[:, None], ends, before)
+    reached.residual[rows] = xp.where(lower, left, reached.residual[rows])
+    reached.n_iter[rows] = reached.n_iter[rows] + more

@@ -33,7 +33,7 @@ from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, begin_again, solve_sets
 from sklearn_uhc.solvers.set_starts import linear_start
-from sklearn_uhc.solvers.set_vanishing import Smaller, run_sinking, run_without, sums_over_sets
+from sklearn_uhc.solvers.set_vanishing import Entry, Smaller, run_sinking, run_without
 from sklearn_uhc.solvers.sets import SetBlocks, level, lowest
 
 #: Number of accelerated steps before the remaining samples of several batches are joined, of all such steps, and of
@@ -223,12 +223,12 @@ class LogitSplit:
         """Return the problem in a smaller label space."""
         return LogitSplit(self.split.without(part), part.join @ self.b, self.tol)
 
-    def returns(self, U: Array) -> tuple[Array, Array]:
-        """(L, n): for every class the sum of g / q(S) over its sets, and what it must exceed."""
-        xp = array_namespace(U)
+    def entry(self, U: Array) -> Entry:
+        """Return how the objective changes if classes enter their sets."""
+        xp, L = array_namespace(U), U.shape[0]
         qS = self.blocks.in_set @ xp.exp(U) + self.split.tiny
-        g = self.split.A[U.shape[0] :, :] @ xp.concat([U, xp.log(qS)]) - self.b[U.shape[0] :, :]
-        return sums_over_sets(g, qS, self.tol, self.blocks)
+        g = self.split.A[L:, :] @ xp.concat([U, xp.log(qS)]) - self.b[L:, :]
+        return Entry.of(g, xp.linalg.diagonal(self.split.A)[L:, None], qS, self.tol, self.blocks)
 
     def step(self, U: Array) -> Step:
         """Return the Gauss-Newton step with even shares, the gradient, and its largest entry; in place, to be fast."""

@@ -23,7 +23,7 @@ from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most
 from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms, Sources
-from sklearn_uhc.solvers.set_vanishing import Smaller, sums_over_sets
+from sklearn_uhc.solvers.set_vanishing import Entry, Smaller
 from sklearn_uhc.solvers.sets import SetBlocks, lowest
 
 #: Maximum number of steps.
@@ -142,10 +142,12 @@ class CommonSteps:
         """(n,), the objective up to a constant per sample."""
         return self.terms.value(self.terms.sources.sums(U - array_namespace(U).max(U, axis=0))[0])
 
-    def returns(self, U: Array) -> tuple[Array, Array]:
-        """(L, n): for every class the sum of G / q(S) over its sets, and what it must exceed."""
+    def entry(self, U: Array) -> Entry:
+        """Return how the objective changes if classes enter their sets."""
+        L, T = U.shape[0], self.common.sources.T
         e, _, qS = self.terms.sources.sums(U - array_namespace(U).max(U, axis=0))
-        return sums_over_sets(self.terms.masses(e)[1][U.shape[0] :, :], qS, self.tol * self.size, self.blocks)
+        mass, G = self.terms.masses(e)
+        return Entry.of(G[L:, :], mass[L:, :] / T, qS, self.tol * self.size, self.blocks)
 
     def keep(self, rows: Array) -> CommonSteps:
         """Return the problem of some samples."""

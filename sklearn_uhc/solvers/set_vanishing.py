@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.anderson import Rest
 from sklearn_uhc.solvers.blocks import Array
-from sklearn_uhc.solvers.incidence import like_array, to_cpu
+from sklearn_uhc.solvers.incidence import at_least, like_array, to_cpu
 from sklearn_uhc.solvers.sets import SetBlocks
 
 #: Fewer samples with the same prediction are not worth a label space of their own.
@@ -91,10 +91,20 @@ def _may_vanish(blocks: SetBlocks) -> tuple[int, ...]:
     return tuple(chosen) if chosen and smaller(blocks, tuple(chosen)) is not None else ()
 
 
-def sums_over_sets(G: Array, qS: Array, error: Array | float, blocks: SetBlocks) -> tuple[Array, Array]:
-    """(L, n): sum of G / q(S), both (S, n), over the sets of every class, and what errors of G may contribute."""
-    xp, members = array_namespace(G), blocks.in_set.T
-    return members @ (G / qS), members @ ((CLEAR * xp.abs(G) + BEYOND * error) / qS)
+class Entry(NamedTuple):
+    """What the objective does if a class enters its sets with a small q, (L, n) each."""
+
+    slope: Array  #: sum of G / q(S)
+    least: Array  #: what errors of G may contribute to it
+    bend: Array  #: its derivative by q
+
+    @classmethod
+    def of(cls, G: Array, h: Array, qS: Array, error: Array | float, blocks: SetBlocks) -> Entry:
+        """Sum over the sets of every class, given G, its derivative h by T phi, and q(S), (S, n) each."""
+        xp, members = array_namespace(G), blocks.in_set.T
+        least = members @ ((CLEAR * xp.abs(G) + BEYOND * error) / qS)
+        square = at_least(qS, float(xp.finfo(qS.dtype).tiny) ** 0.5) ** 2
+        return cls(members @ (G / qS), least, members @ ((h - G) / square))
 
 
 P = TypeVar("P", bound="Problem")
@@ -114,8 +124,8 @@ class Problem(Protocol):
     def run(self, U: Array, most: int) -> Rest:
         """Take at most so many steps from U (L, n)."""
 
-    def returns(self, U: Array) -> tuple[Array, Array]:
-        """(L, n): for every class the sum of G_S / q(S) over its sets, and what it must exceed."""
+    def entry(self, U: Array) -> Entry:
+        """Return how the objective changes if classes enter their sets."""
 
     def keep(self: P, rows: Array) -> P:
         """Return the problem of some samples."""
@@ -136,7 +146,7 @@ def run_without(problem: Problem, U: Array, most: int) -> tuple[Rest, Array]:
         return problem.run(U, most), certain
     part = _part(problem, classes)
     few = problem.without(part).run(U[part.kept, :], problem.look)
-    gone = to_cpu(problem.returns(_with_zeros(problem, few.U, part))[0])[list(classes), :] > 0
+    gone = to_cpu(problem.entry(_with_zeros(problem, few.U, part)).slope)[list(classes), :] > 0
     all_gone = xp.asarray(gone.all(axis=0), device=device(U))
     found.U[part.kept, :] = xp.where(all_gone, few.U, found.U[part.kept, :])  # these go on from there
     _solve_patterns(problem, xp.arange(U.shape[1], device=device(U)), gone, most, found, certain)
@@ -151,7 +161,7 @@ def run_sinking(problem: Problem, most: int, found: Rest, certain: Array) -> Non
     xp, classes = array_namespace(found.U), may_vanish(problem.blocks)
     rows = xp.nonzero(~found.solved)[0]
     if classes and rows.shape[0]:
-        sinking = to_cpu(problem.keep(rows).returns(found.U[:, rows])[0]) > 0
+        sinking = to_cpu(problem.keep(rows).entry(found.U[:, rows]).slope) > 0
         _solve_patterns(problem, rows, sinking[list(classes), :], most, found, certain)
 
 
@@ -182,10 +192,9 @@ def _solve_pattern(
     xp, part, some = array_namespace(U), _part(problem, gone), problem.keep(rows)
     rest = some.without(part).run(U[part.kept, :], most)
     rest = rest._replace(U=_with_zeros(some, rest.U, part))
-    returns, least = some.returns(rest.U)
-    ok = rest.solved
+    entry, ok = some.entry(rest.U), rest.solved
     for j in gone:
-        ok = ok & (returns[j, :] > least[j, :])
+        ok = ok & (entry.slope[j, :] > entry.least[j, :])
     done = xp.nonzero(ok)[0]
     found.write(rows[done], Rest(rest.U[:, done], rest.n_iter[done], rest.residual[done], ok[done]))
     certain[rows[done]] = True

@@ -1,0 +1,141 @@
+"""Classes that are in sets only and vanish in some rows."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp, softmax
+
+from sklearn_uhc import OTHER, LabelSpace
+from sklearn_uhc.solvers import set_fit, set_vanishing
+from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers.set_vanishing import may_vanish, smaller
+from tests.helpers import consistent_set_outputs, make_method
+
+#: 6 is in sets only; 1 and 5 have one column of their own each.
+LISTS = [[0, (1, 2, 6), 3], [2, 3, OTHER], [4, 5, (0, 6), 1], [0, 2, 4], [1, 3, 4, OTHER]]
+#: Here 6 and 7 are.
+TWO = [[0, (1, 2, 6), 3], [2, 3, (4, 7), OTHER], [4, 5, (0, 6), 1], [0, 2, 4, (5, 7)], [1, 3, 4, OTHER]]
+METHODS = ["ce", "mf_lf", "mf_p"]
+
+
+def noisy(lists, n=120, noise=0.5, seed=0):
+    rng = np.random.default_rng(seed)
+    Q = np.maximum(rng.dirichlet(np.ones(LabelSpace(lists).n_classes), size=n), 1e-3)
+    exact = consistent_set_outputs(Q / Q.sum(axis=1, keepdims=True), lists)
+    return exact + noise * rng.normal(size=exact.shape)
+
+
+def objective(name, q, log_p, lists, T):
+    """(n,), the objective of a method for q at temperature 1, from its definition."""
+    space, total = LabelSpace(lists), 0.0
+    phi = np.log(q @ space.membership().T) / T
+    for block in space.blocks:
+        z, own = log_p[:, block] / T, phi[:, block]
+        p = softmax(z, axis=1)
+        if name == "ce":
+            total = total + logsumexp(own, axis=1) - (p * own).sum(axis=1)
+        elif name == "mf_lf":
+            error = T * (z - own)
+            total = total + 0.5 * ((error - error.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+        else:
+            e = np.exp(own - own.max(axis=1, keepdims=True))
+            v = (p * e).sum(axis=1, keepdims=True) / (e * e).sum(axis=1, keepdims=True)
+            total = total + 0.5 * ((p - v * e) ** 2).sum(axis=1)
+    return total
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("lists", [LISTS, TWO])
+def test_what_vanishes_would_not_help(name, T, lists):
+    """A little of a class that has vanished increases the objective, and so does any change of the others."""
+    log_p, lonely = noisy(lists), list(may_vanish(Blocks.from_label_space(LabelSpace(lists))))
+    method = make_method(name, lists, temperature=T)
+    tempered = method.fit_transform(log_p)
+    assert method.n_not_converged_ == 0
+    q = tempered**T / (tempered**T).sum(axis=1, keepdims=True)
+    gone = q[:, lonely] < 1e-12
+    assert 0.1 < gone.mean() < 0.9
+    best = objective(name, q, log_p, lists, T)
+    for j in range(q.shape[1]):
+        for factor in (1e-2, 1e-3):
+            more = q.copy()
+            more[:, j] += factor * (1e-2 if j in lonely else q[:, j])
+            assert (objective(name, more, log_p, lists, T) >= best - 1e-10).all()
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("lists", [LISTS, TWO])
+def test_the_answer_is_that_of_all_classes_together(name, T, lists, monkeypatch):
+    log_p = noisy(lists, seed=1)
+    method = make_method(name, lists, temperature=T)
+    found = method.fit_transform(log_p)
+    monkeypatch.setattr(set_vanishing, "may_vanish", lambda blocks: ())
+    expected = method.fit_transform(log_p)
+    # None of the objectives is convex: a few rows may end in another local optimum.
+    assert (np.abs(found - expected).max(axis=1) < 1e-5).mean() > 0.97
+
+
+@pytest.mark.parametrize("name", ["ce", "mf_lf"])
+def test_few_rows_are_left_to_newtons_method(name, monkeypatch):
+    rows, minimize = [0], set_fit.minimize
+    monkeypatch.setattr(
+        set_fit, "minimize", lambda problem, **rest: (rows.append(len(problem)), minimize(problem, **rest))[1]
+    )
+    make_method(name, LISTS, temperature=3.0).fit_transform(noisy(LISTS, n=1000))
+    assert sum(rows) < 50
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_rows_do_not_depend_on_each_other(name):
+    """A row alone is not worth a label space of its own, and is solved with all classes."""
+    log_p = noisy(LISTS, n=40, seed=2)
+    together = make_method(name, LISTS).fit_transform(log_p)
+    alone = np.concatenate([make_method(name, LISTS).fit_transform(row[None, :]) for row in log_p])
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_weights_count(name):
+    log_p = noisy(LISTS, seed=3)
+    twice = make_method(name, [*LISTS, LISTS[1]]).fit_transform(np.hstack([log_p, log_p[:, 3:6]]))
+    weighted = make_method(name, LISTS, teacher_weight=[1, 2, 1, 1, 1]).fit_transform(log_p)
+    assert (np.abs(twice - weighted).max(axis=1) < 1e-6).mean() > 0.97
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_torch_gives_the_same(name):
+    torch = pytest.importorskip("torch")
+    log_p = noisy(TWO, seed=4)
+    tensor = make_method(name, TWO).fit_transform(torch.asarray(log_p))
+    np.testing.assert_allclose(tensor.numpy(), make_method(name, TWO).fit_transform(log_p), atol=1e-6)
+
+
+def test_a_label_space_without_a_class():
+    blocks = Blocks.from_label_space(LabelSpace(LISTS))
+    assert may_vanish(blocks) == (6,)
+    part = smaller(blocks, (6,))
+    assert part.kept.tolist() == [0, 1, 2, 3, 4, 5]
+    lists = [own.tolist() for own in part.blocks.space.class_lists]
+    assert lists == [[0, (1, 2), 3], [2, 3, (0, 1, 4, 5)], [4, 5, 0, 1], [0, 2, 4], [1, 3, 4, (0, 2, 5)]]
+    # The set {0, 6} has become class 0, whose sums it joins.
+    assert part.join.sum(axis=1).tolist() == [2, 1, 1, 1, 1, 1, 1, 1, 1]
+    assert smaller(blocks, (6,)) is part
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        [[("a", "b"), "c"], ["c", "d"]],  # the sets do not distinguish a and b
+        [[("a", "x"), "b"], [("c", "x"), "d"]],  # only x links the two
+        [["a", "b"], ["b", "c"]],
+    ],
+)
+def test_classes_that_must_not_be_left_out(lists):
+    space = LabelSpace(lists)
+    assert not space.has_sets or may_vanish(Blocks.from_label_space(space)) == ()
+
+
+def test_every_set_keeps_a_class():
+    space = LabelSpace([[("a", "b"), "c"], [("a", "d"), "c"], ["d", ("b", "c")]])
+    assert may_vanish(Blocks.from_label_space(space)) == (0,)  # without a and b, {a, b} would be empty
