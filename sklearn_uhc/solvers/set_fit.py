@@ -200,13 +200,33 @@ class SetFit:
 
     def newton(self, point: Point, mu: Array) -> Array:
         """Return the damped step, with each variable in its own scale."""
+        H, unit, bend = self._scaled(point)
+        add_diagonal(H, mu[:, None] + 0 * unit)
+        return self._leap(unit * solve_each(H, -(unit * point.gradient)), bend, point.gradient)
+
+    @property
+    def has_eigenvalues(self) -> bool:
+        """Whether the Hessian is a matrix."""
+        return self.blocks.is_small
+
+    def flipped(self, point: Point, mu: Array) -> Array:
+        """Return the damped step with negative curvature taken as positive; more expensive."""
+        H, unit, bend = self._scaled(point)
+        xp = array_namespace(H)
+        values, vectors = xp.linalg.eigh(H)
+        along = xp.matmul(xp.permute_dims(vectors, (0, 2, 1)), -(unit * point.gradient)[:, :, None])
+        step = xp.matmul(vectors, along / (xp.abs(values) + mu[:, None])[:, :, None])[:, :, 0]
+        return self._leap(unit * step, bend, point.gradient)
+
+    def _scaled(self, point: Point) -> tuple[Array, Array, Array]:
+        """Return the Hessian with each variable in its own scale, that scale, and the second derivatives by u."""
         B, d, scale = self.curvature(point)
         i, unit = array_namespace(B).arange(B.shape[1], device=device(B)), 1 / array_namespace(B).sqrt(scale)
         bend = B[:, i, i] + d - self.blocks.component_mean[i, i] * scale
         B *= unit[:, :, None]  # in place, since a batch of matrices is the largest array
         B *= unit[:, None, :]
-        add_diagonal(B, d * unit**2 + mu[:, None])
-        return self._leap(unit * solve_each(B, -(unit * point.gradient)), bend, point.gradient)
+        add_diagonal(B, d * unit**2)
+        return B, unit, bend
 
     def _matrix(self, bend: Bend, sets: Array, at: Columns) -> Array:
         """Return the sum of the rank-one terms of the sets and of the teachers."""

@@ -3,7 +3,8 @@
 As in `newton`, the step solves (H + damping I) step = - gradient and is taken if it does not increase the objective.
 Otherwise the damping grows, and the sample takes the problem's own safe step. A sample is solved when its residual is
 within the tolerance and the step is short. The Hessian has a row for every class, so its eigenvalues are not computed.
-Instead, a step that gains less than a tenth of what it promised increases the damping of the next one.
+Instead, a step that gains less than a tenth of what it promised increases the damping of the next one. Samples that
+take many steps are an exception: negative curvature, along which they crawl, is taken as positive there (`flipped`).
 
 With many classes (`many_fit`, `many_mf_lu`) the objective's rounding, `noise`, exceeds what the last steps gain, and a
 problem has its own `search` for a shorter step instead of the safe one.
@@ -19,6 +20,10 @@ from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.incidence import take_samples
 from sklearn_uhc.solvers.newton import Point, choose, rows_of
+
+
+#: Number of steps after which a sample is worth the eigenvalues of its Hessian.
+LATE = 15
 
 
 class Objective(Protocol):
@@ -120,6 +125,9 @@ def _advance(problem: Objective, batch: Batch, tol: float) -> Batch:
     point, mu, xp = batch.point, batch.mu, array_namespace(batch.mu)
     eps = float(xp.finfo(mu.dtype).eps)
     step = problem.newton(point, mu)
+    late = xp.nonzero(batch.age >= LATE)[0]
+    if late.shape[0] and getattr(problem, "has_eigenvalues", False):
+        step[late, :] = problem.keep(late).flipped(rows_of(point, late), mu[late])
     trial = problem.at(problem.move(point.x, step))
     noise = getattr(problem, "noise", 0.0)
     better = _is_better(xp, trial, point, eps, noise)
