@@ -21,7 +21,6 @@ from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.incidence import take_samples
 from sklearn_uhc.solvers.newton import Point, choose, rows_of
 
-
 #: Number of steps after which a sample is worth the eigenvalues of its Hessian.
 LATE = 15
 
