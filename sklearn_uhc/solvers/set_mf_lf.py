@@ -39,8 +39,6 @@ from sklearn_uhc.solvers.sets import SetBlocks, level, lowest
 #: Number of accelerated steps before the remaining samples of several batches are joined, of all such steps, and of
 #: Newton steps before samples are left to `set_fit`.
 FEW_STEPS, ACCELERATED, MOST_STEPS = 12, 20, 40
-#: So few remaining samples take Newton steps at once: more accelerated steps would cost more.
-FEW_SAMPLES = 16
 #: Number of steps before vanishing classes are predicted.
 LOOK = 2
 #: Number of changes that the acceleration stores.
@@ -210,7 +208,7 @@ class LogitSplit:
                 self._run_some(found, rows, min(FEW_STEPS, most))
             # Slow samples are solved together: a batch of a few costs nearly as much as one of hundreds.
             slow = xp.nonzero(~found.solved)[0]
-            if slow.shape[0] > FEW_SAMPLES and most > FEW_STEPS:
+            if slow.shape[0] and most > FEW_STEPS:
                 self._run_some(found, slow, most - FEW_STEPS)
         return found
 
@@ -289,8 +287,8 @@ def descend(problem: LogitSplit, first: Array, reached: Array, *, max_iter: int)
     values = problem.value(first), problem.value(reached)
     U, value = xp.where(values[1] < values[0], reached, first), xp.minimum(*values)
     found = Rest.nothing_yet(U)
-    rows, mu = xp.arange(U.shape[1], device=device(U)), xp.full_like(U[0, :], 1e-3)
-    now, length = problem.step(U), found.residual
+    now, length, rows = problem.step(U), found.residual, xp.arange(U.shape[1], device=device(U))
+    mu = at_most(now.residual, 1e-3)
     rounding = 8 * float(xp.finfo(U.dtype).eps)
     for age in range(max_iter + 1):
         done = (now.residual <= tol) & (length <= tol**0.5)
@@ -303,13 +301,13 @@ def descend(problem: LogitSplit, first: Array, reached: Array, *, max_iter: int)
             problem, U, rows, now = problem.keep(left), U[:, left], rows[left], now.keep(left)
             value, mu = value[left], mu[left]
         H = problem.hessian(U, now.residual < NEAR)
-        add_diagonal(H, xp.minimum(mu, now.residual)[:, None] * problem.split.scale + FLOOR)
+        add_diagonal(H, mu[:, None] * problem.split.scale + FLOOR)
         change = at_most(at_least(solve_each(H, -xp.astype(now.slope.T, H.dtype, copy=False)).T, -LONGEST), LONGEST)
         trial = problem.step(U + change)
         new = problem.value(U + change)
         fall, gain = xp.sum(now.slope * change, axis=0), value - new + rounding * (1 + xp.abs(value))
         better = (fall < 0) & (gain >= 0)
-        mu = xp.where(better & (gain >= -0.1 * fall), mu / 10, mu * 8)
+        mu = xp.where(better & (gain >= -0.1 * fall), xp.minimum(mu / 10, trial.residual), mu * 8)
         U, now = U + xp.where(better, change, 0 * change), now.choose(better, trial)
         value, length = xp.where(better, new, value), xp.where(better, xp.max(xp.abs(change), axis=0), xp.inf)
     return found
