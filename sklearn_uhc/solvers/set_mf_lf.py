@@ -7,9 +7,9 @@ method, 1/2 x'Ax - b'x with b = B z. Only x depends nonlinearly on u:
 
     gradient = g_u + R' g_sets,      g = A x - b,      R (S, L) the shares of the classes in their sets
 
-The K columns are used only in b. A Gauss-Newton step with the shares of an even split, H0 = [I; R0]' A [I; R0], is one
-product with the inverse of H0 for all samples. The gradient is first divided by the masses of the classes, relative to
-those of an even split: the diagonal of the Hessian without the teachers' shifts,
+The K columns are used only in b. A Gauss-Newton step with the same shares R0 for all samples (`SetBlocks.typical`) is
+one product with the inverse of H0 = [I; R0]' A [I; R0]. The gradient is first divided by the masses of the classes,
+relative to those of R0: the diagonal of the Hessian without the teachers' shifts,
 
     m_l = own columns + sum of w_s r_sl^2 + g_s r_sl (1 - r_sl) over the sets s of the class
 
@@ -59,14 +59,13 @@ FLOOR = 1e-9
 
 @dataclass(frozen=True)
 class EvenSplit:
-    """A, B and the inverse of H0 for the class lists of `blocks`, once for all samples."""
+    """A, B and the matrices of start and steps for the class lists of `blocks`, once for all samples."""
 
     A: Array  #: (L + S, L + S)
     B: Array  #: (L + S, K)
-    inverse: Array  #: (L, L), inverse of H0
     alone: Array  #: (L, 1), weight of a class's own columns
     weight_of_sets: Array  #: (S, 1)
-    matrix: Array  #: (L, L), minus the inverse of H1 times its masses, in single precision
+    matrix: Array  #: (L, L), minus the inverse of H0 times the masses of R0, in single precision
     start: Array  #: (L, L + S), maps b to the solution with evenly split sets, plus
     offset: Array  #: (L,), this constant
     blocks: SetBlocks
@@ -85,9 +84,8 @@ class EvenSplit:
         B = centered.T if weight is None else (centered * (blocks.to_teacher @ weight)[:, None]).T
         A = B @ centered
         even = xp.concat([eye[:L, :L], blocks.in_set / xp.sum(blocks.in_set, axis=1)[:, None]])
-        inverse = xp.linalg.pinv(even.T @ A @ even, rtol=FLOOR)
         sizes = xp.concat([xp.zeros_like(even[0, :]), xp.log(xp.sum(blocks.in_set, axis=1))])
-        start = inverse @ even.T
+        start = xp.linalg.pinv(even.T @ A @ even, rtol=FLOOR) @ even.T
         w = blocks.to_teacher @ (xp.ones_like(blocks.sizes) if weight is None else weight)
         alone = w @ blocks.to_single
         sets = w @ blocks.to_set
@@ -97,12 +95,12 @@ class EvenSplit:
         steps = xp.linalg.pinv(typical.T @ A @ typical, rtol=FLOOR) * (alone + sets @ shares**2)
         matrix = xp.astype(-steps, xp.float32)
         tiny, offset = float(xp.finfo(A.dtype).tiny), start @ (A @ sizes)
-        return cls(A, B, inverse, alone[:, None], sets[:, None], matrix, start, offset, blocks, weight, tiny, tiny**0.5)
+        return cls(A, B, alone[:, None], sets[:, None], matrix, start, offset, blocks, weight, tiny, tiny**0.5)
 
     @cached_property
     def scale(self) -> Array:
         """(L,), scale of the damping of every class, from the columns it is in."""
-        xp, L = array_namespace(self.A), self.inverse.shape[0]
+        xp, L = array_namespace(self.A), self.alone.shape[0]
         d = xp.linalg.diagonal(self.A)
         return d[:L] + d[L:] @ self.blocks.in_set
 
