@@ -156,6 +156,12 @@ class SetFit:
         """(n,), whether a class that may vanish has next to nothing left."""
         return array_namespace(U).any(self._is_small(U, self.blocks.set_shares(U, self.T)), axis=1)
 
+    def loses_others(self, U: Array) -> Array:
+        """(n,), whether a class with a column of its own has lost its sets."""
+        shares = self.blocks.set_shares(U, self.T)
+        lost = self.blocks.has_own & self.blocks.in_sets & (shares < NO_SHARE)
+        return array_namespace(U).any(lost, axis=1)
+
     def is_suspect(self, U: Array) -> Array:
         """(n,), whether a class has lost its sets, as in bad local optima: nearly, or fully if it has other columns."""
         shares = self.blocks.set_shares(U, self.T)
@@ -307,7 +313,8 @@ def solve_sets(
     found = Solution(U, U[:, :0], n_iter, residual, residual <= tol, residual <= tol)
     if logits is None:
         return found
-    rows = xp.nonzero(~certain & (~found.converged | problem.is_suspect(found.u)))[0]
+    suspect = xp.where(certain, problem.loses_others(found.u), ~found.converged | problem.is_suspect(found.u))
+    rows = xp.nonzero(suspect)[0]
     return begin_again(problem, found, rows, logits, tol, max_iter)
 
 

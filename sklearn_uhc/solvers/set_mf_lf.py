@@ -46,7 +46,7 @@ MEMORY = 3
 #: Tolerance of starts for other methods.
 START_TOL = 1e-3
 #: Length of an accelerated step that ends the iteration.
-SHORT = 1e-7
+SHORT = 3e-8
 #: Maximum size of a batch, in numbers. Small batches spend their time on calls, large ones outside the cache.
 BATCH_NUMBERS = 2**21
 #: Residual below which the full Hessian is used.
@@ -155,15 +155,19 @@ class EvenSplit:
         return self.parts[key]
 
     def _finish(self, Z: Array, first: Array, found: Solution, certain: Array, tol: float, max_iter: int) -> Solution:
-        """Solve the remaining samples by Newton's method, except `certain` ones (n,)."""
+        """Solve the remaining samples by Newton's method, and those that may be in a bad local optimum again.
+
+        In `certain` samples (n,) that is so only if others than the vanishing classes have lost their sets.
+        """
         xp, blocks = array_namespace(Z), self.blocks
         w = xp.ones_like(blocks.sizes) if self.weight is None else self.weight
         problem = SetFit(Z, first, xp.ones_like(Z[:, 0]), MF_LF, w, 1.0, blocks, 1e-3 * tol)
-        suspects = xp.nonzero(~certain & (~found.converged | problem.is_suspect(found.u)))[0]
+        suspect = xp.where(certain, problem.loses_others(found.u), ~found.converged | problem.is_suspect(found.u))
+        suspects = xp.nonzero(suspect)[0]
         if not suspects.shape[0]:
             return found
         lost = problem.keep(suspects).loses_a_class(found.u[suspects, :])
-        rest = suspects[lost | ~found.converged[suspects]]
+        rest = suspects[~certain[suspects] & (lost | ~found.converged[suspects])]
         if rest.shape[0]:
             new = solve_sets(Z[rest], first[rest], MF_LF, blocks, tol=tol, max_iter=max_iter, weight=self.weight)
             new = new._replace(n_iter=new.n_iter + found.n_iter[rest])
