@@ -51,11 +51,20 @@ def summary(report: dict[str, Any]) -> list[str]:
         f"{re.split('[:;]', space['summary'])[0]}.",
         f"The teachers answered for {_count(report['n_samples'], 'unlabelled row')}.",
     ]
-    out.append(_lonely(report))
+    out += [_accepted(report), _lonely(report)]
     if known:
         mean = sum(known) / len(known)
         out.append(f"On shared classes, teachers choose the same class in {_percent(mean)} of the cases on average.")
     return [sentence for sentence in out if sentence]
+
+
+def _accepted(report: dict[str, Any]) -> str:
+    """Return a sentence about the rows that membership scorers accept."""
+    if not has_scorers(report):
+        return ""
+    n, share = sum(teacher["accepted"] is not None for teacher in report["teachers"]), _percent(report["accepted"])
+    who = "the only membership scorer" if n == 1 else f"at least one of the {n} membership scorers"
+    return f"{share[0].upper()}{share[1:]} of the rows are accepted by {who}."
 
 
 def _lonely(report: dict[str, Any]) -> str:
@@ -210,18 +219,25 @@ def contradicting(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 def teacher_table(report: dict[str, Any]) -> Table:
     """Return the table of teachers."""
-    head = ("teacher", "classes", "n", "shared", "coverage", "confidence", "temperature", "weight", "agreement")
+    accepts = ("accepts",) if has_scorers(report) else ()
+    numbers = ("confidence", "temperature", "weight", "agreement", "residual")
+    head = ("teacher", "classes", "n", "shared", "coverage", *accepts, *numbers)
     rows, marked, guilty = [], set(), contradicting(report)
     for k, teacher in enumerate(report["teachers"]):
-        coverage = _percent(teacher["coverage"])
+        shares = [_percent(teacher["coverage"]), *(_share(teacher["accepted"]) for _ in accepts)]
         temperature = None if teacher["left"] else teacher["temperature"]
-        numbers = [_number(teacher[name]) for name in ("weight", "agreement", "residual")]
-        counts = [str(teacher["n_classes"]), str(teacher["shared"]), coverage]
+        counts = [str(teacher["n_classes"]), str(teacher["shared"])]
         spread = [_number(teacher["confidence"]), _temperature(temperature)]
-        rows.append([label_of(teacher), teacher["classes"], *counts, *spread, *numbers])
+        last = [_number(teacher[name]) for name in ("weight", "agreement", "residual")]
+        rows.append([label_of(teacher), teacher["classes"], *counts, *shares, *spread, *last])
         if is_noise(teacher) or teacher in guilty or teacher["coverage"] == 0 or k in blamed(report):
             marked.add(k)
-    return Table((*head, "residual"), rows, 2, marked)
+    return Table(head, rows, 2, marked)
+
+
+def has_scorers(report: dict[str, Any]) -> bool:
+    """Return whether any teacher has a membership scorer."""
+    return any(teacher["accepted"] is not None for teacher in report["teachers"])
 
 
 def pair_table(report: dict[str, Any]) -> Table:
@@ -333,6 +349,10 @@ def _percent(value: float) -> str:
     if whole in (0, 100) and value not in (0, 1):
         return "under 1 %" if whole == 0 else "over 99 %"
     return f"{whole} %"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else _percent(value)
 
 
 def _count(n: int, what: str) -> str:
