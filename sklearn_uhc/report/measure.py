@@ -71,10 +71,10 @@ class TeacherReport(dict[str, Any]):
       `n_classes`; `groups`, classes linked by chains of teachers; `never_apart`, groups of classes that are in the same
       sets everywhere; `undetermined`, classes whose probability sets do not determine, including those of
       `never_apart`; `in_one_set`, other classes that occur in one set of one teacher only, with that teacher;
-      `condition`, see `LabelSpace.condition`, None beyond 1,000 classes; `known_by_one`, each `class` that only one
-      `teacher` names; `unheard`, classes of teachers without any answer; and `look_alikes`, groups of names that are
-      nearly equal (they differ in case, spaces, underscores, hyphens, dots, accents or a plural), each with a teacher
-      that has it;
+      `rank`, see `LabelSpace.rank`, None if more than 1,000 classes occur in sets only; `condition`, see
+      `LabelSpace.condition`, None beyond 1,000 classes; `known_by_one`, each `class` that only one `teacher` names;
+      `unheard`, classes of teachers without any answer; and `look_alikes`, groups of names that are nearly equal (they
+      differ in case, spaces, underscores, hyphens, dots, accents or a plural), each with a teacher that has it;
     - "n_samples" and "n_unanswered", the number of rows, and of rows that no teacher answers for; "accepted", the share
       of rows that at least one membership scorer gives more than one half, None without scorers;
     - "teachers", one entry each: `teacher` (its number), `name`, `called`, how sentences refer to it, `n_classes`, the
@@ -360,6 +360,7 @@ def _describe(space: LabelSpace, merged: LabelSpace, heard: NDArray[np.int_]) ->
         "never_apart": [group.tolist() for group in merged.never_apart()] if merged.has_sets else [],
         "undetermined": merged.undetermined().tolist() if merged.leaves_open else [],
         "in_one_set": [{"class": c, "teacher": i} for c, i in space.in_one_set()],
+        "rank": merged.rank if merged.rank_is_cheap else None,
         "condition": merged.condition() if space.n_classes <= MOST_CLASSES else None,
         "known_by_one": [{"class": c, "teacher": i} for c, i in zip(labels.tolist(), owners.tolist(), strict=True)],
         "unheard": space.classes[~space.mask[heard].any(axis=0)].tolist(),

@@ -51,7 +51,7 @@ def summary(report: dict[str, Any]) -> list[str]:
         f"{re.split('[:;]', space['summary'])[0]}.",
         f"The teachers answered for {_count(report['n_samples'], 'unlabelled row')}.",
     ]
-    out += [_accepted(report), _lonely(report)]
+    out += [_accepted(report), *_determined(report), _lonely(report)]
     if known:
         mean = sum(known) / len(known)
         out.append(f"On shared classes, teachers choose the same class in {_percent(mean)} of the cases on average.")
@@ -65,6 +65,25 @@ def _accepted(report: dict[str, Any]) -> str:
     n, share = sum(teacher["accepted"] is not None for teacher in report["teachers"]), _percent(report["accepted"])
     who = "the only membership scorer" if n == 1 else f"at least one of the {n} membership scorers"
     return f"{share[0].upper()}{share[1:]} of the rows are accepted by {who}."
+
+
+def _determined(report: dict[str, Any]) -> list[str]:
+    """Return sentences about what the class lists determine, and how firmly."""
+    space = report["space"]
+    needed, rank, condition = space["n_classes"] - 1, space["rank"], space["condition"]
+    if needed == 0:
+        return []
+    lists = "The class lists, with the membership scorers," if has_scorers(report) else "The class lists"
+    if rank is None:
+        first = f"Whether {lists[0].lower()}{lists[1:]} determine all probabilities takes too long to compute (rank)."
+    else:
+        do = "determine" if rank == needed else "do not determine"
+        what = f"the answers give {rank:,} independent odds (rank), and {needed:,} are needed"
+        first = f"{lists} {do} the probabilities of all classes: {what}."
+    if condition is None:
+        return [first, "How much errors may grow in the merge takes too long to compute (condition)."]
+    grow = f"Errors in the teachers' log-odds may grow {_times(condition)} times in the merge (condition)."
+    return [first, grow] if rank else [first]
 
 
 def _lonely(report: dict[str, Any]) -> str:
@@ -120,11 +139,10 @@ def _loosely_tied(report: dict[str, Any]) -> str:
     condition = report["space"]["condition"]
     if condition is None or condition <= MOST_CONDITION:
         return ""
-    size = f"{condition:,.0f}" if condition < 1e6 else "more than a million"
     return (
         f"Some classes are linked to others only by a long chain of teachers, or only through large sets: errors in "
-        f"the teachers' log-odds may grow {size} times in the merge (LabelSpace.condition(), a problem above "
-        f"{MOST_CONDITION}). Add a teacher that knows such classes together."
+        f"the teachers' log-odds may grow {_times(condition)} times in the merge (LabelSpace.condition(), a problem "
+        f"above {MOST_CONDITION}). Add a teacher that knows such classes together."
     )
 
 
@@ -336,6 +354,11 @@ def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.3f}" if 0.0005 <= value < 0.005 else f"{value:.2f}"
+
+
+def _times(condition: float) -> str:
+    """Format a condition number."""
+    return "more than a million" if condition >= 1e6 else f"{condition:,.{1 if condition < 10 else 0}f}"
 
 
 def _temperature(value: float | None) -> str:
