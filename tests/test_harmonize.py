@@ -105,6 +105,7 @@ def test_other():
     lists = [["a", "unknown"], ["b", "rest"], ["a", "b"]]
     assert harmonize(lists, other=["unknown", "rest"]) == [["a", OTHER], ["b", OTHER], ["a", "b"]]
     assert harmonize([[0, -1], [0, 1]], other=-1) == [[0, OTHER], [0, 1]]
+    assert harmonize([["a", ("u", "v")], ["a", "b"]], other="u", synonyms={"v": "u"})[0] == ["a", OTHER]  # a set of one
 
 
 def test_two_parents_are_fine_unless_a_teacher_has_both():
@@ -137,6 +138,13 @@ def test_two_parents_are_fine_unless_a_teacher_has_both():
         ([["x", "u", "o"]], {"other": ["u", "o"]}, "'u' and 'o' both become OTHER"),
         ([["a", "b"], ["b", "c"]], {"taxonomy": {"a": ["b", "c"]}}, r"become \('b', 'c'\) and 'b', which have 'b' in"),
         ([["u"], ["a", "b"]], {"other": "u"}, "has only OTHER"),
+        (
+            [["a", ("b", "u")], ["b", "c"]],
+            {"other": "u"},
+            r"Teacher 0: its column \('b', 'u'\) is a set that has 'u', which means OTHER.* remove 'u' from the set or",
+        ),
+        ([["a", ("b", "v")], ["u", "c"]], {"other": "u", "synonyms": {"v": "u"}}, r"column \('b', 'v'\) is .* has 'u'"),
+        ([["b", "c"], ["a", ("b", OTHER)]], {}, r"Teacher 1: its column \('b', OTHER\) is a set that has OTHER\."),
         ([["a", "b"], [1, 2]], {}, "different types"),
         ([["a", ["b", "c"]]], {}, "a tuple of labels or OTHER"),
         ([["a", ()]], {}, "a tuple of labels or OTHER"),
