@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn_uhc.label_space import spelled
 from sklearn_uhc.left_open import MOST_NAMED, about_one_set, about_undetermined, about_undistinguished, listed
-from sklearn_uhc.names import about_look_alikes
+from sklearn_uhc.names import about_look_alikes, quoted
 
 #: Longer names are cut, in the text report only.
 LONGEST_CELL = 36
@@ -161,10 +161,10 @@ def _suspected(report: dict[str, Any]) -> str:
 
 def claim(suggestion: dict[str, Any]) -> str:
     """Return the text of a suggestion, without its evidence."""
-    becomes = [repr(name) for name in suggestion["becomes"]]
+    name, *becomes = quoted([suggestion["name"], *suggestion["becomes"]])
     if suggestion["kind"] == "parts":
-        return f"{suggestion['name']!r} may be one of {listed(becomes, ' and ')}"
-    return f"{suggestion['name']!r} may mean {becomes[0]}"
+        return f"{name} may be one of {listed(becomes, ' and ')}"
+    return f"{name} may mean {becomes[0]}"
 
 
 def _findings(report: dict[str, Any]) -> list[str]:
