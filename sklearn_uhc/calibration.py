@@ -37,6 +37,13 @@ MAX_SET_PATTERNS = 5
 #: Maximum number of answers, rows times columns, that `fit` uses.
 MAX_ANSWERS = 20_000_000
 
+#: Why a teacher was not calibrated.
+UNANSWERED = "answers none of the rows used"
+ONE_COLUMN = "has one column only, so its answers say nothing"
+LITTLE_OVERLAP = "the class lists overlap too little to compare the teachers' confidence"
+NOT_DETERMINED = "the other teachers do not determine the odds of its sets"
+NO_EVIDENCE = "too few rows, or answers too similar, to tell"
+
 
 class TeacherCalibrator(AnswerTransformer):
     r"""Learn a temperature for every teacher from unlabelled answers, and divide its logits by it.
@@ -65,7 +72,8 @@ class TeacherCalibrator(AnswerTransformer):
         by .1, a forest and a tree by 1.
     min_overlap : float, default=0.5
         Nothing is calibrated if the class lists allow fewer comparisons per teacher than this. Teacher i provides
-        k_i - 1 odds, and a merge of L linked classes needs L - 1; the rest can be compared. 0: always calibrate.
+        k_i - 1 odds, and a merge of L linked classes needs L - 1; the rest can be compared. Teachers with one column do
+        not count. 0: always calibrate.
     teacher_weight : list of float, default=None
         Weight of each teacher in the merges and in the median. None: 1 each.
     n_rounds : int, default=3
@@ -187,16 +195,19 @@ class TeacherCalibrator(AnswerTransformer):
         """
         space, weight, tolerance = answers.space, self.weights_ / self.weights_.max(), float(self.tolerance)
         left = np.flatnonzero(~np.isfinite(self.standard_errors_))
-        if not len(left) or overlap(space) < float(self.min_overlap):
+        if not len(left):
             return
-        parts = rows_by_speakers(answers.speaking, MAX_SET_PATTERNS)
+        enough = overlap(space) >= float(self.min_overlap)
         found = [
             SetComparison.of(i, answers.log_p[rows], space, speaking)
-            for speaking, rows in parts
+            for speaking, rows in (rows_by_speakers(telling(answers), MAX_SET_PATTERNS) if enough else ())
             for i in left.tolist()
             if speaking[i]
         ]
         compared = [each for each in found if each is not None]
+        self._explain(answers, enough, [i for i in left.tolist() if all(each.teacher != i for each in compared)])
+        if not compared:
+            return
         before = np.log(self.temperatures_)
         settled, error = set_temperatures(compared, before, weight, usual, tolerance, int(self.n_rounds))
         for i in {each.teacher for each in compared}:
@@ -206,7 +217,20 @@ class TeacherCalibrator(AnswerTransformer):
             if np.isfinite(error[i]):
                 self.uncalibrated_.pop(i, None)
             else:
-                self.uncalibrated_[i] = "too few rows, or answers too similar, to tell"
+                self.uncalibrated_[i] = NO_EVIDENCE
+
+    def _explain(self, answers: Answers, enough: bool, left: list[int]) -> None:
+        """Set the reasons of teachers that could not be compared, by single classes or by sets."""
+        answered, several = np.asarray(answers.speaking.any(axis=0)), has_odds(answers.space)
+        for i in left:
+            if not answered[i]:
+                self.uncalibrated_[i] = UNANSWERED
+            elif not several[i]:
+                self.uncalibrated_[i] = ONE_COLUMN
+            elif not enough:
+                self.uncalibrated_[i] = LITTLE_OVERLAP
+            elif self.uncalibrated_.get(i) == LITTLE_OVERLAP:  # of single classes; sets have more
+                self.uncalibrated_[i] = NOT_DETERMINED
 
     def _take_over(self, answers: Answers, whose: NDArray[np.int_]) -> None:
         """Set the attributes of all teachers: learned values for `whose`, and defaults for those with sets."""
@@ -218,8 +242,7 @@ class TeacherCalibrator(AnswerTransformer):
                 values[whose] = getattr(self, name)
             setattr(self, name, values)
         learnt = {int(whose[i]): why for i, why in self.uncalibrated_.items()} if len(whose) else {}
-        sets = "the other teachers do not determine the odds of its sets"
-        others = {i: sets for i in range(N) if i not in whose}
+        others = {i: NOT_DETERMINED for i in range(N) if i not in whose}
         self.uncalibrated_ = dict(sorted({**learnt, **others}.items()))
 
     def _most_rows(self, space: LabelSpace) -> int | None:
@@ -231,7 +254,7 @@ class TeacherCalibrator(AnswerTransformer):
     def _parts(self, answers: Answers, weight: NDArray[Any]) -> Iterator[Part]:
         """Yield rows grouped by the teachers that answer, in chunks of bounded memory; other answers become NaN."""
         X, space, blocks = answers.log_p, answers.space, answers.space.matrices
-        for speaking, rows in rows_by_speakers(answers.speaking, MAX_PATTERNS):
+        for speaking, rows in rows_by_speakers(telling(answers), MAX_PATTERNS):
             for chunk in chunks(len(rows), 64 * (X.shape[1] + space.n_classes)):
                 heard = speaking[blocks.teacher_of]
                 part = Part.of(np.where(heard, X[rows[chunk]], np.nan), blocks, weight)
@@ -265,12 +288,13 @@ class TeacherCalibrator(AnswerTransformer):
         compared = {int(c.teacher) for part in parts for c in part.comparisons}
         answered = np.asarray(answers.speaking.any(axis=0))
         together = np.asarray(np.any([part.weight > 0 for part in parts], axis=0)) if parts else answered
-        self.uncalibrated_ = self._reasons(enough, compared, answered, together, settled.doubtful)
+        self.uncalibrated_ = self._reasons(space, enough, compared, answered, together, settled.doubtful)
         known = np.isfinite(error) & ~settled.noise & ~settled.doubtful
         return weighted_median(found[known], trust[known]) if known.any() else None
 
     def _reasons(
         self,
+        space: LabelSpace,
         enough: bool,
         compared: set[int],
         answered: NDArray[np.bool_],
@@ -278,19 +302,21 @@ class TeacherCalibrator(AnswerTransformer):
         doubtful: NDArray[np.bool_],
     ) -> dict[int, str]:
         """Return the reasons why teachers keep their temperature."""
-        known = np.isfinite(self.standard_errors_)
+        known, several = np.isfinite(self.standard_errors_), has_odds(space)
         reasons = {}
         for i in range(len(known)):
             if not answered[i]:
-                reasons[i] = "answers none of the rows used"
+                reasons[i] = UNANSWERED
+            elif not several[i]:
+                reasons[i] = ONE_COLUMN
             elif not enough:
-                reasons[i] = "the class lists overlap too little to compare the teachers' confidence"
+                reasons[i] = LITTLE_OVERLAP
             elif not together[i]:
                 reasons[i] = "answers too few rows that others also answer"
             elif i not in compared:
                 reasons[i] = "shares fewer than two classes that the other teachers link"
             elif not known[i]:
-                reasons[i] = "too few rows, or answers too similar, to tell"
+                reasons[i] = NO_EVIDENCE
             elif known.sum() == 1:
                 reasons[i] = "no other teacher has a temperature to compare with"
             elif doubtful[i]:
@@ -313,10 +339,21 @@ def overlap(space: LabelSpace) -> float:
     """Return the number of comparisons per teacher that the class lists allow beyond what a merge needs.
 
     A teacher with k classes gives k - 1 odds, and the merge has one unknown per class minus one per linked group. The
-    rest can disagree. With very many classes in sets only, this is a lower bound.
+    rest can disagree. Teachers with one column give none and do not count. With very many classes in sets only, this is
+    a lower bound.
     """
-    spare = space.n_outputs - space.n_teachers - space.rank_bound
-    return spare / space.n_teachers if space.n_teachers > 1 else 0.0
+    spare, n = space.n_outputs - space.n_teachers - space.rank_bound, int(has_odds(space).sum())
+    return spare / n if n > 1 else 0.0
+
+
+def has_odds(space: LabelSpace) -> NDArray[np.bool_]:
+    """Return which teachers have two columns or more; the answers of others say nothing."""
+    return np.bincount(space.teacher_of) > 1
+
+
+def telling(answers: Answers) -> NDArray[np.bool_]:
+    """Return which answers say something, (n, N)."""
+    return np.asarray(answers.speaking) & has_odds(answers.space)
 
 
 def can_be_noise(space: LabelSpace) -> NDArray[np.bool_]:

@@ -40,7 +40,7 @@ def harmonize(
     Pass the result as `class_lists` to any estimator of this library. There are three steps, in this order:
 
     1. `synonyms` gives classes one name.
-    2. Names in `other` become `OTHER`: "none of my other classes".
+    2. Names in `other` become `OTHER`: "none of my other classes". A set cannot have such a name.
     3. `taxonomy` turns a coarse class into the tuple of finer classes that it stands for. The merged classes are the
        finest ones that some teacher knows; every coarser class becomes the set of those below it. A coarse class with
        one of them below it becomes that class, and one with none stays a class of its own.
@@ -95,6 +95,8 @@ def harmonize(
     tree = Taxonomy({} if taxonomy is None else taxonomy, old, known, strict)
     if both := others & tree.names:
         raise ValueError(f"{shorten(sorted(both, key=str))} are in both other and taxonomy: remove them from one.")
+    for own, new in zip(lists, renamed, strict=True):
+        _refuse_other_in_sets(own, new, others)
     result = [[_translate(entry, others, tree) for entry in own.entries] for own in renamed]
     for own, entries in zip(lists, result, strict=True):
         _refuse_overlap(own, entries, tree)
@@ -276,9 +278,21 @@ def _check_other(other: Any, old: _OldNames, known: set[Any], strict: bool) -> s
     return names
 
 
+def _refuse_other_in_sets(own: NamedList, renamed: NamedList, others: set[Any]) -> None:
+    """Raise an error if a set has a name that means OTHER next to others."""
+    for old, entry in zip(own.entries, renamed.entries, strict=True):
+        found = [label for label in members(entry) if label in others]
+        if found and len(members(entry)) > 1:
+            raise ValueError(
+                f"{own.name}: its column {old!r} is a set that has {found[0]!r}, which means OTHER. OTHER stands for all "
+                "classes that the list does not name, and must be an entry of its own. If the column means these classes "
+                f"or any other, write OTHER alone. If not, remove {found[0]!r} from the set or from other=."
+            )
+
+
 def _translate(entry: Any, others: set[Any], tree: Taxonomy) -> Any:
     """Return the meaning of an entry: a label, a tuple of labels, or OTHER."""
-    if entry is OTHER or entry in others:
+    if entry is OTHER or others.issuperset(members(entry)):
         return OTHER
     found = {leaf for label in members(entry) for leaf in tree.leaves(label)}
     leaves = tuple(sorted(found, key=lambda leaf: (str(type(leaf)), leaf)))

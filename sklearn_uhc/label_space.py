@@ -276,8 +276,12 @@ class LabelSpace:
     @property
     def rank_bound(self) -> int:
         """The rank, or, if many classes occur in sets only, an upper bound that costs nothing."""
-        cheap = not self.has_sets or self.identification.n_unknowns <= MOST_UNKNOWNS
-        return self.rank if cheap else self.n_classes - self.n_components
+        return self.rank if self.rank_is_cheap else self.n_classes - self.n_components
+
+    @property
+    def rank_is_cheap(self) -> bool:
+        """Whether computing the rank takes little time: without sets, or if few classes occur in sets only."""
+        return not self.has_sets or self.identification.n_unknowns <= MOST_UNKNOWNS
 
     @property
     def is_identified(self) -> bool:

@@ -1,11 +1,14 @@
-"""Class names that are nearly equal: they differ only in spaces, case, hyphens, dots, accents or a plural."""
+"""Class names that are nearly equal: they differ only in spaces, case, hyphens, dots, accents or a plural.
+
+Characters that cannot be seen do not count either.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, islice, product
 from typing import Any
 
@@ -16,6 +19,11 @@ from sklearn_uhc.harmonize import members
 #: alike. A hyphen or dot next to anything else has a meaning ("CD4-", "-1"), and so does a separator between digits
 #: ("1.5", "type 1 2").
 _SEPARATOR = re.compile(r"(?<=\w)[\s_\-.']+(?=\w)")
+#: A dot that ends a name counts only after a digit or after fewer than three letters: "v1.", "No." and "U.S." may be
+#: something else than "v1", "no" and "us".
+_END = re.compile(r"(?<=[^\W\d_]{3})\.$")
+#: Characters without width: soft hyphens, joiners, marks of direction, variation selectors, byte order marks.
+_UNSEEN = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 _BLANKS = re.compile(r"[\s_]+")
 #: "classes", "boxes", "dishes", "heroes".
 _LONG_PLURAL = re.compile(r"(s|x|z|ch|sh|o)es$")
@@ -83,7 +91,7 @@ def _without_rivals(pairs: set[tuple[Any, Any]], owners: dict[Any, set[int]]) ->
 
 
 def forms(name: str) -> set[str]:
-    """Return the forms of a name without case, accents, separators and plurals.
+    """Return the forms of a name without case, accents, separators, unseen characters and plurals.
 
     Two names are nearly equal if they have a form in common.
     """
@@ -99,13 +107,13 @@ def may_mean_other(label: Any) -> bool:
 
 def _words(name: str) -> list[str]:
     """Split a name at its separators, without case and accents."""
-    plain = unicodedata.normalize("NFKD", name).casefold()
+    plain = unicodedata.normalize("NFKD", _UNSEEN.sub("", name)).casefold()
     letters = (
         "-" if unicodedata.category(c) == "Pd" else "'" if c == "\N{RIGHT SINGLE QUOTATION MARK}" else c
         for c in plain
         if not unicodedata.combining(c)
     )
-    text = _BLANKS.sub(" ", "".join(letters)).strip()
+    text = _END.sub("", _BLANKS.sub(" ", "".join(letters)).strip())
     out, start = [], 0
     for found in _SEPARATOR.finditer(text):
         if not _between_digits(text, found):
@@ -194,11 +202,20 @@ def _owners_of(group: Iterable[Any], owners: dict[Any, set[int]]) -> set[int]:
     return set().union(*(owners[label] for label in group))
 
 
+def quoted(names: Sequence[Any]) -> list[str]:
+    """Return names in quotes, escaped as by `ascii` if two of them would look the same: accents, composed or not."""
+    cases = [name.casefold() if isinstance(name, str) else repr(name) for name in names]
+    looks = [unicodedata.normalize("NFC", case) for case in cases]
+    alike = {look for look, n in Counter(look for look, _ in set(zip(looks, cases, strict=True))).items() if n > 1}
+    return [ascii(name) if look in alike else repr(name) for name, look in zip(names, looks, strict=True)]
+
+
 def about_look_alikes(groups: list[dict[Any, int]], called: Callable[[int], str], most: int = 8) -> str:
     """Return a warning about names that look alike, or an empty string; `called` is what a teacher is called."""
     if not groups:
         return ""
-    found = [" and ".join(f"{name!r} ({called(i)})" for name, i in group.items()) for group in groups[:most]]
+    named = [zip(quoted(list(group)), group.values(), strict=True) for group in groups[:most]]
+    found = [" and ".join(f"{name} ({called(i)})" for name, i in group) for group in named]
     more = f"; and {len(groups) - most} more" if len(groups) > most else ""
     return (
         f"Names that differ in spelling only count as different classes: {'; '.join(found)}{more}. If they mean the "

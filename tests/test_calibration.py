@@ -224,9 +224,22 @@ def test_teachers_that_cannot_be_compared_keep_their_answers(lists, left):
     X = log_logits(np.random.default_rng(6), lists, 200)
     calibrator = TeacherCalibrator(lists, min_overlap=0).fit(X)
     assert set(calibrator.uncalibrated_) == left
-    assert all("fewer than two classes" in calibrator.uncalibrated_[i] for i in left)
+    reasons = [("fewer than two classes" if len(lists[i]) > 1 else "one column only", i) for i in left]
+    assert all(why in calibrator.uncalibrated_[i] for why, i in reasons)
     assert (calibrator.temperatures_[list(left)] == 1).all()
     assert np.isfinite(calibrator.transform(X)).all()
+
+
+def test_a_teacher_with_one_column_does_not_change_the_others():
+    X = tempered(np.random.default_rng(0), [[0, 1, 2], [0, 1]], np.array([0.0, 1.5]), n=600)
+    alone = TeacherCalibrator([[0, 1, 2], [0, 1]]).fit(X)
+    assert alone.temperatures_[1] > 1.2
+    assert not alone.uncalibrated_
+    more = np.where(np.random.default_rng(1).uniform(size=(600, 2)) < 0.5, np.nan, 0.0)  # often silent
+    beside = TeacherCalibrator([[0, 1, 2], [0, 1], [0], [3]], abstain=True).fit(np.hstack([X, more]))
+    np.testing.assert_array_equal(beside.temperatures_, [*alone.temperatures_, 1, 1])
+    assert set(beside.uncalibrated_) == {2, 3}
+    assert all("one column only" in why for why in beside.uncalibrated_.values())
 
 
 def log_logits(rng, lists, n):

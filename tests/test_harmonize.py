@@ -109,6 +109,7 @@ def test_other():
     lists = [["a", "unknown"], ["b", "rest"], ["a", "b"]]
     assert harmonize(lists, other=["unknown", "rest"]) == [["a", OTHER], ["b", OTHER], ["a", "b"]]
     assert harmonize([[0, -1], [0, 1]], other=-1) == [[0, OTHER], [0, 1]]
+    assert harmonize([["a", ("u", "v")], ["a", "b"]], other="u", synonyms={"v": "u"})[0] == ["a", OTHER]  # a set of one
 
 
 def test_two_parents_are_fine_unless_a_teacher_has_both():
@@ -159,6 +160,12 @@ def test_two_parents_are_fine_unless_a_teacher_has_both():
         ([["a", frozenset("bc")]], {}, "not a list or set"),
         ([["a", ("b", ("c", "d"))]], {}, "holds .'b', .'c', 'd'.*: an entry is a label"),
         ([["a", ("b", OTHER)]], {}, "OTHER, which stands alone"),
+        (
+            [["a", ("b", "u")], ["b", "c"]],
+            {"other": "u"},
+            r"Teacher 0: its column \('b', 'u'\) is a set that has 'u', which means OTHER.* remove 'u' from the set or",
+        ),
+        ([["a", ("b", "v")], ["u", "c"]], {"other": "u", "synonyms": {"v": "u"}}, r"column \('b', 'v'\) is .* has 'u'"),
         ([["a", "b"], [1, 2]], {}, "different types"),
         ([["a", ()]], {}, r"holds \(\): an entry is a label, a tuple of labels"),
         ([[]], {}, "is empty"),

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sklearn_uhc import TeacherMerger, teacher_report
+from sklearn_uhc import TeacherMerger, suggest_harmonization, teacher_report
 from sklearn_uhc.label_space import OTHER, LabelSpace
 from sklearn_uhc.names import (
     about_look_alikes,
@@ -9,6 +9,7 @@ from sklearn_uhc.names import (
     look_alikes,
     may_mean_other,
     nearly_equal,
+    quoted,
     rests_of_several,
 )
 
@@ -36,6 +37,14 @@ from sklearn_uhc.names import (
         ("headache", "headaches"),
         ("T-shirt/top", "t shirt/tops"),
         ("1", 1),
+        ("dog.", "Dog"),
+        ("T cells. ", "T cell"),
+        ("Drs. Who", "Drs Who"),
+        ("dog\N{ZERO WIDTH SPACE}", "dog"),
+        ("\N{ZERO WIDTH NO-BREAK SPACE}dog", "dogs"),
+        ("B\N{ZERO WIDTH JOINER} cell", "B cell"),
+        ("mono\N{SOFT HYPHEN}cyte", "monocyte"),
+        ("cell\N{LEFT-TO-RIGHT MARK}.", "cell"),
     ],
 )
 def test_nearly_equal(one, two):
@@ -58,6 +67,18 @@ def test_nearly_equal(one, two):
         ("class", "clas"),
         ("analysis", "analysi"),
         (1, 10),
+        ("v1.0", "v10"),
+        ("v1.0", "v1"),
+        ("1.", "1"),
+        ("v1.", "v1"),
+        ("No.", "no"),
+        ("in.", "in"),
+        ("a.m.", "am"),
+        ("U.S.", "us"),
+        ("Ph.D.", "PhD"),
+        ("dog...", "dog"),
+        (".dog", "dog"),
+        ("\N{DEVANAGARI LETTER KA}\N{DEVANAGARI VOWEL SIGN I}", "\N{DEVANAGARI LETTER KA}"),
     ],
 )
 def test_different(one, two):
@@ -84,6 +105,26 @@ def test_groups_with_the_first_teacher_of_each_name():
     assert "'cat' (teacher 'north') and 'Cat ' (teacher 'south')" in about_look_alikes(
         look_alikes(named.class_lists), named.called
     )
+
+
+def test_names_that_print_identically_are_escaped():
+    composed, apart = "caf\N{LATIN SMALL LETTER E WITH ACUTE}", "cafe\N{COMBINING ACUTE ACCENT}"
+    assert quoted([composed, apart, "cafe"]) == [r"'caf\xe9'", r"'cafe\u0301'", "'cafe'"]
+    assert quoted([composed.title(), apart]) == [r"'Caf\xe9'", r"'cafe\u0301'"]
+    assert quoted([composed, composed.title(), "stra\xdfe", "STRASSE", 1, "1", OTHER]) == [
+        repr(name) for name in (composed, composed.title(), "stra\xdfe", "STRASSE", 1, "1", OTHER)
+    ]
+    lists = [[composed, "a"], [apart, "b"]]
+    assert r"'caf\xe9' (0) and 'cafe\u0301' (1)" in about_look_alikes(look_alikes(lists), str)
+    (found,) = suggest_harmonization(lists)
+    assert str(found) == r"'cafe\u0301' may mean 'caf\xe9': the names are nearly equal"
+    report = teacher_report(log_p=np.zeros((3, 4)), class_lists=lists)
+    assert r"'cafe\u0301' may mean 'caf\xe9'" in str(report)
+    assert (found.name, found.becomes) == (apart, (composed,))
+
+
+def test_a_name_for_other_may_end_with_a_dot():
+    assert may_mean_other("Misc.")
 
 
 def test_a_long_name_of_plurals_is_read_in_no_time():

@@ -11,12 +11,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_uhc import (
+    FindingWarning,
     LabelSpace,
     LogitFactorization,
     TeacherCalibrator,
+    TeacherMerger,
     teacher_report,
 )
-from tests.helpers import random_lists, random_outputs
+from tests.helpers import linear_teachers, random_lists, random_outputs
+from tests.memberships import Fixed, small
 
 
 def test_teachers_and_data():
@@ -349,3 +352,66 @@ def test_output_set_to_pandas_does_not_disturb_the_report():
 
 
 # Sets of classes
+
+
+def foreign_scorers(share, n=40):
+    """Return scorers of two teachers that take a share of n rows for nobody's, the others for the first one's."""
+    return [Fixed(np.where(np.arange(n) < n * share, 0.3, 0.9)), Fixed(np.full(n, 0.2))]
+
+
+def test_membership_scorers_are_in_the_report():
+    X, merger = small(40)
+    teachers = merger.teachers
+    for teacher, scorer in zip(teachers, foreign_scorers(0.5), strict=True):
+        teacher.membership_ = scorer
+    report = teacher_report(teachers, X)
+    with pytest.warns(FindingWarning, match="look foreign") as caught:
+        merger.fit(X)
+    assert [one["kind"] for one in report["findings"]] == ["foreign"]
+    assert str(caught[0].message) in report["warnings"]
+    assert [row["accepted"] for row in report["teachers"]] == [0.5, 0.0]
+    assert report["accepted"] == 0.5
+    text = " ".join(str(report).split())
+    assert "50 % of the rows are accepted by at least one of the 2 membership scorers." in text
+    assert "coverage accepts confidence" in text
+    assert "100 % 50 %" in text
+    json.dumps(report)
+    silent = teacher_report(teachers, X, membership=None)
+    assert silent["accepted"] is None
+    assert not silent["findings"]
+    assert "accepts" not in str(silent)
+
+
+def test_rows_that_scorers_accept_are_not_foreign():
+    X, merger = small(40)
+    few = teacher_report(merger.teachers, X, membership=foreign_scorers(0.35))
+    assert few["accepted"] == 0.65
+    assert not few["findings"]
+    one = teacher_report(merger.teachers, X, membership=[foreign_scorers(0.5)[0], None])
+    assert [row["accepted"] for row in one["teachers"]] == [0.5, None]
+    assert not one["findings"]  # as in fit: only scorers of all teachers can tell
+    assert "50 % of the rows are accepted by the only membership scorer." in " ".join(str(one).split())
+
+
+def test_scorers_take_part_in_the_merge_of_the_report():
+    lists, (X, _) = [["a", "b"], ["c", "d"]], small(40)
+    teachers = dict(zip(["north", "south"], linear_teachers(lists), strict=True))
+    scorers = {"north": Fixed(X[:, 0]), "south": Fixed(1 - X[:, 0])}
+    report = teacher_report(teachers, X, membership=scorers)
+    assert report["space"]["groups"] == [["a", "b", "c", "d"]]
+    assert not any("do not connect" in line for line in report["warnings"])
+    assert any("do not connect" in line for line in teacher_report(teachers, X)["warnings"])
+    merger = TeacherMerger(teachers, membership=scorers, calibrate=False, temperature=1.0)
+    np.testing.assert_allclose(report.displays["soft_labels"].mean, merger.fit_transform(X).mean(axis=0), atol=1e-9)
+
+
+def test_scorers_beside_precomputed_answers():
+    X, log_p = np.zeros((40, 1)), np.random.default_rng(0).normal(size=(40, 4))
+    given = {"log_p": log_p, "class_lists": [["a", "b"], ["b", "c"]], "membership": foreign_scorers(0.5)}
+    assert [one["kind"] for one in teacher_report(X=X, **given)["findings"]] == ["foreign"]
+    with pytest.raises(ValueError, match="Memberships need X, which is None"):
+        teacher_report(**given)
+    with pytest.raises(ValueError, match="39"):
+        teacher_report(X=X[1:], **given)
+    with pytest.raises(ValueError, match="only HeterogeneousDistiller accepts it"):
+        teacher_report(X=X, **{**given, "membership": "student"})

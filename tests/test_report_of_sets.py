@@ -11,6 +11,7 @@ from sklearn_uhc import (
     suggest_harmonization,
     teacher_report,
 )
+from tests.memberships import Fixed
 
 
 def report_of_sets(class_lists, n=200):
@@ -50,6 +51,43 @@ def test_sets_that_determine_everything_are_not_warned_of():
     report = report_of_sets([["a", "b", "c", "d"], [("a", "b"), "c", "d"], ["a", "b", OTHER]])
     assert report["space"]["condition"] < 10
     assert not any("sets" in line or "tied" in line for line in report["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("lists", "rank", "said"),
+    [
+        (
+            [["a", "b"], ["b", "c"]],
+            2,
+            "lists determine the probabilities of all classes: the answers give 2 independent",
+        ),
+        ([["a", "b"], [("a", "b"), "c"]], 2, "lists determine the probabilities of all classes: the answers give 2"),
+        ([["a", "b"], ["c", "d"]], 2, "lists do not determine the probabilities of all classes: the answers give 2"),
+        ([[("a", "b"), "c"], ["c", OTHER]], 1, "do not determine the probabilities of all classes: the answers give 1"),
+        ([[("a", "b"), ("c", "d")], [("a", "c"), ("b", "d")]], 2, "do not determine the probabilities of all classes"),
+    ],
+)
+def test_rank_and_condition_are_told_in_words(lists, rank, said):
+    report, space = report_of_sets(lists), LabelSpace(lists)
+    assert report["space"]["rank"] == space.rank == rank
+    text = " ".join(str(report).split())
+    assert said in text
+    assert f"odds (rank), and {space.n_classes - 1} are needed" in text
+    assert f"may grow {space.condition():.1f} times in the merge (condition)" in text
+    assert said in report.to_html()
+
+
+def test_nothing_is_told_about_the_rank_of_one_class():
+    assert "(rank)" not in str(teacher_report(log_p=np.zeros((3, 1)), class_lists=[["a"]]))
+
+
+def test_the_rank_is_that_of_lists_and_scorers():
+    X, lists = np.zeros((50, 1)), [["a", "b"], ["c", "d"]]
+    params = {"X": X, "log_p": np.random.default_rng(0).normal(size=(50, 4)), "class_lists": lists}
+    report = teacher_report(**params, membership=[Fixed(np.full(50, 0.7)), None])
+    assert report["space"]["rank"] == 3
+    assert "The class lists, with the membership scorers, determine" in " ".join(str(report).split())
+    assert teacher_report(**params)["space"]["rank"] == 2
 
 
 @pytest.mark.parametrize(("n", "warned"), [(20, False), (120, True)])
@@ -139,6 +177,16 @@ def test_what_takes_too_long_is_left_out(monkeypatch):
     assert report["space"]["condition"] is None
     assert [one["kind"] for one in report["suggestions"]] == ["spelling"]
     assert "more than 5 columns" in str(report)
+    assert "How much errors may grow in the merge takes too long to compute (condition)." in " ".join(
+        str(report).split()
+    )
+
+
+def test_the_rank_is_left_out_if_it_takes_too_long(monkeypatch):
+    monkeypatch.setattr("sklearn_uhc.label_space.MOST_UNKNOWNS", 2)
+    report = report_of_sets([[("a", "b"), ("c", "d")], [("a", "c"), ("b", "d")]])
+    assert report["space"]["rank"] is None
+    assert "Whether the class lists determine all probabilities takes too long" in " ".join(str(report).split())
 
 
 def test_suggestions_as_a_frame():

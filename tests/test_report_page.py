@@ -10,6 +10,7 @@ import pytest
 
 from sklearn_uhc import LabelSpace, teacher_report
 from tests.helpers import random_lists, random_outputs
+from tests.memberships import Fixed
 
 VOID = {"meta", "img", "br"}
 NASTY = ["<script>alert(1)</script>", "a & b", '"quoted\' "', "$\\frac{$", "tab\there", "nul\0, half \ud800"]
@@ -86,6 +87,19 @@ def test_page_has_all_tables(report, page):
         shown = next(cells for cells in page.rows if cells[0] == str(row["row"]))
         assert shown[1] == f"{row['says']} ({row['probability']:.2f})"
         assert shown[-1] == f"{row['error']:.2f}"
+
+
+def test_page_has_what_membership_scorers_say(page):
+    scorers = [Fixed(np.full(200, 0.2)), Fixed(np.repeat([0.9, 0.3], [50, 150])), None]
+    lists = [["a", "b"], ["b", "c"], ["a", "c"]]
+    shown = Page(report_of(lists, X=np.zeros((200, 1)), membership=scorers).to_html())
+    head = next(cells for cells in shown.rows if "coverage" in cells)
+    cells = [[row[head.index("accepts")] for row in shown.rows if len(row) == len(head)]]
+    assert cells == [["accepts", "0 %", "25 %", "-"]]
+    assert "its membership scorer gives more than one half" in shown.text
+    foreign = report_of(lists[:2], X=np.zeros((200, 1)), membership=scorers[:2]).to_html()
+    assert "take 75% of them for nobody" in foreign
+    assert "membership" not in page.text  # nothing about scorers if there are none
 
 
 def test_page_has_the_plots(page):

@@ -89,6 +89,29 @@ def test_groups_that_the_others_do_not_link_are_not_compared():
     assert "do not determine" in calibrator.uncalibrated_[0]
 
 
+@pytest.mark.parametrize("more", [[[0]], [[(0, 1)]], [[0], [1], [2]]])
+def test_a_teacher_with_one_column_does_not_switch_off_the_others(more):
+    lists = [[0, 1, 2], [(0, 1), OTHER]]
+    log_p = raised(consistent(lists, n=600), lists, 1, 3.0)
+    alone = TeacherCalibrator(lists).fit(log_p)
+    assert alone.temperatures_[1] / alone.temperatures_[0] > 1.5
+    columns = np.where(np.random.default_rng(1).uniform(size=(600, len(more))) < 0.5, np.nan, 0.0)  # often silent
+    beside = TeacherCalibrator([*lists, *more], abstain=True).fit(np.hstack([log_p, columns]))
+    np.testing.assert_array_equal(beside.temperatures_, [*alone.temperatures_, *np.ones(len(more))])
+    assert beside.uncalibrated_ == {
+        i: "has one column only, so its answers say nothing" for i in range(2, 2 + len(more))
+    }
+
+
+def test_reasons_are_those_of_all_columns():
+    little = TeacherCalibrator([[0, 1], [(0, 1), 2]]).fit(np.zeros((40, 4)))
+    assert all("overlap too little" in why for why in little.uncalibrated_.values())
+    lists = [[0, 1, 2], [0, 1, 2], [(0, 1), 2]]
+    log_p = consistent(lists)
+    log_p[:, 6:] = np.nan
+    assert TeacherCalibrator(lists, abstain=True).fit(log_p).uncalibrated_ == {2: "answers none of the rows used"}
+
+
 @pytest.mark.parametrize("b", [0.1, 1.0, 4.0])
 def test_slopes_are_the_derivatives_of_the_loss(b):
     rng = np.random.default_rng(0)

@@ -45,7 +45,7 @@ def noisy():
 
 
 @given(seed=st.integers(0, 10**6), T=st.sampled_from([1.0, 3.0, 10.0]))
-@settings(max_examples=40, deadline=None, derandomize=True)  # see docs/set_recovery.json: a few rows in thousands miss
+@settings(max_examples=40, deadline=None, derandomize=True)  # docs/set_recovery.json: none of 30,000 rows misses
 def test_consistent_answers_give_q_at_every_temperature(seed, T):
     rng = np.random.default_rng(seed)
     L = int(rng.integers(3, 9))
@@ -94,6 +94,35 @@ def test_mf_lu_gives_q_up_to_its_ridge(T):
     assert errors[0] < 0.05
     assert errors[2] < 1e-4
     assert errors == sorted(errors, reverse=True)
+
+
+@given(seed=st.integers(0, 10**6), T=st.sampled_from([1.0, 3.0, 10.0]))
+@settings(max_examples=40, deadline=None, derandomize=True)
+@pytest.mark.filterwarnings("ignore:These classes occur in one set")
+def test_mf_lu_gives_q_up_to_its_ridge_on_random_lists(seed, T):
+    """The answer costs hardly more than q; it may cost less, since scales are free. If not, it is close to q.
+
+    Of 1,950 rows of other lists, 3 cost more than q, up to 2.1 times as much. 315 cost as much, off by up to .03.
+    """
+    rng, lam = np.random.default_rng(seed), 1e-2
+    L = int(rng.integers(3, 9))
+    lists = random_set_lists(rng, L, int(rng.integers(2, 7)))
+    space, Q = LabelSpace(lists), random_q(rng, 3, L)
+    assume(space.has_sets and space.is_identified and min(map(len, lists)) > 1)
+    assume(max(map(space.condition, Q)) < CONDITION)
+    log_p, blocks = consistent_set_outputs(Q, lists), Blocks.from_label_space(space)
+    Z, w = blocks.shift(log_p), np.ones(space.n_teachers)
+    found = set_mf_lu.solve_set_mf_lu(Z, set_solve.even_split(blocks), temperature=T, lam=lam)
+    problem = set_mf_lu.SetLogitFit(blocks.center(Z / T), found.u, np.ones(len(Z)), w, T, lam, blocks)
+    value = problem.at(np.concatenate([found.u, found.v], axis=1)).value
+    u = np.log(Q) / T
+    u -= u.mean(axis=1, keepdims=True)
+    scale = (len(w) / np.square(u).sum(axis=1, keepdims=True)) ** 0.25  # of the least ridge
+    truth = problem.at(np.concatenate([u * scale, w / scale], axis=1)).value
+    assert (value <= 3 * truth).all()
+    q = make_method("mf_lu", lists, temperature=T, lam=lam).fit_transform(log_p)
+    as_much = (value > 0.99 * truth) & (value <= truth)
+    assert np.abs(q - temper(Q, T))[as_much].max(initial=0) < 0.05
 
 
 @pytest.mark.parametrize("T", [1.0, 3.0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.calibration import TeacherCalibrator
 from sklearn_uhc.class_sets import plain_entries
 from sklearn_uhc.findings import Finding, find, find_foreign, find_uneven
+from sklearn_uhc.findings.members import NOBODYS
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import agreement_of_pairs
 from sklearn_uhc.names import look_alikes, rests_of_several
-from sklearn_uhc.not_mine import make_memberships
+from sklearn_uhc.not_mine import Memberships, make_memberships
 from sklearn_uhc.plots import SoftLabelDisplay, TeacherAgreementDisplay
 from sklearn_uhc.plots.overlap import overlap_of_space
 from sklearn_uhc.report.page import fragment, page
@@ -28,8 +30,8 @@ from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.suggestions import Suggestions, suggest_harmonization
 from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.teachers.input import check_input
-from sklearn_uhc.teachers.roster import kind_of_teacher
-from sklearn_uhc.utils.rows import chunks
+from sklearn_uhc.teachers.roster import check_teachers, kind_of_teacher
+from sklearn_uhc.utils.rows import chunks, count_rows
 
 __all__ = ["TeacherReport", "teacher_report"]
 
@@ -66,22 +68,24 @@ class TeacherReport(dict[str, Any]):
 
     Its entries:
 
-    - "space", what the class lists determine: `summary`, `n_teachers`, `n_classes`; `groups`, classes linked by chains
-      of teachers; `never_apart`, groups of classes that are in the same sets everywhere; `undetermined`, classes
-      whose probability sets do not determine, including those of `never_apart`; `in_one_set`, other classes that
-      occur in one set of one teacher only, with that teacher; `condition`, see
+    - "space", what the class lists determine, with membership scorers as in the merge: `summary`, `n_teachers`,
+      `n_classes`; `groups`, classes linked by chains of teachers; `never_apart`, groups of classes that are in the same
+      sets everywhere; `undetermined`, classes whose probability sets do not determine, including those of
+      `never_apart`; `in_one_set`, other classes that occur in one set of one teacher only, with that teacher;
+      `rank`, see `LabelSpace.rank`, None if more than 1,000 classes occur in sets only; `condition`, see
       `LabelSpace.condition`, None beyond 1,000 classes; `known_by_one`, each `class` that only one `teacher` names;
       `unheard`, classes of teachers without any answer; `look_alikes`, groups of names that are nearly equal (they
       differ in case, spaces, underscores, hyphens, dots, accents or a plural), each with a teacher that has it; and
       `rests`, names that sound like OTHER, with their teachers, if these have different classes;
-    - "n_samples" and "n_unanswered", the number of rows, and of rows that no teacher answers for;
+    - "n_samples" and "n_unanswered", the number of rows, and of rows that no teacher answers for; "accepted", the share
+      of rows that at least one membership scorer gives more than one half, None without scorers;
     - "teachers", one entry each: `teacher` (its number), `name`, `called`, how sentences refer to it, `n_classes`, the
       number of classes it names, alone or in sets, and `classes`, what its columns stand for;
-      `coverage`, the share of rows it answers for; `confidence`,
-      its mean largest probability; `temperature` and `weight` of `TeacherCalibrator`, and `left`, why it was not
-      calibrated; `shared`, how many of its classes others name; `agreement`, how often it chooses the same class as
-      others among shared classes (`pairwise_agreement`); `residual`, its mean Kullback-Leibler divergence from the
-      merge (MF-LF at temperature 1, calibrated);
+      `coverage`, the share of rows it answers for; `accepted`, the share of rows that its membership scorer gives more
+      than one half; `confidence`, its mean largest probability; `temperature` and `weight` of `TeacherCalibrator`, and
+      `left`, why it was not calibrated; `shared`, how many of its classes others name; `agreement`, how often it
+      chooses the same class as others among shared classes (`pairwise_agreement`); `residual`, its mean
+      Kullback-Leibler divergence from the merge (MF-LF at temperature 1, calibrated, with membership scorers);
     - "pairs" of teachers that disagree most: `first`, `second`, `shared` (two classes or more) and `agreement`;
     - "rows" that are hardest to reconcile: `row` (its number), `error` (`reconciliation_error` of that merge, without
       teachers that are noise), `says` and `probability`, the merge's first choice, and `contradicted_by`: for every
@@ -183,15 +187,15 @@ def teacher_report(
     teachers : list or dict of fitted classifiers, default=None
         Called on X. A dict, or a list of (name, classifier) pairs, names them. None if `log_p` is given.
     X : array-like with n rows, default=None
-        Unlabelled data.
+        Unlabelled data. With `log_p`, only membership scorers need it.
     log_p : array-like of shape (n, K), default=None
-        Answers instead of teachers and X, if you have computed them already, see `TeacherOutputs`. NaN where a teacher
-        is silent.
+        Answers instead of teachers, if you have computed them already, see `TeacherOutputs`. NaN where a teacher is
+        silent.
     class_lists : list of lists, or dict of them by teacher name, default=None
         Names of each teacher's classes. Required with `log_p`.
     membership : None, "auto", list or dict of scorers, default="auto"
-        Membership scorers, as in a merge. If every teacher has one, the report says whether rows look foreign to them;
-        nothing else depends on them. "auto" uses the `membership_` attribute of the teachers. They need X.
+        Membership scorers, called on X: a list with a scorer or None per teacher, or a dict of scorers by teacher name.
+        "auto" uses the `membership_` attribute of every teacher that has one. See `TeacherMerger`.
     n_pairs : int, default=5
         Number of pairs of teachers to show, those that disagree most first.
     n_rows : int, default=5
@@ -220,25 +224,26 @@ def teacher_report(
     for name, value in (("n_pairs", n_pairs), ("n_rows", n_rows)):
         if not isinstance(value, Integral) or value < 0:
             raise ValueError(f"{name} must be an integer of at least 0, got {value!r}.")
-    names, answers, D = _read(teachers, X, log_p, class_lists, membership)
+    names, answers, scores = _read(teachers, X, log_p, class_lists, membership)
     space, calibrator = answers.space, TeacherCalibrator()
     calibrated = calibrator.fit_transform_answers(answers)
     agree = agreement_of_pairs(answers)
     heard = np.flatnonzero(answers.heard)
-    merged = calibrated.take(heard)
-    Q = _merge(merged)
+    merged, joined = calibrated.take(heard), scores.join(calibrated).take(heard)
+    Q = _merge(joined)
     apart = _divergences(merged.log_p, Q, space.matrices)
     suggestions = _suggest(answers)
     contents: dict[str, Any] = {
-        "space": _describe(space, np.flatnonzero(answers.speaking.any(axis=0))),
+        "space": _describe(space, joined.space, np.flatnonzero(answers.speaking.any(axis=0))),
         "n_samples": len(answers),
         "n_unanswered": len(answers) - len(heard),
-        "teachers": _teachers(names, answers, calibrator, agree.filled(np.nan), apart),
+        "accepted": scores.accepted(),
+        "teachers": _teachers(names, answers, scores, calibrator, agree.filled(np.nan), apart),
         "pairs": _pairs(agree.filled(np.nan), _comparable(space), n_pairs),
         "rows": _hardest_rows(heard, merged.log_p, Q, _without_noise(apart, calibrator.weights_), space, n_rows),
         "suggestions": [{name: getattr(one, name) for name in COLUMNS["suggestions"] or ()} for one in suggestions],
         "suggestions_note": suggestions.note,
-        "findings": [_plain(finding) for finding in _find(answers, merged, calibrator, Q, D)],
+        "findings": [_plain(finding) for finding in _find(answers, scores, joined, calibrator, Q)],
     }
     labels = [label_of(teacher) for teacher in contents["teachers"]]
     displays: dict[str, Any] = {
@@ -250,39 +255,63 @@ def teacher_report(
     return TeacherReport(contents, displays, as_frame=as_frame)
 
 
-def _read(
-    teachers: Any, X: Any, log_p: Any, class_lists: Any, membership: Any
-) -> tuple[list[str], Answers, Floats | None]:
-    """Return the teachers' names, their answers, computed or passed by the user, in double precision, and memberships.
+@dataclass(frozen=True)
+class _Scores:
+    """What membership scorers say; nothing if no teacher has one."""
 
-    Memberships are (n, N); None unless every teacher has a scorer.
-    """
-    if (teachers is None) == (log_p is None) or (X is None) == (log_p is None):
+    memberships: Memberships | None = None
+    D: NDArray[np.float64] | None = None  #: (n, M)
+
+    def join(self, answers: Answers) -> Answers:
+        """Return the answers with those of the scorers, as they are merged."""
+        return answers if self.memberships is None or self.D is None else self.memberships.join_scores(answers, self.D)
+
+    def accepted(self, teacher: int | None = None) -> float | None:
+        """Return the share of rows that a teacher's scorer accepts, or any scorer; None without scorers."""
+        if self.memberships is None or self.D is None or not len(self.D):
+            return None
+        if teacher is None:
+            return float((self.D.max(axis=1) > NOBODYS).mean())
+        whose = self.memberships.whose
+        return float((self.D[:, whose.index(teacher)] > NOBODYS).mean()) if teacher in whose else None
+
+    def find(self, n_teachers: int) -> list[Finding]:
+        """Return a finding if the rows look foreign to the scorers of all teachers."""
+        return find_foreign(self.D) if self.D is not None and self.D.shape[1] == n_teachers else []
+
+
+def _read(teachers: Any, X: Any, log_p: Any, class_lists: Any, membership: Any) -> tuple[list[str], Answers, _Scores]:
+    """Return the teachers' names, their answers, computed or passed by the user, in double precision, and scores."""
+    if (teachers is None) == (log_p is None) or (X is None and log_p is None):
         raise ValueError("Pass either fitted teachers and X, or log_p and class_lists.")
+    outputs = TeacherOutputs(teachers, class_lists=class_lists, abstain=True)
     if log_p is None:
-        outputs = TeacherOutputs(teachers, class_lists=class_lists, abstain=True)
-        answers, space = outputs.fit_answers(X), outputs.label_space_
-        own = [kind_of_teacher(teacher) for teacher in outputs.roster_.teachers]
-        found = make_memberships(membership, 1.0, None, space, outputs.roster_)
-        complete = found is not None and len(found.whose) == space.n_teachers
-        D = found.read(check_input(outputs, X, reset=False)) if found is not None and complete else None
+        roster = check_teachers(teachers, class_lists)
+        space, own = roster.space, [kind_of_teacher(teacher) for teacher in roster.teachers]
+        memberships = make_memberships(membership, 1.0, None, space, roster)
+        answers = outputs.fit_answers(X, roster=roster)
     else:
-        if not (membership is None or isinstance(membership, str)):
-            raise ValueError("Memberships need X: pass teachers and X instead of log_p, or leave membership out.")
         if class_lists is None:
             raise ValueError("log_p needs class_lists: one list of classes per teacher, in the order of the blocks.")
         space = LabelSpace(class_lists)
-        answers = answers_given(log_p, space, abstain=True)
-        own, D = [f"teacher {i}" for i in range(space.n_teachers)], None
-    return space.teacher_names if space.is_named else own, answers.saying(to_numpy(answers.log_p).astype(float)), D
+        own = [f"teacher {i}" for i in range(space.n_teachers)]
+        memberships = make_memberships(membership, 1.0, None, space, None)
+        if memberships is not None and X is None:
+            raise ValueError("Memberships need X, which is None: pass X with log_p, or membership=None.")
+        answers = answers_given(log_p, space, abstain=True, n=None if X is None else count_rows(X))
+    scores = _Scores()
+    if memberships is not None:
+        scores = _Scores(memberships, memberships.read(check_input(outputs, X, reset=log_p is not None)))
+    names = space.teacher_names if space.is_named else own
+    return names, answers.saying(to_numpy(answers.log_p).astype(float)), scores
 
 
 def _find(
-    answers: Answers, merged: Answers, calibrator: TeacherCalibrator, Q: Floats, D: Floats | None
+    answers: Answers, scores: _Scores, joined: Answers, calibrator: TeacherCalibrator, Q: Floats
 ) -> list[Finding]:
-    """Return what `fit` would warn about; uneven classes only if teachers do not contradict each other."""
-    foreign = [] if D is None else find_foreign(D)
-    return foreign or find(answers, calibrator) or find_uneven(Q, merged)
+    """Return what `fit` would warn about; uneven classes only if nothing else was found."""
+    found = scores.find(answers.space.n_teachers) or find(answers, calibrator)
+    return found or find_uneven(Q, joined, teachers=answers.space)
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
@@ -318,19 +347,23 @@ def _suggest(answers: Answers) -> Suggestions:
     return Suggestions(suggest_harmonization(answers.space), note=note)
 
 
-def _describe(space: LabelSpace, heard: NDArray[np.int_]) -> dict[str, Any]:
-    """Describe what the class lists determine; `heard` are the teachers with at least one answer."""
+def _describe(space: LabelSpace, merged: LabelSpace, heard: NDArray[np.int_]) -> dict[str, Any]:
+    """Describe what the class lists determine.
+
+    `merged` is the space with the lists of membership scorers, `heard` are the teachers with at least one answer.
+    """
     lonely = np.flatnonzero(space.named.sum(axis=0) == 1)
     owners, labels = space.named[:, lonely].argmax(axis=0), space.classes[lonely]
     return {
         "summary": space.describe(),
         "n_teachers": space.n_teachers,
         "n_classes": space.n_classes,
-        "groups": [group.tolist() for group in space.groups()],
-        "never_apart": [group.tolist() for group in space.never_apart()] if space.has_sets else [],
-        "undetermined": space.undetermined().tolist() if space.leaves_open else [],
+        "groups": [group.tolist() for group in merged.groups()],
+        "never_apart": [group.tolist() for group in merged.never_apart()] if merged.has_sets else [],
+        "undetermined": merged.undetermined().tolist() if merged.leaves_open else [],
         "in_one_set": [{"class": c, "teacher": i} for c, i in space.in_one_set()],
-        "condition": space.condition() if space.n_classes <= MOST_CLASSES else None,
+        "rank": merged.rank if merged.rank_is_cheap else None,
+        "condition": merged.condition() if space.n_classes <= MOST_CLASSES else None,
         "known_by_one": [{"class": c, "teacher": i} for c, i in zip(labels.tolist(), owners.tolist(), strict=True)],
         "unheard": space.classes[~space.mask[heard].any(axis=0)].tolist(),
         "look_alikes": look_alikes(space.class_lists),
@@ -339,7 +372,7 @@ def _describe(space: LabelSpace, heard: NDArray[np.int_]) -> dict[str, Any]:
 
 
 def _teachers(
-    names: list[str], answers: Answers, calibrator: TeacherCalibrator, agree: Floats, apart: Floats
+    names: list[str], answers: Answers, scores: _Scores, calibrator: TeacherCalibrator, agree: Floats, apart: Floats
 ) -> list[dict[str, Any]]:
     """Describe every teacher."""
     space, silent = answers.space, ~answers.speaking
@@ -357,6 +390,7 @@ def _teachers(
                 "n_classes": int(space.named[i].sum()),
                 "classes": plain_entries(labels),
                 "coverage": float(1 - silent[:, i].mean()),
+                "accepted": scores.accepted(i),
                 "confidence": float(confidence.mean()) if len(confidence) else None,
                 "temperature": float(calibrator.temperatures_[i]),
                 "weight": float(calibrator.weights_[i]),

@@ -15,6 +15,7 @@ from sklearn_uhc.plots._drawing import printable
 from sklearn_uhc.report.words import (
     SUGGESTIONS,
     Table,
+    has_scorers,
     pair_table,
     row_table,
     suggestion_table,
@@ -34,6 +35,7 @@ FILE_DPI, PAGE_DPI = 160, 88
 COLUMNS = {
     "n, shared": "number of classes the teacher knows, alone or in sets, and how many of them others know too",
     "coverage": "share of the rows that it answers for",
+    "accepts": "share of the rows that its membership scorer gives more than one half; -: has no scorer in use",
     "confidence": "mean of its largest probability",
     "temperature": "its logits are divided by it; above 1 if it is more confident than the others justify; "
     "-: could not be estimated",
@@ -119,7 +121,7 @@ def fragment(report: dict[str, Any], displays: dict[str, Any]) -> str:
         _warnings(report["warnings"]),
         "<h2>Teachers</h2>",
         _table(teacher_table(report)),
-        _glossary(),
+        _glossary(report),
         "<h2>Which teacher knows which class</h2>",
         plots["overlap"],
         f"<h2>{SUGGESTIONS}</h2>",
@@ -142,8 +144,9 @@ def _warnings(lines: Iterable[str]) -> str:
     return f'<div class="warnings"><strong>Check these first</strong><ul>{items}</ul></div>'
 
 
-def _glossary() -> str:
-    items = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>" for name, meaning in COLUMNS.items())
+def _glossary(report: dict[str, Any]) -> str:
+    shown = {name: meaning for name, meaning in COLUMNS.items() if name != "accepts" or has_scorers(report)}
+    items = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>" for name, meaning in shown.items())
     return f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn_uhc.label_space import spelled
 from sklearn_uhc.left_open import MOST_NAMED, about_one_set, about_undetermined, about_undistinguished, listed
-from sklearn_uhc.names import about_look_alikes, about_rests
+from sklearn_uhc.names import about_look_alikes, about_rests, quoted
 
 #: Longer names are cut, in the text report only.
 LONGEST_CELL = 36
@@ -51,11 +51,39 @@ def summary(report: dict[str, Any]) -> list[str]:
         f"{re.split('[:;]', space['summary'])[0]}.",
         f"The teachers answered for {_count(report['n_samples'], 'unlabelled row')}.",
     ]
-    out.append(_lonely(report))
+    out += [_accepted(report), *_determined(report), _lonely(report)]
     if known:
         mean = sum(known) / len(known)
         out.append(f"On shared classes, teachers choose the same class in {_percent(mean)} of the cases on average.")
     return [sentence for sentence in out if sentence]
+
+
+def _accepted(report: dict[str, Any]) -> str:
+    """Return a sentence about the rows that membership scorers accept."""
+    if not has_scorers(report):
+        return ""
+    n, share = sum(teacher["accepted"] is not None for teacher in report["teachers"]), _percent(report["accepted"])
+    who = "the only membership scorer" if n == 1 else f"at least one of the {n} membership scorers"
+    return f"{share[0].upper()}{share[1:]} of the rows are accepted by {who}."
+
+
+def _determined(report: dict[str, Any]) -> list[str]:
+    """Return sentences about what the class lists determine, and how firmly."""
+    space = report["space"]
+    needed, rank, condition = space["n_classes"] - 1, space["rank"], space["condition"]
+    if needed == 0:
+        return []
+    lists = "The class lists, with the membership scorers," if has_scorers(report) else "The class lists"
+    if rank is None:
+        first = f"Whether {lists[0].lower()}{lists[1:]} determine all probabilities takes too long to compute (rank)."
+    else:
+        do = "determine" if rank == needed else "do not determine"
+        what = f"the answers give {rank:,} independent odds (rank), and {needed:,} are needed"
+        first = f"{lists} {do} the probabilities of all classes: {what}."
+    if condition is None:
+        return [first, "How much errors may grow in the merge takes too long to compute (condition)."]
+    grow = f"Errors in the teachers' log-odds may grow {_times(condition)} times in the merge (condition)."
+    return [first, grow] if rank else [first]
 
 
 def _lonely(report: dict[str, Any]) -> str:
@@ -112,11 +140,10 @@ def _loosely_tied(report: dict[str, Any]) -> str:
     condition = report["space"]["condition"]
     if condition is None or condition <= MOST_CONDITION:
         return ""
-    size = f"{condition:,.0f}" if condition < 1e6 else "more than a million"
     return (
         f"Some classes are linked to others only by a long chain of teachers, or only through large sets: errors in "
-        f"the teachers' log-odds may grow {size} times in the merge (LabelSpace.condition(), a problem above "
-        f"{MOST_CONDITION}). Add a teacher that knows such classes together."
+        f"the teachers' log-odds may grow {_times(condition)} times in the merge (LabelSpace.condition(), a problem "
+        f"above {MOST_CONDITION}). Add a teacher that knows such classes together."
     )
 
 
@@ -135,10 +162,10 @@ def _suspected(report: dict[str, Any]) -> str:
 
 def claim(suggestion: dict[str, Any]) -> str:
     """Return the text of a suggestion, without its evidence."""
-    becomes = [repr(name) for name in suggestion["becomes"]]
+    name, *becomes = quoted([suggestion["name"], *suggestion["becomes"]])
     if suggestion["kind"] == "parts":
-        return f"{suggestion['name']!r} may be one of {listed(becomes, ' and ')}"
-    return f"{suggestion['name']!r} may mean {becomes[0]}"
+        return f"{name} may be one of {listed(becomes, ' and ')}"
+    return f"{name} may mean {becomes[0]}"
 
 
 def _findings(report: dict[str, Any]) -> list[str]:
@@ -211,18 +238,25 @@ def contradicting(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 def teacher_table(report: dict[str, Any]) -> Table:
     """Return the table of teachers."""
-    head = ("teacher", "classes", "n", "shared", "coverage", "confidence", "temperature", "weight", "agreement")
+    accepts = ("accepts",) if has_scorers(report) else ()
+    numbers = ("confidence", "temperature", "weight", "agreement", "residual")
+    head = ("teacher", "classes", "n", "shared", "coverage", *accepts, *numbers)
     rows, marked, guilty = [], set(), contradicting(report)
     for k, teacher in enumerate(report["teachers"]):
-        coverage = _percent(teacher["coverage"])
+        shares = [_percent(teacher["coverage"]), *(_share(teacher["accepted"]) for _ in accepts)]
         temperature = None if teacher["left"] else teacher["temperature"]
-        numbers = [_number(teacher[name]) for name in ("weight", "agreement", "residual")]
-        counts = [str(teacher["n_classes"]), str(teacher["shared"]), coverage]
+        counts = [str(teacher["n_classes"]), str(teacher["shared"])]
         spread = [_number(teacher["confidence"]), _temperature(temperature)]
-        rows.append([label_of(teacher), teacher["classes"], *counts, *spread, *numbers])
+        last = [_number(teacher[name]) for name in ("weight", "agreement", "residual")]
+        rows.append([label_of(teacher), teacher["classes"], *counts, *shares, *spread, *last])
         if is_noise(teacher) or teacher in guilty or teacher["coverage"] == 0 or k in blamed(report):
             marked.add(k)
-    return Table((*head, "residual"), rows, 2, marked)
+    return Table(head, rows, 2, marked)
+
+
+def has_scorers(report: dict[str, Any]) -> bool:
+    """Return whether any teacher has a membership scorer."""
+    return any(teacher["accepted"] is not None for teacher in report["teachers"])
 
 
 def pair_table(report: dict[str, Any]) -> Table:
@@ -323,6 +357,11 @@ def _number(value: float | None) -> str:
     return f"{value:.3f}" if 0.0005 <= value < 0.005 else f"{value:.2f}"
 
 
+def _times(condition: float) -> str:
+    """Format a condition number."""
+    return "more than a million" if condition >= 1e6 else f"{condition:,.{1 if condition < 10 else 0}f}"
+
+
 def _temperature(value: float | None) -> str:
     """Format a temperature; above `MOST_TEMPERATURE`, answers are nearly uniform and its value does not matter."""
     return f"over {MOST_TEMPERATURE}" if value is not None and value > MOST_TEMPERATURE else _number(value)
@@ -334,6 +373,10 @@ def _percent(value: float) -> str:
     if whole in (0, 100) and value not in (0, 1):
         return "under 1 %" if whole == 0 else "over 99 %"
     return f"{whole} %"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else _percent(value)
 
 
 def _count(n: int, what: str) -> str:

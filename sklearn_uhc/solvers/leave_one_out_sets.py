@@ -71,8 +71,11 @@ class SetComparison:
 
     @classmethod
     def of(cls, i: int, X: Floats, space: LabelSpace, speaking: NDArray[np.bool_]) -> SetComparison | None:
-        """Compare teacher i with columns of single classes, or with all columns if those do not determine its odds."""
-        others = np.flatnonzero(speaking & (np.arange(len(speaking)) != i))
+        """Compare teacher i with columns of single classes, or with all columns if those do not determine its odds.
+
+        Teachers with one column say nothing, and are left out.
+        """
+        others = np.flatnonzero(speaking & (np.bincount(space.teacher_of) > 1) & (np.arange(len(speaking)) != i))
         for columns, whose, sub in (of_single_classes(space, others), of_all_columns(space, others)):
             parts = comparable_parts(i, space, sub) if len(whose) else None
             if parts is not None:

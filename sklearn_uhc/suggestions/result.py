@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, overload
 
+from sklearn_uhc.names import quoted
+
 KINDS = ("spelling", "answers", "parts", "other")
 
 
@@ -40,9 +42,10 @@ class Suggestion:
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        new = repr(self.becomes[0]) if len(self.becomes) == 1 else "one of " + ", ".join(map(repr, self.becomes))
+        name, *becomes = quoted([self.name, *self.becomes])
+        new = becomes[0] if len(becomes) == 1 else "one of " + ", ".join(becomes)
         verb = "may be" if self.kind == "parts" else "may mean"
-        return f"{self.name!r} {verb} {new}: {self.evidence}"
+        return f"{name} {verb} {new}: {self.evidence}"
 
 
 class Suggestions(Sequence[Suggestion]):
