@@ -284,9 +284,9 @@ def _refuse_other_in_sets(own: NamedList, renamed: NamedList, others: set[Any]) 
         found = [label for label in members(entry) if label in others]
         if found and len(members(entry)) > 1:
             raise ValueError(
-                f"{own.name}: its column {old!r} is a set that has {found[0]!r}, which means OTHER. OTHER stands for all "
-                "classes that the list does not name, and must be an entry of its own. If the column means these classes "
-                f"or any other, write OTHER alone. If not, remove {found[0]!r} from the set or from other=."
+                f"{own.name}: its column {old!r} is a set that has {found[0]!r}, which means OTHER. OTHER stands for "
+                "all classes that the list does not name, and must be an entry of its own. If the column means these "
+                f"classes or any other, write OTHER alone. If not, remove {found[0]!r} from the set or from other=."
             )
 
 

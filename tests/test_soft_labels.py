@@ -333,3 +333,11 @@ def test_ten_thousand_rows_in_bounded_memory(name):
     assert transformer.n_not_converged_ == 0
     np.testing.assert_allclose(Q.sum(axis=1), 1)
     assert peak < 150 * 2**20
+
+
+@pytest.mark.parametrize("name", ["ce", "mf_p", "mf_lu", "mf_lf"])
+def test_a_teacher_with_one_column_changes_nothing(name):
+    lists, log_p = [[0, 1, 2], [2, 1]], np.log([[0.7, 0.2, 0.1, 0.4, 0.6]])
+    expected = make_method(name, lists).fit_transform(log_p)
+    found = make_method(name, [*lists, [0]]).fit_transform(np.hstack([log_p, [[0.0]]]))
+    np.testing.assert_allclose(found, expected, atol=1e-7)

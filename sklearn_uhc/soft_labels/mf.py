@@ -249,8 +249,7 @@ class LogitFactorization(SoftLabelMethod):
             root = root_of(weight, blocks)  # see ProbabilityFactorization
             Z *= blocks.by_teacher(root / self.temperature)
             solved = solve_mf_lu(Z, blocks, lam=self.lam, tol=tol, max_iter=most)
-        xp = array_namespace(Z)
-        scale = xp.mean(solved.v / root, axis=1, keepdims=True) if self.gauge == "mean" else 1.0
+        scale = _mean_scale(solved.v / root, blocks) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 
     def _merge_splits(self, Z: Array, split: Split) -> Merged:
@@ -273,6 +272,13 @@ class LogitFactorization(SoftLabelMethod):
         return losses().LogitFactorizationLoss(
             class_lists, temperature=self.temperature, scale=self.scale, lam=self.lam
         )
+
+
+def _mean_scale(V: Array, blocks: Blocks) -> Array:
+    """(n, N) to (n, 1): mean over the teachers with two columns or more; the ridge takes v of the others to 0."""
+    xp = array_namespace(V)
+    says = xp.astype(blocks.sizes > 1, V.dtype)
+    return (V @ says)[:, None] / xp.clip(xp.sum(says), 1.0, None)
 
 
 def _cube(blocks: Blocks) -> int:
