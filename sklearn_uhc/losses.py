@@ -37,7 +37,6 @@ from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers import mf_lu, mf_p, set_mf_lu, set_terms
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Blocks
 from sklearn_uhc.solvers.sets import SetBlocks
-from sklearn_uhc.utils.parameters import check_weights
 
 __all__ = ["CrossEntropyUnifierLoss", "LogitFactorizationLoss", "ProbabilityFactorizationLoss", "TeacherLoss"]
 
@@ -100,9 +99,12 @@ class TeacherLoss(nn.Module):
         self._set_temperature = 1.0 if as_is.any() else T
         self._divisor = np.where(as_is, 1.0, T)[space.teacher_of]
         self._tempered = ~as_is if as_is.any() else None
-        if teacher_weight is not None:
-            check_weights(teacher_weight, space.n_teachers)
         weight = np.ones(space.n_teachers) if teacher_weight is None else np.asarray(teacher_weight, dtype=float)
+        if weight.shape != (space.n_teachers,) or not (np.isfinite(weight) & (weight > 0)).all():
+            raise ValueError(
+                f"teacher_weight must be one positive number per teacher, {space.n_teachers} in all, got "
+                f"{teacher_weight!r}."
+            )
         weight = np.where(as_is, 1 / T, 1.0) * (weight / weight.max())
         self._share = weight / weight.sum()
         self._moved: dict[tuple[Any, Any], tuple[Blocks, Tensor, Tensor]] = {}

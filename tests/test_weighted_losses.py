@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.answers import Answers
@@ -189,7 +190,41 @@ def test_gaps_and_wrong_weights_are_errors(columns):
     log_p[1, 1] = np.nan
     with pytest.raises(ValueError, match="log_p has nan, first in row 1, column 1: a teacher must answer for all"):
         make("ce", LISTS[columns])(torch.asarray(logits), torch.asarray(log_p))
-    with pytest.raises(ValueError, match="3 numbers for 4 teachers"):
-        make("ce", LISTS[columns], teacher_weight=[1, 2, 3])
-    with pytest.raises(ValueError, match="one positive number per teacher"):
-        make("ce", LISTS[columns], teacher_weight=[1, 2, 3, 0])
+    for weight in ([1, 2, 3], [1, 2, 3, 0], [1, 2, 3, np.nan]):
+        with pytest.raises(ValueError, match="one positive number per teacher, 4 in all"):
+            make("ce", LISTS[columns], teacher_weight=weight)
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+@pytest.mark.parametrize("name", list(KINDS))
+def test_untempered_teachers_are_those_of_the_merge(name, T):
+    """The others are tempered, and the solver is at temperature 1, where untempered ones count 1 / T."""
+    lists, as_is = [[0, 1, 2], [2, 3, 4], [(0, 1, 2), OTHER], [(2, 3, 4), OTHER]], np.array([False, False, True, True])
+    space, rng = LabelSpace(lists), np.random.default_rng(2)
+    log_p = space.matrices.log_softmax(2 * rng.normal(size=(8, space.n_outputs)))
+    logits, scale = 2 * rng.normal(size=(8, 5)), np.where(as_is, 1.0, 1 / T)
+    w = of_mean_one(np.array([3.0, 1.0, 0.5, 0.5]) * np.where(as_is, 1 / T, 1.0), log_p)
+    tempered = log_p * scale[space.teacher_of]
+    value, gradient = of_solver(name, tempered, logits / T, space.matrices, w, 1.0)
+    x = torch.asarray(logits).requires_grad_()
+    loss = make(name, lists, temperature=T, teacher_weight=[3.0, 1.0, 0.5, 0.5], untempered=as_is)
+    found = loss(x, torch.asarray(log_p))
+    found.backward()
+    assert found.item() == pytest.approx(T**2 / 4 * value.mean(), abs=1e-9)
+    np.testing.assert_allclose(x.grad.numpy(), T / 4 * gradient / 8, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", list(KINDS))
+def test_classes_that_only_untempered_teachers_know(name):
+    """Their probability is at temperature 1, next to that of all known classes; silent rows included."""
+    space = LabelSpace([[0, 1, 2], [2, 3], [(0, 1, 2), OTHER], [(2, 3), OTHER]], universe=[-1])
+    rng, as_is = np.random.default_rng(2), [False, False, True, True]
+    log_p, logits = space.matrices.log_softmax(2 * rng.normal(size=(8, space.n_outputs))), rng.normal(size=(8, 5))
+    log_p[0], log_p[1:3, :3] = np.nan, np.nan  # nobody, and not the only one that knows 0 and 1
+    loss, log_p = make(name, space, factor=None, untempered=as_is), torch.asarray(log_p)
+    x = torch.asarray(logits).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: loss(x, log_p), (x,), eps=1e-6, atol=1e-6)
+    u = loss._prepare(x, log_p).u.detach().numpy()
+    for row, rest in ((3, [0]), (1, [0, 1, 2])):  # columns of -1, and of 0 and 1 as well
+        found, expected = (softmax(values)[rest] for values in (u[row], logits[row]))
+        np.testing.assert_allclose(found, expected)
