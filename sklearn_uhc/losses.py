@@ -95,6 +95,8 @@ class TeacherLoss(nn.Module):
         self._blocks = Blocks.from_label_space(space)
         self._padded = torch.as_tensor(_padded_columns(space))
         as_is = np.zeros(space.n_teachers, dtype=bool) if untempered is None else np.asarray(untempered, dtype=bool)
+        if as_is.shape != (space.n_teachers,):
+            raise ValueError(f"untempered must be one bool per teacher, {space.n_teachers} in all, got {untempered!r}.")
         # As in the solvers: if some answers are not tempered, sums over sets are those of tempered probabilities.
         self._set_temperature = 1.0 if as_is.any() else T
         self._divisor = np.where(as_is, 1.0, T)[space.teacher_of]

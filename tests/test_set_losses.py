@@ -87,6 +87,18 @@ def test_scales_of_mf_lu(answers):
     np.testing.assert_allclose(V, set_mf_lu.best_v(blocks.center(log_p / 2), logits / 2, 2.0, 0.01, blocks), atol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_best_v_does_not_depend_on_the_batch(seed):
+    """Also next to rows that are solved at the start, v = 1, and leave the batch at once."""
+    rng, blocks = np.random.default_rng(seed), Blocks.from_label_space(LabelSpace(LISTS))
+    U = 2 * rng.normal(size=(10, 7))
+    Z = blocks.center(blocks.column_logits(U, 1.0))
+    Z[:2] = blocks.center(5 * rng.normal(size=(2, Z.shape[1])))
+    V = set_mf_lu.best_v(Z, U, 1.0, 1e-15, blocks)
+    np.testing.assert_allclose(V[2:], 1, atol=1e-9)
+    np.testing.assert_allclose(V[:2], set_mf_lu.best_v(Z[:2], U[:2], 1.0, 1e-15, blocks), atol=1e-9)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("spread", [0.1, 2.0, 20.0])
 @pytest.mark.parametrize("T", [0.3, 1.0, 3.0])

@@ -73,7 +73,8 @@ def best_v(Z: Array, U: Array, T: float, lam: float, blocks: SetBlocks, steps: i
     """
     xp, eps = array_namespace(Z), float(array_namespace(Z).finfo(Z.dtype).eps)
     V, fit = xp.ones_like(blocks.sum_teachers(Z)), ScaleFit.of(Z, U, T, lam, blocks)
-    out, rows, damping, at = V, xp.arange(V.shape[0], device=device(V)), xp.zeros_like(V), fit.at(V)
+    out, rows = xp.zeros_like(V), xp.arange(V.shape[0], device=device(V))
+    damping, at = xp.zeros_like(V), fit.at(V)
     for _ in range(steps):
         trial = at_least(V - at.slope / (at.bend * (1 + damping)), 0.0)
         moving = (xp.abs(trial - V) > eps * V) & (xp.abs(at.slope) > ROUNDINGS * eps * at.size)
