@@ -29,25 +29,21 @@ from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.not_mine import any_scorer, known_weights, leave_none_unbalanced
 from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
-from sklearn_uhc.student_membership import by_student, judge_by_student, out_of_fold
+from sklearn_uhc.student_membership import by_student, fit_rows, judge_by_student, out_of_fold
 from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_routing, check_student
 from sklearn_uhc.teachers.input import check_input, listed
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import warn_user
-from sklearn_uhc.utils.rows import check_row_weights
+from sklearn_uhc.utils.rows import check_row_weights, take_rows
 
 __all__ = ["HeterogeneousDistiller"]
 
 #: Default temperature of direct backpropagation, from the paper.
 BACKPROP_TEMPERATURE = 3.0
-NO_BACKPROP = (
-    "backprop=True does not support teacher_weight or abstain: leave them out, in the method as well, or use "
-    "backprop=False."
-)
-NO_MEMBERSHIP = (
-    "backprop=True does not support membership or none_label: use membership=None and none_label=None, or "
-    "backprop=False."
+NO_SCALE_OF_NONE = (
+    "MF-LU by backpropagation does not support scorers together with none_label: its logits are scaled after the "
+    "training, which would change the probability of none_label. Use another method, or backprop=False."
 )
 NO_LABELS = (
     "backprop=True ignores y: the network learns from the teachers alone. To use the labels, set backprop=False."
@@ -86,7 +82,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     backprop : bool, default=False
         Whether to train a network directly on the method's objective instead of on soft labels (CE-BP, MF-P-BP,
         MF-LU-BP, MF-LF-BP of the paper; see `sklearn_uhc.losses`). The student must be a skorch net or a torch module.
-        Balance is not available, and `balance="auto"` means none.
+        Balance is not available, and `balance="auto"` means none. Teacher weights, silence and memberships are as on
+        soft labels.
     class_lists : list or dict of lists, default=None
         The names of each teacher's classes, in the order of its outputs. None, for all teachers or for one, means the
         teacher's own `classes_`.
@@ -325,7 +322,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         Q, targets, weights, class_weight, decided = self._targets(merger, Q, pool, heard)
         if by_student(self.membership):
             self._tell("on folds of the rows, to estimate membership")
-            S = out_of_fold(student, X, targets, weights)[:, np.isin(merger.classes_, answers.space.classes)]
+            S = out_of_fold(lambda rows: fit_rows(student, X, rows, targets, weights), X)
+            S = S[:, np.isin(merger.classes_, answers.space.classes)]
             answers = judge_by_student(answers, S, self.membership_weight, self.store)
             Q = clone(merger.method_).fit_transform_answers(answers)
             Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
@@ -357,12 +355,17 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         self, merger: TeacherMerger, student: SoftLabelClassifier, X: Any, answers: Answers, *_: Any
     ) -> dict[str, Any]:
         """Train a network on the method's own objective, with its logits in place of u."""
-        if answers.trust is not None or answers.silent is not None:
-            raise ValueError(NO_BACKPROP)
-        loss = merger.method_.make_loss(answers.space.class_lists)
-        merger.method_.warn_about(answers)
+        method = merger.method_
+        loss = _make_loss(method, answers)
+        method.warn_about(answers)
+        student.set_params(temperature=method.temperature, classes=merger.classes_)
+        if by_student(self.membership):
+            self._tell("by backpropagation on folds of the rows, to estimate membership")
+            log_p = to_numpy(answers.log_p)
+            S = out_of_fold(lambda rows: clone(student).fit_to_teachers(take_rows(X, rows), log_p[rows], loss), X)
+            answers = judge_by_student(answers, S, self.membership_weight, self.store)
+            loss = _make_loss(method, answers)
         self._tell(f"by backpropagation, {len(merger.classes_)} classes")
-        student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
         student.fit_to_teachers(X, to_numpy(answers.log_p), loss)
         return {"class_weight_": None}
 
@@ -379,12 +382,9 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             raise ValueError("Direct backpropagation makes no soft labels: leave store_soft_labels at False.")
         if sample_weight is not None:
             raise ValueError("Direct backpropagation does not accept sample_weight: omit it, or use backprop=False.")
-        if self.none_label is not None or any_scorer(self.membership, listed(self.teachers)):
-            raise ValueError(NO_MEMBERSHIP)
-        method = resolve_method(self.method)
-        weighted = self.teacher_weight is not None or getattr(method, "teacher_weight", None) is not None
-        if weighted or (getattr(method, "abstain", False) if self.abstain is None else self.abstain):
-            raise ValueError(NO_BACKPROP)
+        free = getattr(resolve_method(self.method), "scale", "fixed") == "free"
+        if free and self.none_label is not None and any_scorer(self.membership, listed(self.teachers)):
+            raise ValueError(NO_SCALE_OF_NONE)
 
     def _tell(self, how: str) -> None:
         if self.verbose:
@@ -404,3 +404,9 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     def _other_readers(self) -> list[Any]:
         given = isinstance(self.student, SoftLabelClassifier)
         return [self.student if given else SoftLabelClassifier(self.student)]
+
+
+def _make_loss(method: Any, answers: Answers) -> Any:
+    """Return the method's loss for these teachers; a method of the user's own may know no weights."""
+    of_teachers = {"teacher_weight": answers.trust, "untempered": answers.untempered}
+    return method.make_loss(answers.space, **{name: x for name, x in of_teachers.items() if x is not None})

@@ -4,7 +4,12 @@ These are torch modules for any training loop. Instead of solving for q and trai
 logits replace u in a method's objective. The other variables are solved for in closed form at the current u and held
 constant:
 
-    loss = T^2 / N times the mean over the rows of the objective at u = logits / T
+    loss = T^2 / N times the mean over the rows of the objective at u = logits / T, which is a sum over N teachers
+
+With weights w_i, T^2 times the weighted mean of the teachers' terms, sum_i w_i term_i / sum_i w_i, takes its place: the
+objective of the solvers, whose weights have mean 1, times T^2 / N. A teacher that is silent for a row, with NaN for
+all its classes, is left out of both sums, so a row counts the same however many teachers answer it, as on soft labels.
+A row that nobody answers contributes 0 to the mean over the rows.
 
 The paper calls these CE-BP, MF-P-BP, MF-LU-BP and MF-LF-BP. `sd` has no such form: its q does not depend on u. The
 factor T^2 / N changes the suitable learning rate, not the optimum. The objective is a sum over the N teachers, and
@@ -13,13 +18,14 @@ respect to the logits at uniform answers is that of the cross-entropy with hard 
 bound everywhere. So a learning rate that works for labels works here, for any number of teachers and any temperature.
 MF-LU-BP is slower at high temperatures, because of its ridge: see `lam` of `LogitFactorizationLoss`.
 
-If a column stands for a set of classes, log q(S_k) / T with q = exp(T u) replaces u_l, as in the solvers.
+If a column stands for a set of classes, log q(S_k) / T with q = exp(T u) replaces u_l, as in the solvers. Membership
+scorers, whose answers a merge does not temper, are compared with log q(S_k) for q = exp(u), at weight 1 / T.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,15 +41,36 @@ from sklearn_uhc.solvers.sets import SetBlocks
 __all__ = ["CrossEntropyUnifierLoss", "LogitFactorizationLoss", "ProbabilityFactorizationLoss", "TeacherLoss"]
 
 
+class Batch(NamedTuple):
+    """A batch of rows, as the objectives need it."""
+
+    u: Tensor  #: (n, L)
+    Z: Tensor  #: (n, K), the teachers' logits at T, the largest 0; all 0 if a teacher is silent
+    blocks: Blocks
+    share: Tensor  #: (n, N) or (1, N), w_i over the sum of the weights of the teachers that answer; 0 for silent ones
+    speaking: Tensor | None  #: (n, N), 1 for teachers that answer, 0 for silent ones; None: all answer
+
+    def known(self) -> Tensor:
+        """(n, L): 1 for classes of the teachers that answer."""
+        assert self.speaking is not None
+        return (self.speaking @ self.blocks.M).clamp_max(1)
+
+
 class TeacherLoss(nn.Module):
     """Base of the losses.
 
     Parameters
     ----------
-    class_lists : list of lists
+    class_lists : list of lists or LabelSpace
         The classes of each teacher, in the order of its block of `log_p`.
     temperature : float, default=3.0
         T above; predictions use the logits undivided.
+    teacher_weight : array-like of N positive numbers, default=None
+        Weight of each teacher's term; only their ratios count. None: all equal.
+    untempered : array-like of bool of shape (N,), default=None
+        Teachers whose answers are compared without tempering them, at 1 / T of their weight, as a merge does with
+        membership scorers. Classes that no other teacher knows keep the probability that these give them. None: all
+        answers are tempered.
 
     Attributes
     ----------
@@ -51,16 +78,38 @@ class TeacherLoss(nn.Module):
         The classes of the columns of the logits: all classes, sorted.
     """
 
-    def __init__(self, class_lists: Sequence[Any], *, temperature: float = 3.0) -> None:
+    def __init__(
+        self,
+        class_lists: Any,
+        *,
+        temperature: float = 3.0,
+        teacher_weight: Sequence[float] | None = None,
+        untempered: Sequence[bool] | None = None,
+    ) -> None:
         super().__init__()
         if not 0 < float(temperature) < float("inf"):
             raise ValueError(f"temperature must be a positive number, got {temperature!r}.")
-        self._space = space = LabelSpace(class_lists)
+        self._space = space = class_lists if isinstance(class_lists, LabelSpace) else LabelSpace(class_lists)
         self.classes = space.classes
-        self.temperature = float(temperature)
+        self.temperature = T = float(temperature)
         self._blocks = Blocks.from_label_space(space)
         self._padded = torch.as_tensor(_padded_columns(space))
-        self._moved: dict[tuple[Any, Any], Blocks] = {}
+        as_is = np.zeros(space.n_teachers, dtype=bool) if untempered is None else np.asarray(untempered, dtype=bool)
+        if as_is.shape != (space.n_teachers,):
+            raise ValueError(f"untempered must be one bool per teacher, {space.n_teachers} in all, got {untempered!r}.")
+        # As in the solvers: if some answers are not tempered, sums over sets are those of tempered probabilities.
+        self._set_temperature = 1.0 if as_is.any() else T
+        self._divisor = np.where(as_is, 1.0, T)[space.teacher_of]
+        self._tempered = ~as_is if as_is.any() else None
+        weight = np.ones(space.n_teachers) if teacher_weight is None else np.asarray(teacher_weight, dtype=float)
+        if weight.shape != (space.n_teachers,) or not (np.isfinite(weight) & (weight > 0)).all():
+            raise ValueError(
+                f"teacher_weight must be one positive number per teacher, {space.n_teachers} in all, got "
+                f"{teacher_weight!r}."
+            )
+        weight = np.where(as_is, 1 / T, 1.0) * (weight / weight.max())
+        self._share = weight / weight.sum()
+        self._moved: dict[tuple[Any, Any], tuple[Blocks, Tensor, Tensor]] = {}
 
     def forward(self, logits: Tensor, log_p: Tensor) -> Tensor:
         """Return the loss.
@@ -70,19 +119,19 @@ class TeacherLoss(nn.Module):
         logits : Tensor of shape (n, L)
             The network's logits for all classes, in the order of `classes`.
         log_p : Tensor of shape (n, K)
-            Log-probabilities or logits of all teachers, block by block, at temperature 1. -inf is allowed. NaN, +inf
-            and probabilities raise an error on the CPU; on other devices the check would slow down every batch.
+            Log-probabilities or logits of all teachers, block by block, at temperature 1. -inf is allowed. A teacher
+            with NaN for all its classes is left out of that row. Other NaN, +inf and probabilities raise an error on
+            the CPU; on other devices the check would slow down every batch.
 
         Returns
         -------
         loss : Tensor
-            A scalar, computed at least in single precision, also under autocast. N / T^2 times it is the mean of the
-            objective over the rows, times `factor` if there is one.
+            A scalar, computed at least in single precision, also under autocast. If all teachers answer, N / T^2 times
+            it is the mean of the objective over the rows, times `factor` if there is one.
         """
         self._check(logits, log_p)
         with torch.autocast(logits.device.type, enabled=False):
-            u, Z, blocks = self._prepare(logits, log_p)
-            return self.temperature**2 / len(blocks.sizes) * self._objective(u, Z, blocks).mean()
+            return self.temperature**2 * self._objective(self._prepare(logits, log_p)).mean()
 
     def _check(self, logits: Tensor, log_p: Tensor) -> None:
         """Raise an error for wrong shapes and, on the CPU only, for values that give NaN: a GPU would have to wait."""
@@ -94,22 +143,63 @@ class TeacherLoss(nn.Module):
         if log_p.device.type == "cpu":
             least, most = log_p.detach().aminmax()
             if not most < float("inf"):  # NaN is not less than inf
-                row, column = (~(log_p < float("inf"))).nonzero()[0].tolist()
-                raise ValueError(
-                    f"log_p has {log_p[row, column].item()}, first in row {row}, column {column}: every teacher must "
-                    "answer for every row, with at least -inf, the logarithm of zero. Leave such rows out."
-                )
-            if least >= 0:
+                self._check_gaps(log_p)
+            if not least < 0:
                 refuse_probabilities(log_p, self._space, name="log_p")
 
-    def _prepare(self, logits: Tensor, log_p: Tensor) -> tuple[Tensor, Tensor, Blocks]:
-        """Return u, the teachers' logits at T, and the blocks, at least in single precision."""
-        u = logits.to(torch.promote_types(logits.dtype, torch.float32)) / self.temperature
-        blocks = self._blocks_like(u)
-        return u, self._shift(log_p.detach().to(u), blocks) / self.temperature, blocks
+    def _check_gaps(self, log_p: Tensor) -> None:
+        """Raise an error for +inf, and for NaN unless it is in a teacher's whole block."""
+        whose = torch.as_tensor(self._space.teacher_of)
+        bad = ~(log_p < float("inf")) & ~self._silent(log_p)[:, whose]
+        if bad.any():
+            row, column = bad.nonzero()[0].tolist()
+            raise ValueError(
+                f"log_p has {log_p[row, column].item()}, first in row {row}, column {column}: a teacher must answer "
+                "for all its classes, with at least -inf, the logarithm of zero, or for none of them, with NaN for all."
+            )
 
-    def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
-        """Return the objective of each row."""
+    def _prepare(self, logits: Tensor, log_p: Tensor) -> Batch:
+        """Return the batch, at least in single precision."""
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        blocks, share, divisor = self._like(logits)
+        log_p, silent, speaking = log_p.detach().to(logits), self._silent(log_p), None
+        if log_p.device.type != "cpu" or bool(silent.any()):
+            speaking = (~silent).to(logits)
+            log_p = log_p.masked_fill(blocks.by_teacher(speaking) == 0, 0.0)  # finite, so that gradients are
+            share = share * speaking
+            share = share / share.sum(dim=1, keepdim=True).clamp_min(torch.finfo(share.dtype).tiny)
+        u = self._tempered_logits(logits, speaking, blocks)
+        return Batch(u, self._shift(log_p, blocks) / divisor, blocks, share, speaking)
+
+    def _silent(self, log_p: Tensor) -> Tensor:
+        """(n, N): whether a teacher has NaN for all its classes."""
+        N, longest = self._padded.shape
+        columns = self._padded.flatten().to(log_p.device)
+        return log_p.isnan().index_select(1, columns).reshape(len(log_p), N, longest).all(dim=2)
+
+    def _tempered_logits(self, logits: Tensor, speaking: Tensor | None, blocks: Blocks) -> Tensor:
+        """Return u: logits / T.
+
+        Classes that only untempered teachers know, such as "none of these", keep the probability, relative to all known
+        classes together, that they have at temperature 1.
+        """
+        u = logits / self.temperature
+        if self._tempered is None:
+            return u
+        tempered = torch.as_tensor(self._tempered).to(u)[None, :]
+        known = (tempered if speaking is None else tempered * speaking) @ blocks.M > 0
+        known = known | ~known.any(dim=1, keepdim=True)  # a row without answers does not count
+        low = torch.full_like(u, -float("inf"))
+        sums = [torch.where(known, x, low).logsumexp(dim=1, keepdim=True) for x in (logits, u)]
+        return torch.where(known, u, logits - sums[0] + sums[1])
+
+    def _mean_length(self, batch: Batch) -> Tensor:
+        """(n,) or (1,): the mean length of the class lists, weighted, of the teachers that answer."""
+        length: Tensor = batch.share @ batch.blocks.sizes
+        return length.clamp_min(1)
+
+    def _objective(self, batch: Batch) -> Tensor:
+        """Return, for each row, the sum of the teachers' terms times `batch.share`."""
         raise NotImplementedError
 
     def _column_logits(self, u: Tensor, blocks: Blocks, V: Tensor | None = None) -> Tensor:
@@ -119,8 +209,8 @@ class TeacherLoss(nn.Module):
             by_class: Tensor = blocks.index.classes.transposed(u)
             return by_class if V is None else by_class * blocks.by_teacher(V)
         vk = torch.ones_like(blocks.set_sizes) if V is None else blocks.by_teacher(V)
-        logits = self.temperature * (vk @ blocks.to_set)[..., None] * u[:, None, :]
-        sets = logits.masked_fill(blocks.in_set == 0, -float("inf")).logsumexp(dim=2) / self.temperature
+        logits = self._set_temperature * (vk @ blocks.to_set)[..., None] * u[:, None, :]
+        sets = logits.masked_fill(blocks.in_set == 0, -float("inf")).logsumexp(dim=2) / self._set_temperature
         both = torch.cat([u, sets], dim=1).index_select(1, blocks.source)
         return both * torch.where(blocks.set_sizes > 1, torch.ones_like(vk), vk)
 
@@ -141,10 +231,12 @@ class TeacherLoss(nn.Module):
         probabilities: Tensor = E / blocks.by_teacher(blocks.sum_teachers(E))
         return probabilities
 
-    def _blocks_like(self, logits: Tensor) -> Blocks:
+    def _like(self, logits: Tensor) -> tuple[Blocks, Tensor, Tensor]:
+        """Return the blocks, the teachers' shares (1, N) and the columns' temperatures (1, K), as these logits."""
         key = (logits.device, logits.dtype)
         if key not in self._moved:
-            self._moved[key] = self._blocks.like(logits.detach())
+            share, divisor = (torch.as_tensor(x).to(logits.detach())[None, :] for x in (self._share, self._divisor))
+            self._moved[key] = (self._blocks.like(logits.detach()), share, divisor)
         return self._moved[key]
 
 
@@ -157,14 +249,18 @@ def _padded_columns(space: LabelSpace) -> NDArray[np.int64]:
 class CrossEntropyUnifierLoss(TeacherLoss):
     r"""CE-BP: cross-entropy of every teacher's answer against the network's, restricted to that teacher's classes.
 
-    .. math:: - \frac{T^2}{N} \sum_i \sum_{l \in L_i} p_i(l) \log \frac{e^{u_l}}{\sum_{k \in L_i} e^{u_k}}
+    .. math:: - \frac{T^2}{\sum_i w_i} \sum_i w_i \sum_{l \in L_i} p_i(l) \log \frac{e^{u_l}}{\sum_{k \in L_i} e^{u_k}}
 
     Parameters
     ----------
-    class_lists : list of lists
+    class_lists : list of lists or LabelSpace
         The classes of each teacher, in the order of its block of `log_p`.
     temperature : float, default=3.0
         T of u = logits / T; predictions use the logits undivided.
+    teacher_weight : array-like of N positive numbers, default=None
+        w above: weight of each teacher; only their ratios count. None: all equal.
+    untempered : array-like of bool of shape (N,), default=None
+        Teachers whose answers are not tempered: see `TeacherLoss`.
 
     Examples
     --------
@@ -178,58 +274,76 @@ class CrossEntropyUnifierLoss(TeacherLoss):
     tensor([[ 0.0000, -0.2000,  0.2000]])
     """
 
-    def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
-        P, phi = self._probabilities(Z, blocks), self._column_logits(u, blocks)
+    def _objective(self, batch: Batch) -> Tensor:
+        u, Z, blocks, share, _ = batch
+        P, phi = self._probabilities(Z, blocks) * blocks.by_teacher(share), self._column_logits(u, blocks)
         top = self._top(phi.detach())
         log_sums = blocks.sum_teachers((phi - blocks.by_teacher(top)).exp()).log() + top
         if isinstance(blocks, SetBlocks):
-            return log_sums.sum(dim=1) - (P * phi).sum(dim=1)
-        return log_sums.sum(dim=1) - (blocks.sum_classes(P) * u).sum(dim=1)
+            return (share * log_sums).sum(dim=1) - (P * phi).sum(dim=1)
+        return (share * log_sums).sum(dim=1) - (blocks.sum_classes(P) * u).sum(dim=1)
 
 
 class ProbabilityFactorizationLoss(TeacherLoss):
     r"""MF-P-BP: squared error of the rank-one factorization of the probabilities, u = softmax(logits / T).
 
-    .. math:: \frac{T^2}{N} s \, \| M * (P - u v') \|_F^2, \quad v \ge 0 \text{ at its best for u}
+    .. math:: \frac{T^2}{\sum_i w_i} s \sum_i w_i \| p_i - v_i u_{L_i} \|^2, \quad v \ge 0 \text{ at its best for u}
 
     Parameters
     ----------
-    class_lists : list of lists
+    class_lists : list of lists or LabelSpace
         The classes of each teacher, in the order of its block of `log_p`.
     temperature : float, default=3.0
         T of u = softmax(logits / T); predictions use the logits undivided.
     factor : float, default=None
         s above. Squared errors of probabilities are small, so the paper raises the learning rate of this loss. None:
-        half the mean length of the class lists. Its curvature at uniform answers is then that of CE-BP, so both can use
-        the same learning rate.
+        half the mean length of the class lists, weighted, of the teachers that answer. Its curvature at uniform answers
+        is then that of CE-BP, so both can use the same learning rate.
+    teacher_weight : array-like of N positive numbers, default=None
+        w above: weight of each teacher; only their ratios count. None: all equal.
+    untempered : array-like of bool of shape (N,), default=None
+        Teachers whose answers are not tempered: see `TeacherLoss`.
     """
 
-    def __init__(self, class_lists: Sequence[Any], *, temperature: float = 3.0, factor: float | None = None) -> None:
-        super().__init__(class_lists, temperature=temperature)
-        self.factor = float(self._blocks.sizes.mean()) / 2 if factor is None else float(factor)
+    def __init__(
+        self,
+        class_lists: Any,
+        *,
+        temperature: float = 3.0,
+        factor: float | None = None,
+        teacher_weight: Sequence[float] | None = None,
+        untempered: Sequence[bool] | None = None,
+    ) -> None:
+        super().__init__(class_lists, temperature=temperature, teacher_weight=teacher_weight, untempered=untempered)
+        self.factor = float(self._share @ self._blocks.sizes) / 2 if factor is None else float(factor)
+        self._by_length = factor is None
 
-    def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
+    def _objective(self, batch: Batch) -> Tensor:
+        u, Z, blocks, share, _ = batch
         P = self._probabilities(Z, blocks)
         if isinstance(blocks, SetBlocks):
             E = self._column_logits(u.log_softmax(dim=1), blocks).exp()
-            V = set_terms.best_scale(P, E.detach(), blocks)
-            return self.factor * ((P - E * blocks.by_teacher(V)) ** 2).sum(dim=1)
-        U = u.softmax(dim=1)
-        V = mf_p.best_v(P, U.detach(), blocks)
-        return self.factor * ((P - self._column_logits(U, blocks, V)) ** 2).sum(dim=1)
+            Y = E * blocks.by_teacher(set_terms.best_scale(P, E.detach(), blocks))
+        else:
+            U = u.softmax(dim=1)
+            Y = self._column_logits(U, blocks, mf_p.best_v(P, U.detach(), blocks))
+        factor = self._mean_length(batch) / 2 if self._by_length else self.factor
+        return factor * (blocks.by_teacher(share) * (P - Y) ** 2).sum(dim=1)
 
 
 class LogitFactorizationLoss(TeacherLoss):
     r"""MF-LF-BP and MF-LU-BP: squared error of the rank-one factorization of the logits.
 
-    .. math:: \frac{T^2}{N} s \, \| M * (Z - u v' - 1 c') \|_F^2, \quad c, v \ge 0 \text{ at their best for u}
+    .. math:: \frac{T^2}{\sum_i w_i} s \sum_i w_i \| z_i - v_i u_{L_i} - c_i \|^2,
+              \quad c, v \ge 0 \text{ at their best for u}
 
-    With `scale="fixed"` v is 1; with `scale="free"` the regularisation of the paper, lam (||u||^2 + ||v||^2), is added
-    to the squared error.
+    With `scale="fixed"` v is 1. With `scale="free"` the regularisation of the paper is added to the squared errors: lam
+    v_i^2 to those of teacher i, and lam ||u||^2 times the mean weight of the teachers that answer, over the classes
+    that they know.
 
     Parameters
     ----------
-    class_lists : list of lists
+    class_lists : list of lists or LabelSpace
         The classes of each teacher, in the order of its block of `log_p`.
     temperature : float, default=3.0
         T of u = logits / T; predictions use the logits undivided.
@@ -240,45 +354,59 @@ class LogitFactorizationLoss(TeacherLoss):
         squared logits over T^2. If these are smaller, as in an untrained network at T = 10, v and the gradients are
         small and training is slow at first. With 0.01 / T^2 it starts equally fast at all temperatures.
     factor : float, default=None
-        s above. None: 1 over twice the mean length of the class lists. The curvature at uniform answers
-        (and v = 1) is then that of CE-BP, so all can use the same learning rate, unless `lam` slows MF-LU down.
+        s above. None: 1 over twice the mean length of the class lists, weighted, of the teachers that answer. The
+        curvature at uniform answers (and v = 1) is then that of CE-BP, so all can use the same learning rate, unless
+        `lam` slows MF-LU down.
+    teacher_weight : array-like of N positive numbers, default=None
+        w above: weight of each teacher; only their ratios count. None: all equal.
+    untempered : array-like of bool of shape (N,), default=None
+        Teachers whose answers are not tempered: see `TeacherLoss`.
     """
 
     def __init__(
         self,
-        class_lists: Sequence[Any],
+        class_lists: Any,
         *,
         temperature: float = 3.0,
         scale: str = "fixed",
         lam: float = 0.01,
         factor: float | None = None,
+        teacher_weight: Sequence[float] | None = None,
+        untempered: Sequence[bool] | None = None,
     ) -> None:
-        super().__init__(class_lists, temperature=temperature)
+        super().__init__(class_lists, temperature=temperature, teacher_weight=teacher_weight, untempered=untempered)
         if scale not in ("fixed", "free"):
             raise ValueError(f"scale must be 'fixed' or 'free', got {scale!r}.")
         self.scale, self.lam = scale, float(lam)
-        self.factor = 0.5 / float(self._blocks.sizes.mean()) if factor is None else float(factor)
+        self.factor = 0.5 / float(self._share @ self._blocks.sizes) if factor is None else float(factor)
+        self._by_length = factor is None
 
-    def _objective(self, u: Tensor, Z: Tensor, blocks: Blocks) -> Tensor:
+    def _objective(self, batch: Batch) -> Tensor:
+        u, Z, blocks, share, _ = batch
+        V = None if self.scale == "fixed" else self._best_v(batch._replace(u=u.detach()))
+        error = blocks.center(Z) - blocks.center(self._column_logits(u, blocks, V))
+        value = (blocks.by_teacher(share) * error**2).sum(dim=1)
+        if V is not None:
+            value = value + self.lam * ((share * V**2).sum(dim=1) + self._square_mean(batch))
+        return (0.5 / self._mean_length(batch) if self._by_length else self.factor) * value
+
+    def _best_v(self, batch: Batch) -> Tensor:
+        """(n, N): v given u."""
+        u, Z, blocks, _, _ = batch
         if isinstance(blocks, SetBlocks):
-            return self._set_objective(u, Z, blocks)
-        Z, centered = blocks.center(Z), blocks.center(self._column_logits(u, blocks))
-        if self.scale == "fixed":
-            return self.factor * ((Z - centered) ** 2).sum(dim=1)
-        V = mf_lu.best_v(Z, u.detach(), self.lam, blocks)
-        error = ((Z - centered * blocks.by_teacher(V)) ** 2).sum(dim=1)
-        return self.factor * (error + self.lam * ((u**2).sum(dim=1) + (V**2).sum(dim=1)))
+            stretched: Tensor = set_mf_lu.best_v(blocks.center(Z), u, self._set_temperature, self.lam, blocks)
+            return stretched
+        v: Tensor = mf_lu.best_v(blocks.center(Z), u, self.lam, blocks)
+        return v
 
-    def _set_objective(self, u: Tensor, Z: Tensor, blocks: SetBlocks) -> Tensor:
-        """Return the objective if columns stand for sets."""
-        if self.scale == "fixed":
-            return self.factor * (blocks.center(Z - self._column_logits(u, blocks)) ** 2).sum(dim=1)
-        V = set_mf_lu.best_v(blocks.center(Z), u.detach(), self.temperature, self.lam, blocks)
-        error = (blocks.center(Z - self._column_logits(u, blocks, V)) ** 2).sum(dim=1)
-        return self.factor * (error + self.lam * ((u**2).sum(dim=1) + (V**2).sum(dim=1)))
+    def _square_mean(self, batch: Batch) -> Tensor:
+        """(n,): ||u||^2 over the classes of the teachers that answer, divided by the number of these teachers."""
+        if batch.speaking is None:
+            return (batch.u**2).sum(dim=1) / batch.blocks.n_teachers
+        return (batch.known() * batch.u**2).sum(dim=1) / batch.speaking.sum(dim=1).clamp_min(1)
 
     def scales(self, logits: Tensor, log_p: Tensor) -> Tensor:
-        """Return v (n, N), the scale of each teacher's logits relative to the network's; ones if fixed.
+        """Return v (n, N), the scale of each teacher's logits relative to the network's; ones if fixed, NaN if silent.
 
         Parameters
         ----------
@@ -291,11 +419,6 @@ class LogitFactorizationLoss(TeacherLoss):
         -------
         v : Tensor of shape (n, N)
         """
-        u, Z, blocks = self._prepare(logits.detach(), log_p)
-        if self.scale == "fixed":
-            return torch.ones(len(u), blocks.n_teachers, dtype=u.dtype, device=u.device)
-        if isinstance(blocks, SetBlocks):
-            stretched: Tensor = set_mf_lu.best_v(blocks.center(Z), u, self.temperature, self.lam, blocks)
-            return stretched
-        v: Tensor = mf_lu.best_v(blocks.center(Z), u, self.lam, blocks)
-        return v
+        batch = self._prepare(logits.detach(), log_p)
+        v = torch.ones_like(batch.share + 0 * batch.u[:, :1]) if self.scale == "fixed" else self._best_v(batch)
+        return v if batch.speaking is None else v.masked_fill(batch.speaking == 0, float("nan"))

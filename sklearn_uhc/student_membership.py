@@ -6,6 +6,7 @@ replaces that teacher's scorer, and the answers are merged again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.model_selection import KFold
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.not_mine import Memberships, extended_space
 from sklearn_uhc.students import SoftLabelClassifier
-from sklearn_uhc.utils.rows import take_rows
+from sklearn_uhc.utils.rows import count_rows, take_rows
 
 #: Number of folds of the cross-fitting.
 N_FOLDS = 5
@@ -38,16 +39,25 @@ def judge_by_student(answers: Answers, S: NDArray[np.float64], weight: float, fo
     return memberships.join_scores(answers, np.clip(D, 0.0, 1.0))
 
 
-def out_of_fold(
-    student: SoftLabelClassifier, X: Any, targets: NDArray[Any], weights: NDArray[Any] | None
-) -> NDArray[np.float64]:
-    """Return (n, L), the students' out-of-fold probabilities, at temperature 1."""
-    n = len(targets)
+def out_of_fold(fit: Callable[[NDArray[np.int_]], SoftLabelClassifier], X: Any) -> NDArray[np.float64]:
+    """Return (n, L), the out-of-fold probabilities, at temperature 1, of students that `fit` trains on some rows."""
+    n = count_rows(X)
     if n < N_FOLDS:
         raise ValueError(f'membership="student" needs at least {N_FOLDS} rows, got {n}: use membership=None.')
-    S = np.empty(targets.shape)
-    for train, test in KFold(N_FOLDS, shuffle=True, random_state=0).split(np.zeros(n)):
-        some = None if weights is None else weights[train]
-        fitted = clone(student).fit(take_rows(X, train), targets[train], sample_weight=some)
-        S[test] = fitted.predict_proba(take_rows(X, test))
+    folds = list(KFold(N_FOLDS, shuffle=True, random_state=0).split(np.zeros(n)))
+    parts = [fit(train).predict_proba(take_rows(X, test)) for train, test in folds]
+    S = np.empty((n, parts[0].shape[1]))
+    S[np.concatenate([test for _, test in folds])] = np.concatenate(parts)
     return S
+
+
+def fit_rows(
+    student: SoftLabelClassifier,
+    X: Any,
+    rows: NDArray[np.int_],
+    targets: NDArray[Any],
+    weights: NDArray[Any] | None,
+) -> SoftLabelClassifier:
+    """Return a copy of the student, trained on the soft labels of some rows."""
+    some = None if weights is None else weights[rows]
+    return clone(student).fit(take_rows(X, rows), targets[rows], sample_weight=some)

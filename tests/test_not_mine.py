@@ -374,15 +374,15 @@ def test_scorers_find_their_columns_in_frames(sites):
     np.testing.assert_array_equal(merged.memberships_.read(wide)[:, 0], scorer.predict_membership(frame))
 
 
-def test_backprop_refuses_memberships(sites):
+def test_mf_lu_by_backpropagation_refuses_a_class_for_none(sites):
     torch = pytest.importorskip("torch")
     X, _, _, _, teachers, scorers = sites
     carrying = linear_teachers(SITES)
     carrying[0].membership_ = scorers[0]
-    for params in ({"membership": scorers}, {"teachers": carrying}, {"none_label": -1}):
-        clf = HeterogeneousDistiller(teachers, torch.nn.Linear(64, 10), backprop=True).set_params(**params)
-        with pytest.raises(ValueError, match="backprop=True does not support membership or none_label"):
-            clf.fit(X)
+    for params in ({"membership": scorers}, {"teachers": carrying}):
+        clf = HeterogeneousDistiller(teachers, torch.nn.Linear(64, 11), method="mf_lu", none_label=-1, backprop=True)
+        with pytest.raises(ValueError, match="MF-LU by backpropagation does not support scorers together with none"):
+            clf.set_params(**params).fit(X)
 
 
 def test_memberships_link_groups_that_no_teacher_links():

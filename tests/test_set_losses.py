@@ -85,3 +85,33 @@ def test_scales_of_mf_lu(answers):
     loss = losses.LogitFactorizationLoss(LISTS, temperature=2.0, scale="free")
     V = loss.scales(torch.asarray(logits), torch.asarray(log_p)).numpy()
     np.testing.assert_allclose(V, set_mf_lu.best_v(blocks.center(log_p / 2), logits / 2, 2.0, 0.01, blocks), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_best_v_does_not_depend_on_the_batch(seed):
+    """Also next to rows that are solved at the start, v = 1, and leave the batch at once."""
+    rng, blocks = np.random.default_rng(seed), Blocks.from_label_space(LabelSpace(LISTS))
+    U = 2 * rng.normal(size=(10, 7))
+    Z = blocks.center(blocks.column_logits(U, 1.0))
+    Z[:2] = blocks.center(5 * rng.normal(size=(2, Z.shape[1])))
+    V = set_mf_lu.best_v(Z, U, 1.0, 1e-15, blocks)
+    np.testing.assert_allclose(V[2:], 1, atol=1e-9)
+    np.testing.assert_allclose(V[:2], set_mf_lu.best_v(Z[:2], U[:2], 1.0, 1e-15, blocks), atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("spread", [0.1, 2.0, 20.0])
+@pytest.mark.parametrize("T", [0.3, 1.0, 3.0])
+def test_best_v_is_a_minimum_for_every_teacher(T, spread, dtype):
+    """Also where the curvature is close to 0 or negative on the way; 20 steps did not get there."""
+    rng, blocks = np.random.default_rng(3), Blocks.from_label_space(LabelSpace(LISTS))
+    Z, U = 2 * rng.normal(size=(1000, len(blocks.teacher_of))) / T, spread * rng.normal(size=(1000, 7)) / T
+    Z, U = (torch.asarray(X).to(dtype) for X in (blocks.center(Z), U))
+    V = set_mf_lu.best_v(Z, U, T, 0.01, blocks.like(U)).double().numpy()
+    fit = set_mf_lu.ScaleFit.of(Z.double().numpy(), U.double().numpy(), T, 0.01, blocks)
+    at = fit.at(V)
+    assert (V >= 0).all()
+    slope = np.abs(np.where(V > 0, at.slope, np.minimum(at.slope, 0)))
+    assert (slope / at.size).max() < 100 * torch.finfo(dtype).eps
+    assert (fit.at(V + 1e-3).value >= at.value - 1e-6 * (1 + at.value)).all()
+    assert (fit.at(np.maximum(V - 1e-3, 0)).value >= at.value - 1e-6 * (1 + at.value)).all()

@@ -136,13 +136,15 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         """
         return lambda X: self.merge(blocks.shift(X), blocks, weight)
 
-    def make_loss(self, class_lists: Any) -> Any:
+    def make_loss(self, class_lists: Any, **of_teachers: Any) -> Any:
         """Return the loss of direct backpropagation, a torch module of `sklearn_uhc.losses`.
 
         Parameters
         ----------
-        class_lists : list of lists
+        class_lists : list of lists or LabelSpace
             Classes of each teacher, in the order of the blocks.
+        **of_teachers : dict
+            `teacher_weight` and `untempered` of the loss. The method's own `teacher_weight` is not used.
 
         Returns
         -------

@@ -101,6 +101,6 @@ class CrossEntropyUnifier(SoftLabelMethod):
         solved = solve_ce(self._tempered(Z, blocks), blocks, tol=tol, max_iter=most, weight=weight)
         return Merged.of(solved.u, solved)
 
-    def make_loss(self, class_lists: Any) -> Any:
+    def make_loss(self, class_lists: Any, **of_teachers: Any) -> Any:
         """Return CE-BP. See `SoftLabelMethod.make_loss`."""
-        return losses().CrossEntropyUnifierLoss(class_lists, temperature=self.temperature)
+        return losses().CrossEntropyUnifierLoss(class_lists, temperature=self.temperature, **of_teachers)

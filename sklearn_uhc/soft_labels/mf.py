@@ -115,9 +115,9 @@ class ProbabilityFactorization(SoftLabelMethod):
         """Add the Hessian's arrays of teachers by classes. See `SoftLabelMethod.floats_per_row`."""
         return super().floats_per_row(blocks) + 3 * _cube(blocks)
 
-    def make_loss(self, class_lists: Any) -> Any:
+    def make_loss(self, class_lists: Any, **of_teachers: Any) -> Any:
         """Return MF-P-BP. See `SoftLabelMethod.make_loss`."""
-        return losses().ProbabilityFactorizationLoss(class_lists, temperature=self.temperature)
+        return losses().ProbabilityFactorizationLoss(class_lists, temperature=self.temperature, **of_teachers)
 
 
 class LogitFactorization(SoftLabelMethod):
@@ -267,10 +267,10 @@ class LogitFactorization(SoftLabelMethod):
             return super().chunk_rows(blocks)
         return max(16, min(CHUNK_ROWS, CHUNK_NUMBERS // (4 * len(blocks.class_of))))
 
-    def make_loss(self, class_lists: Any) -> Any:
+    def make_loss(self, class_lists: Any, **of_teachers: Any) -> Any:
         """Return MF-LF-BP or MF-LU-BP. See `SoftLabelMethod.make_loss`."""
         return losses().LogitFactorizationLoss(
-            class_lists, temperature=self.temperature, scale=self.scale, lam=self.lam
+            class_lists, temperature=self.temperature, scale=self.scale, lam=self.lam, **of_teachers
         )
 
 

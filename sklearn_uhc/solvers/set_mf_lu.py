@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.anderson import Rest, Step, accelerate
 from sklearn_uhc.solvers.blocks import Array, Solution
@@ -38,6 +38,8 @@ MOST_CHORDS, TRIED = 10, 1e-3
 SHORT, STILL = 1e-2, 10.0
 #: Smallest second derivative by v, relative to its positive part.
 LEAST_BEND = 1e-2
+#: A slope by v counts as none below this many times the precision of its terms.
+ROUNDINGS = 64
 
 
 class Stretched(NamedTuple):
@@ -63,31 +65,94 @@ def stretch(U: Array, V: Array, T: float, blocks: SetBlocks) -> Stretched:
     return Stretched(phi * xp.where(blocks.set_sizes > 1, xp.ones_like(vk), vk), b, r)
 
 
-def best_v(Z: Array, U: Array, T: float, lam: float, blocks: SetBlocks, steps: int = 20) -> Array:
-    """Return v given u, with optimal c, for centred Z: damped Newton from v = 1, each teacher on its own."""
-    xp = array_namespace(Z)
-    V = xp.ones_like(blocks.sum_teachers(Z))
-    damping, rounding = xp.zeros_like(V), 8 * float(xp.finfo(Z.dtype).eps)
-    value, slope, bend = _by_v(Z, U, V, T, lam, blocks)
+def best_v(Z: Array, U: Array, T: float, lam: float, blocks: SetBlocks, steps: int = 100) -> Array:
+    """Return v given u, with optimal c, for centred Z: damped Newton from v = 1, each teacher on its own.
+
+    A teacher is done when little more than rounding is left of its slope or its step. Samples whose teachers are all
+    done leave the batch, since a few need several times the steps of most; `steps` is the largest number.
+    """
+    xp, eps = array_namespace(Z), float(array_namespace(Z).finfo(Z.dtype).eps)
+    V, fit = xp.ones_like(blocks.sum_teachers(Z)), ScaleFit.of(Z, U, T, lam, blocks)
+    out, rows = xp.zeros_like(V), xp.arange(V.shape[0], device=device(V))
+    damping, at = xp.zeros_like(V), fit.at(V)
     for _ in range(steps):
-        trial = at_least(V - slope / (bend * (1 + damping)), 0.0)
-        new = _by_v(Z, U, trial, T, lam, blocks)
-        better = new[0] <= value + rounding * (1 + value)
-        V = xp.where(better, trial, V)
-        value, slope, bend = (xp.where(better, a, b) for a, b in zip(new, (value, slope, bend), strict=True))
+        trial = at_least(V - at.slope / (at.bend * (1 + damping)), 0.0)
+        moving = (xp.abs(trial - V) > eps * V) & (xp.abs(at.slope) > ROUNDINGS * eps * at.size)
+        going = xp.any(moving, axis=1)
+        left = int(xp.count_nonzero(going))
+        if left <= V.shape[0] // 2:
+            out[rows, :] = trial  # the last step needs no check
+            if left == 0:
+                return out
+            rows, fit, at = rows[going], fit.keep(going), ByScale(*(X[going, :] for X in at))
+            V, trial, damping = V[going, :], trial[going, :], damping[going, :]
+        new = fit.at(trial)
+        better = new.value <= at.value + 8 * eps * (1 + at.value)
+        V, at = xp.where(better, trial, V), ByScale(*(xp.where(better, a, b) for a, b in zip(new, at, strict=True)))
         damping = xp.where(better, damping / 8, 4 * damping + 1)
-    return V
+    out[rows, :] = V
+    return out
 
 
-def _by_v(Z: Array, U: Array, V: Array, T: float, lam: float, blocks: SetBlocks) -> tuple[Array, Array, Array]:
-    """Return the objective of each teacher, (n, N), half its derivative by v, and half its second one, positive."""
-    xp, at = array_namespace(Z), stretch(U, V, T, blocks)
-    error, b = blocks.center(Z - at.phi), blocks.center(at.b)
-    linear = lam + blocks.sum_teachers(b**2)
-    bent = blocks.of_sets(error) * _variance(U, at, T, blocks)
-    whole = linear - blocks.sum_own_sets(bent)
-    bend = xp.where(whole > 0.1 * linear, whole, linear)
-    return blocks.sum_teachers(error**2) + lam * V**2, lam * V - blocks.sum_teachers(error * b), bend
+class ByScale(NamedTuple):
+    """The objective of each teacher as a function of its v, (n, N)."""
+
+    value: Array
+    slope: Array  #: half the derivative
+    bend: Array  #: half the second derivative, taken as positive
+    size: Array  #: scale of the rounding error of the slope
+
+
+@dataclass(frozen=True)
+class ScaleFit:
+    """The objective as a function of v, for centred Z (n, K): what does not depend on v is computed once."""
+
+    Z: Array
+    base: Array  #: (n, K), u of a class or the largest of a set, centred
+    below: Array  #: (n, S, L), u less the largest of the set; 0 for other classes
+    far: Array  #: (n, 1), largest |u|
+    inside: Array  #: (S, L), 1 if a class is in a set
+    whose: Array  #: (S,), teacher of every set
+    T: float
+    lam: float
+    blocks: SetBlocks
+
+    @classmethod
+    def of(cls, Z: Array, U: Array, T: float, lam: float, blocks: SetBlocks) -> ScaleFit:
+        """Prepare for logits Z and u."""
+        xp, inside = array_namespace(Z), blocks.in_set if blocks.is_small else blocks.members.table
+        low = xp.min(U, axis=1)[:, None, None]
+        top = xp.max((U[:, None, :] - low) * inside, axis=2) + low[:, :, 0]
+        below = (U[:, None, :] - top[:, :, None]) * inside
+        far = xp.max(xp.abs(U), axis=1, keepdims=True)
+        whose = xp.take(blocks.teacher_of, blocks.set_columns, axis=0)
+        return cls(Z, blocks.center(blocks.by_source(U, top)), below, far, inside, whose, T, lam, blocks)
+
+    def at(self, V: Array) -> ByScale:
+        """Return the objective of each teacher, with derivatives by v."""
+        xp, blocks, n = array_namespace(V), self.blocks, V.shape[0]
+        E = xp.exp((self.T * xp.take(V, self.whose, axis=1))[:, :, None] * self.below)
+        E *= self.inside
+        total = xp.sum(E, axis=2)
+        E *= self.below
+        mean = xp.sum(E, axis=2) / total
+        E *= self.below
+        variance = self.T * (xp.sum(E, axis=2) / total - mean**2)
+        both = xp.concat([xp.log(total) / self.T, mean])
+        nothing = xp.zeros((2 * n, blocks.n_classes), dtype=V.dtype, device=device(V))
+        both = blocks.center(blocks.by_source(nothing, both))
+        error, b = self.Z - self.base * blocks.by_teacher(V) - both[:n, :], self.base + both[n:, :]
+        found = blocks.sum_teachers(xp.concat([error * error, error * b, b * b]))
+        squares, product, linear = found[:n, :], found[n : 2 * n, :], self.lam + found[2 * n :, :]
+        bent = blocks.sum_own_sets(blocks.of_sets(error) * variance)
+        bend = xp.maximum(xp.abs(linear - bent), LEAST_BEND * linear)
+        size = xp.sqrt(linear) * (xp.sqrt(squares) + V * self.far) + xp.sqrt(squares) * self.far
+        return ByScale(squares + self.lam * V**2, self.lam * V - product, bend, size)
+
+    def keep(self, rows: Array) -> ScaleFit:
+        """Return the problem of some samples."""
+        some = {name: getattr(self, name)[rows, ...] for name in ("Z", "base", "below", "far")}
+        return replace(self, **some)
 
 
 def _variance(U: Array, at: Stretched, T: float, blocks: SetBlocks) -> Array:

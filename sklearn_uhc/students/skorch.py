@@ -180,13 +180,15 @@ def fit_to_teachers(net: Any, X: Any, log_p: NDArray[Any], loss: Any, random_sta
 
 
 def _mean_scale(net: Any, X: Any, log_p: NDArray[Any], loss: Any) -> float:
-    """Return the mean of v over all rows, batch by batch."""
-    total, start = 0.0, 0
+    """Return the mean over the rows of the mean v of the teachers that answer, batch by batch."""
+    total, answered, start = 0.0, 0, 0
     for logits in net.forward_iter(as_input(X), training=False, device="cpu"):
         rows = torch.as_tensor(np.asarray(log_p[start : start + len(logits)]))
-        total += float(loss.scales(logits, rows).mean(dim=1).sum())
+        means = loss.scales(logits, rows).nanmean(dim=1)  # NaN if nobody answers
+        total += float(means.nansum())
+        answered += int((~means.isnan()).sum())
         start += len(logits)
-    return total / start
+    return total / answered if answered else 1.0
 
 
 def predict_proba(net: Any, X: Any) -> NDArray[np.float64]:

@@ -1,6 +1,7 @@
 """Networks distilled from teachers of several kinds, on soft labels and by direct backpropagation."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 from torch.utils.data import DataLoader
 
-from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier
+from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherMerger, fit_membership
 from sklearn_uhc.losses import LogitFactorizationLoss
+from sklearn_uhc.soft_labels import resolve_method
+from sklearn_uhc.students import skorch as nets
 from tests.helpers import linear_teachers
+from tests.memberships import Fixed
 from tests.networks.helpers import Images, net
 
 
@@ -83,6 +87,124 @@ def test_mf_lu_answers_on_the_scale_of_its_teachers():
     expected = torch.softmax(scales.mean() * logits, dim=1).numpy()
     np.testing.assert_allclose(clf.predict_proba(X), expected, atol=1e-5)
     assert np.abs(expected - torch.softmax(logits, dim=1).numpy()).max() > 0.3
+
+
+@pytest.mark.parametrize("method", ["ce", "mf_p", "mf_lu", "mf_lf"])
+@pytest.mark.usefixtures("few_steps")
+def test_weights_and_silence(images, teachers, method):
+    """A teacher that is always wrong counts little, and silent teachers are left out."""
+    X, y = images[0][600:1300], images[1][600:1300]
+    rng = np.random.default_rng(0)
+    answers = [teacher.predict_proba(X) for teacher in teachers]
+    log_p = np.log(np.hstack([*answers, np.eye(10)[(y + rng.integers(1, 4, len(y))) % 10]]).clip(1e-4))
+    lists, lengths = [*(teacher.classes_ for teacher in teachers), np.arange(10)], [6, 5, 5, 10]
+    whose = np.repeat(np.arange(4), lengths)
+    quiet = rng.random((len(log_p), 4)) < 0.2
+    quiet[:20] = True
+    log_p[quiet[:, whose]] = np.nan
+    student = SoftLabelClassifier(net(max_epochs=12, train_split=None), random_state=0)
+    clf = HeterogeneousDistiller(
+        None, student, class_lists=lists, method=method, backprop=True, abstain=True, calibrate=False
+    )
+    scores = {}
+    for name, weight in {"alike": None, "little": [1, 1, 1, 1e-3], "agreement": "agreement"}.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of noise, and of rows without answers
+            fitted = clone(clf).set_params(teacher_weight=weight).fit(X, log_p=log_p)
+        scores[name] = fitted.score(X, y)
+        assert np.isfinite(fitted.predict_proba(X)).all()
+    assert scores["little"] > max(0.7, scores["alike"] + 0.02)
+    assert scores["agreement"] > max(0.7, scores["alike"] + 0.02)
+    # Weights of the method, and answers by teachers that are silent, are the same.
+    own = clone(clf).set_params(method=resolve_method(method).set_params(teacher_weight=[1, 1, 1, 1e-3], abstain=True))
+    with pytest.warns(UserWarning, match="No teacher answers"):
+        own.set_params(abstain=None, temperature=3.0).fit(X, log_p=log_p)
+    assert own.score(X, y) == pytest.approx(scores["little"], abs=1e-6)
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_mf_lu_s_scale_is_that_of_teachers_that_answer():
+    lists = [[0, 1, 2], [1, 2, 3], [0, 2, 3]]
+    X = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    log_p = 3 * np.hstack([teacher.predict_log_proba(X) for teacher in linear_teachers(lists)])
+    log_p[:50], log_p[50:150, :3] = np.nan, np.nan
+    student = SoftLabelClassifier(nn.Linear(8, 4), random_state=0)
+    clf = HeterogeneousDistiller(
+        None, student, class_lists=lists, method="mf_lu", calibrate=False, backprop=True, abstain=True
+    )
+    with pytest.warns(UserWarning, match="No teacher answers"):
+        clf.fit(X, log_p=log_p)
+    logits = clf.student_.estimator_.forward(X)
+    loss = LogitFactorizationLoss(lists, scale="free")
+    scales = [
+        loss.scales(logits[150:], torch.as_tensor(log_p[150:])).mean(dim=1),
+        LogitFactorizationLoss(lists[1:], scale="free")
+        .scales(logits[50:150], torch.as_tensor(log_p[50:150, 3:]))
+        .mean(dim=1),
+    ]
+    expected = torch.softmax(torch.cat(scales).mean() * logits, dim=1).numpy()
+    np.testing.assert_allclose(clf.predict_proba(X), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("none_label", [None, -1])
+@pytest.mark.parametrize("T", [1.0, 3.0])
+@pytest.mark.parametrize("method", ["ce", "mf_lf", "mf_p"])
+def test_memberships_are_those_of_the_merge(method, T, none_label):
+    """The soft labels of the merge with scorers are a stationary point of the loss."""
+    lists = [[0, 1, 2], [1, 2, 3], [0, 3, 4]]
+    teachers, rng = linear_teachers(lists), np.random.default_rng(3)
+    X = rng.uniform(size=(12, 3))
+    scorers = [Fixed(rng.uniform(0.1, 0.9, 12)) for _ in lists]
+    merger = TeacherMerger(
+        teachers, method=method, temperature=T, membership=scorers, none_label=none_label, calibrate=False
+    )
+    Q = merger.fit_transform(X)
+    answers = merger.adjust(merger.answers(X), X)
+    loss = merger.method_.make_loss(answers.space, teacher_weight=answers.trust, untempered=answers.untempered)
+    assert loss.classes.tolist() == merger.classes_.tolist()
+    at_merge = torch.as_tensor(T * np.log(Q)).requires_grad_()
+    loss(at_merge, torch.as_tensor(answers.log_p)).backward()
+    assert at_merge.grad.abs().max() < 1e-6
+    elsewhere = (at_merge.detach() + torch.as_tensor(0.1 * rng.normal(size=Q.shape))).requires_grad_()
+    loss(elsewhere, torch.as_tensor(answers.log_p)).backward()
+    assert elsewhere.grad.abs().max() > 1e-4
+
+
+@pytest.fixture(scope="module")
+def sites(flat, images):
+    """Rows, digits, two teachers that do not know 8 and 9, and their scorers."""
+    y, public = images[1], np.arange(700, 1200)
+    own = [np.flatnonzero(np.isin(y[:700], known)) for known in ([0, 1, 2, 3, 4], [3, 4, 5, 6, 7])]
+    teachers = [LogisticRegression(max_iter=300).fit(flat[rows], y[rows]) for rows in own]
+    return flat, y, public, teachers, [fit_membership(flat[rows], flat[public], y_own=y[rows]) for rows in own]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_uhc.FindingWarning")
+def test_memberships_by_backpropagation(sites, monkeypatch):
+    X, y, public, teachers, scorers = sites
+    monkeypatch.setattr(nets, "LEAST_STEPS", 300)
+    rows, new = public[y[public] < 8], np.flatnonzero(y[1200:] < 8) + 1200
+    torch.manual_seed(0)
+    student, score = SoftLabelClassifier(nn.Linear(64, 8), random_state=0), {}
+    for membership in (None, "student", scorers):
+        clf = HeterogeneousDistiller(teachers, student, method="ce", backprop=True, membership=membership)
+        score[str(membership)[:9]] = clf.fit(X[rows]).score(X[new], y[new])
+        assert np.isfinite(clf.score(X[new]))
+    none, by_student, by_owners = score.values()
+    assert by_owners > none + 0.01
+    assert by_student > none - 0.05
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_uhc.FindingWarning")
+def test_none_of_these_by_backpropagation(sites, monkeypatch):
+    X, y, public, teachers, scorers = sites
+    monkeypatch.setattr(nets, "LEAST_STEPS", 600)
+    torch.manual_seed(0)
+    student = SoftLabelClassifier(nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 9)), random_state=0)
+    clf = HeterogeneousDistiller(teachers, student, method="ce", backprop=True, membership=scorers, none_label=-1)
+    none = clf.fit(X[public]).predict_proba(X[1200:])[:, 0]
+    assert clf.classes_.tolist() == [-1, *range(8)]
+    assert none[y[1200:] > 7].mean() > none[y[1200:] < 8].mean() + 0.2
 
 
 @pytest.mark.parametrize(
