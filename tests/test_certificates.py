@@ -14,6 +14,7 @@ from sklearn_uhc import LabelSpace
 from sklearn_uhc.solvers import ce, mf_lu, mf_p
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.solvers.ce_links import fit_differences
+from sklearn_uhc.solvers.newton import Hessian
 from tests.helpers import make_method
 from tests.test_precision import LISTS, one_hots
 
@@ -112,6 +113,18 @@ def test_negative_curvature_beyond_a_bound_does_not_count(lists, z):
     solved = mf_lu.solve_mf_lu(np.array([z]), Blocks.from_label_space(LabelSpace(lists)))
     assert solved.converged.all()
     assert solved.well_conditioned.all()
+
+
+@pytest.mark.parametrize("factor", [1.3, 4.3, 13.0])
+@pytest.mark.parametrize("low", ["11110101000111000", "01111110000101110"])
+def test_curvature_is_that_of_the_end(low, factor):
+    """A slope that vanished in the last step still held a v_i at 0 in the curvature before it."""
+    blocks = Blocks.from_label_space(LabelSpace([[3, 1], [0, 5, 3], [3, 5, 2, 1], [2, 0], [4, 2, 1, 0, 3, 5]]))
+    Z = blocks.center(-factor * np.array([[float(digit) for digit in low]]))
+    solved = mf_lu.solve_mf_lu(Z, blocks)
+    assert solved.converged.all()
+    fit = mf_lu.LogitFit(Z, (Z**2).sum(axis=1) + 0.01, 0.01, blocks)
+    assert Hessian.at(fit, fit.at(solved.v)).lowest()[0] > 0
 
 
 def test_the_rule_for_ties_prefers_the_first_teacher():

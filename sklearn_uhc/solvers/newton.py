@@ -38,6 +38,8 @@ WELL_CONDITIONED = 1e-6
 TIE = 1e-8
 #: Steps shorter than this share of a long one may be judged by the residual.
 CLOSE = 1e-2
+#: A slope at a bound that shrinks to less than this share in the last step may vanish.
+VANISHING = 0.5
 #: Maximum number of times a push off a saddle point is shortened.
 PUSHES = 8
 
@@ -211,6 +213,14 @@ def _held(problem: Problem, point: Point) -> Array:
     return point.x - problem.move(point.x, -little) <= little / 2
 
 
+def _is_released(problem: Problem, new: Point, old: Point) -> Array:
+    """Return where the slope that holds a variable at its bound is about to vanish, which the old H does not show."""
+    xp = array_namespace(new.x)
+    rounding = float(xp.finfo(new.x.dtype).eps) * (problem.rounding + xp.abs(old.value))
+    counts = old.gradient * xp.reshape(problem.reach(old.x) + 0 * rounding, (-1, 1)) > rounding[:, None]
+    return xp.any(counts & (new.gradient <= VANISHING * old.gradient) & _held(problem, new), axis=1)
+
+
 def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
     """Take one step: Newton's if it does not increase the objective, else a better one."""
     point, mu, xp = batch.point, batch.mu, array_namespace(batch.mu)
@@ -237,6 +247,7 @@ def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
     if rows.shape[0]:
         lowest[rows] = hessian.take(rows).lowest()
         solved = settled | (solved & (lowest < WELL_CONDITIONED))
+        solved = solved & ((lowest < -WELL_CONDITIONED) | ~_is_released(problem, trial, point))
         rows = xp.nonzero(solved & (lowest < -WELL_CONDITIONED))[0]
     if rows.shape[0]:
         part = problem.keep(rows)
