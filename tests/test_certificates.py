@@ -14,6 +14,7 @@ from sklearn_uhc import LabelSpace
 from sklearn_uhc.solvers import ce, mf_lu, mf_p
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.solvers.ce_links import fit_differences
+from sklearn_uhc.solvers.newton import Hessian
 from tests.helpers import make_method
 from tests.test_precision import LISTS, one_hots
 
@@ -61,6 +62,69 @@ def test_ties_are_broken_alike_alone_in_any_batch_and_library(name, n_teachers):
     np.testing.assert_allclose(method.transform(Z[::-1].copy())[::-1], Q, atol=1e-8)
     np.testing.assert_allclose(method.transform(torch.asarray(Z)).numpy(), Q, atol=1e-8)
     np.testing.assert_allclose(method.transform(np.repeat(Z, 50, axis=0))[::50], Q, atol=1e-8)
+
+
+#: Class lists, weights and answers of rows that ended at a saddle point where a v_i is 0 and its slope is rounding.
+BOUND = {
+    "weights": (
+        [[4], [2, 0, 3, 4, 1], [0, 3, 4], [1], [1, 3, 4, 2], [2]],
+        [0.1896717843002486, 577.4979572488352, 2.470705495775843, 846.3626105431686, 0.0206447572069645, 0.54],
+        [[-2], [0, -1, -1, -1, 2], [1, 2, -1], [-2], [0, 2, -1, -2], [1]],
+    ),
+    "even": ([[0, 6, 2], [7, 2], [0, 6, 2]], None, [[6, 6, 0], [0.1, 0], [-13, 13, 0]]),
+    "certain": (
+        [[5, 0, 3, 2], [2, 6, 5, 4, 1, 3, 0], [1, 6, 4, 0, 2, 3, 5]],
+        None,
+        [[-3, 0, 0, 0], [-5, -5, 0, -5, -5, -5, -5], [0, -12, 0, -12, -12, -12, -12]],
+    ),
+}
+
+
+@pytest.mark.parametrize("row", BOUND)
+def test_rounding_does_not_decide_whether_a_teacher_of_scale_0_counts(row):
+    """A teacher that another one, alone, tells nothing about: v_i = 0 is a saddle point, and was reported as solved."""
+    lists, weight, answers = BOUND[row]
+    rng, found = np.random.default_rng(0), []
+    for n in [1, 3, 60] * 3:
+        orders = [rng.permutation(len(labels)) for labels in lists]
+        labels = [[labels[k] for k in order] for labels, order in zip(lists, orders, strict=True)]
+        z = np.concatenate([np.array(part, dtype=float)[order] for part, order in zip(answers, orders, strict=True)])
+        method = make_method("mf_lu", labels, temperature=0.5, teacher_weight=weight)
+        Z = np.tile(z, (n, 1))
+        found += [method.fit_transform(Z), method.transform(torch.asarray(Z)).numpy()]
+        assert method.n_not_converged_ + method.n_ill_conditioned_ == 0
+    Q = np.concatenate(found)
+    np.testing.assert_allclose(Q, np.tile(Q[0], (len(Q), 1)), atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("lists", "z"),
+    [
+        ([[0, 1], [0, 1]], [0.005, 0.011, 0.027, 0.013]),
+        (
+            [[1, 4, 6, 5, 2, 0, 3], [4, 3, 6, 2, 1, 5, 0], [4, 0, 1, 5, 6]],
+            [-0.1, -0.1, -0.1, 0.1, 0, 0.1, 0.1, -0.1, -0.1, -0.1, 0, 0.1, 0, 0, 0.1, 0.1, -0.1, -0.1, 0],
+        ),
+    ],
+    ids=["all", "two"],
+)
+def test_negative_curvature_beyond_a_bound_does_not_count(lists, z):
+    """It is negative only where one v_i grows from 0 and another falls below."""
+    solved = mf_lu.solve_mf_lu(np.array([z]), Blocks.from_label_space(LabelSpace(lists)))
+    assert solved.converged.all()
+    assert solved.well_conditioned.all()
+
+
+@pytest.mark.parametrize("factor", [1.3, 4.3, 13.0])
+@pytest.mark.parametrize("low", ["11110101000111000", "01111110000101110"])
+def test_curvature_is_that_of_the_end(low, factor):
+    """A slope that vanished in the last step still held a v_i at 0 in the curvature before it."""
+    blocks = Blocks.from_label_space(LabelSpace([[3, 1], [0, 5, 3], [3, 5, 2, 1], [2, 0], [4, 2, 1, 0, 3, 5]]))
+    Z = blocks.center(-factor * np.array([[float(digit) for digit in low]]))
+    solved = mf_lu.solve_mf_lu(Z, blocks)
+    assert solved.converged.all()
+    fit = mf_lu.LogitFit(Z, (Z**2).sum(axis=1) + 0.01, 0.01, blocks)
+    assert Hessian.at(fit, fit.at(solved.v)).lowest()[0] > 0
 
 
 def test_the_rule_for_ties_prefers_the_first_teacher():

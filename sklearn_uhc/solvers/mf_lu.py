@@ -15,6 +15,9 @@ a diagonal minus N rank-one terms: Woodbury's formula makes it a system of N unk
 The first sweeps decide between local optima: some of the paper's Algorithm 2, then some without the common shift and
 scale of u, on which plain alternation spends hundreds of sweeps. Residual: largest entry of the gradient relative to
 ||Z||^2 + lam, where entries that push v_i = 0 below zero count as 0.
+
+If the others' u is constant on the list of teacher i, the slope at v_i = 0 is 0, and its computed sign is rounding. In
+the sweeps such a v_i stays at 0, and Newton's method treats it as free, so that it leaves a saddle point by the rule.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from sklearn_uhc.solvers.newton import Point, add_diagonal, break_ties, minimize
 PAPER_SWEEPS, BALANCED_SWEEPS = 20, 15
 #: Curvature, and gain relative to ||Z||^2 + lam, that are treated as zero where the objective is flat.
 FLAT, NO_GAIN = 1e-12, 1e-14
+#: Slopes below this multiple of the precision, relative to ||Z|| ||u|| in sweeps and ||Z||^2 + lam after, are rounding.
+NOISE = 4096
 #: Share of the last change of v that is added in balanced sweeps; it halves the remaining distance.
 MOMENTUM = 0.7
 
@@ -48,12 +53,14 @@ def gradient(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[
     return by_u, by_v
 
 
-def paper_sweep(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> tuple[Array, Array, Array]:
-    """Do one round of the paper's Algorithm 2 on centred logits: u, then v, then c."""
+def paper_sweep(
+    Z: Array, V: Array, C: Array, lam: float, blocks: Blocks, noise: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """Do one round of the paper's Algorithm 2 on centred logits: u, then v, then c; `noise` as in `best_v`."""
     U = _best_u(Z, V, C, lam, blocks)
-    sums = blocks.sum_lists(U)
-    V = (blocks.sum_teachers(blocks.times_class(Z, U)) - C * sums) / (lam + blocks.sum_lists(U**2))
-    V = at_least(V, 0.0)
+    sums, squares = blocks.sum_lists(U), blocks.sum_lists(U**2)
+    above = blocks.sum_teachers(blocks.times_class(Z, U)) - C * sums
+    V = _not_negative(above / (lam + squares), above, squares, noise)
     return U, V, -V * sums / blocks.sizes
 
 
@@ -63,19 +70,39 @@ def _best_u(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> Array:
     return above / (lam + blocks.sum_owners(V**2))
 
 
-def best_v(Z: Array, U: Array, lam: float, blocks: Blocks) -> Array:
-    """Return least-squares v >= 0, with optimal c, given u, for centred Z."""
-    variance = blocks.sum_lists(U**2) - blocks.sum_lists(U) ** 2 / blocks.sizes
+def best_v(Z: Array, U: Array, lam: float, blocks: Blocks, noise: Array | None = None) -> Array:
+    """Return least-squares v >= 0, with optimal c, given u, for centred Z.
+
+    Sums below `noise` (n,) times ||u|| are treated as zero: rounding must not decide which v_i leave 0.
+    """
+    squares = blocks.sum_lists(U**2)
+    variance = squares - blocks.sum_lists(U) ** 2 / blocks.sizes
     above = blocks.sum_teachers(blocks.times_class(Z, U))
-    return at_least(above / (lam + at_least(variance, 0.0)), 0.0)
+    return _not_negative(above / (lam + at_least(variance, 0.0)), above, squares, noise)
 
 
-def balanced_sweep(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
+def _noise(size: Array) -> Array:
+    """Return the rounding of sums of terms of this size, with a wide margin."""
+    return NOISE * float(array_namespace(size).finfo(size.dtype).eps) * size
+
+
+def _not_negative(V: Array, above: Array, squares: Array, noise: Array | None) -> Array:
+    """Return v, and 0 where it is negative or its numerator is rounding."""
+    if noise is None:
+        return at_least(V, 0.0)
+    xp = array_namespace(V)
+    least = noise * xp.sqrt(xp.max(squares, axis=1))
+    return xp.where(above > least[:, None], V, xp.zeros_like(V))
+
+
+def balanced_sweep(
+    Z: Array, U: Array, V: Array, lam: float, blocks: Blocks, noise: Array | None = None
+) -> tuple[Array, Array]:
     """Do one round on centred logits: u given c, with mean zero; v and c together; then ||u|| = ||v||."""
     xp = array_namespace(Z)
     U = _best_u(Z, V, -V * blocks.sum_lists(U) / blocks.sizes, lam, blocks)
     U = U - blocks.group_means(U)
-    V = best_v(Z, U, lam, blocks)
+    V = best_v(Z, U, lam, blocks, noise)
     uu, vv = xp.sum(U**2, axis=1, keepdims=True), xp.sum(V**2, axis=1, keepdims=True)
     s = xp.where((uu > 0) & (vv > 0), (uu + (uu == 0)) / (vv + (vv == 0)), xp.ones_like(uu)) ** 0.25
     return U / s, V * s
@@ -105,12 +132,12 @@ class LogitFit:
         """Return v after the first sweeps, from v = 1 with ties broken."""
         blocks, Z = self.blocks, self.Z
         V = break_ties(blocks.sum_teachers(Z))
-        C = 0 * V
+        C, noise = 0 * V, _noise(array_namespace(Z).sqrt(self.size))
         for _ in range(min(PAPER_SWEEPS, self.sweeps)):
-            U, V, C = paper_sweep(Z, V, C, self.lam, blocks)
+            U, V, C = paper_sweep(Z, V, C, self.lam, blocks, noise)
         onward = 0 * V
         for k in range(self.sweeps - PAPER_SWEEPS):
-            last, (U, V) = V, balanced_sweep(Z, U, at_least(V + onward, 0.0), self.lam, blocks)
+            last, (U, V) = V, balanced_sweep(Z, U, at_least(V + onward, 0.0), self.lam, blocks, noise)
             onward = MOMENTUM * (V - last) if k else onward  # the first sweep also changes the scale
         return V
 
@@ -162,7 +189,8 @@ class LogitFit:
         w = V / xp.sqrt(blocks.sizes)
         T = xp.permute_dims(blocks.pairs.spread(root), (0, 2, 1)) * w[:, :, None]
         B += xp.matmul(xp.permute_dims(T, (0, 2, 1)), xp.linalg.solve(self._core(w, D), T))
-        free = xp.astype(point.gradient < V * scale, V.dtype)
+        # A slope of 0 does not hold v_i at 0: with negative curvature it is a saddle point. So rounding counts as 0.
+        free = xp.astype(point.gradient < V * scale + _noise(self.size)[:, None], V.dtype)
         B *= free[:, :, None]
         B *= -free[:, None, :]
         return B, scale, scale

@@ -11,8 +11,9 @@ step for CE, least squares for v given u for MF-P and MF-LU.
 A sample is solved when the residual is within the tolerance, the next step would be negligible or none leads downhill,
 and H has no eigenvalue below -1e-6, in the same units. At a saddle point it is pushed along the negative curvature. If
 two optima tie, the push and the start follow one rule, weights 1, 1 / sqrt 2, 1 / sqrt 3, ... for the teachers in their
-order. This is far above rounding, so the result does not depend on the batch or the library. Where H is flat, below
-1e-6, a sample also stops when there is nothing left to gain, and does not count as well conditioned.
+order. This is far above rounding, so the result does not depend on the batch or the library. If no push leads downhill,
+H is judged again, for variables at a bound that can only grow. Where H is flat, below 1e-6, a sample also stops when
+there is nothing left to gain, and does not count as well conditioned.
 
 Solved samples leave the batch and others enter: the slowest need ten times the steps of most, and a batch of a few
 costs nearly as much as one of hundreds.
@@ -37,6 +38,8 @@ WELL_CONDITIONED = 1e-6
 TIE = 1e-8
 #: Steps shorter than this share of a long one may be judged by the residual.
 CLOSE = 1e-2
+#: A slope at a bound that shrinks to less than this share in the last step may vanish.
+VANISHING = 0.5
 #: Maximum number of times a push off a saddle point is shortened.
 PUSHES = 8
 
@@ -203,6 +206,21 @@ def _push(problem: Problem, point: Point) -> tuple[Point, Array]:
     return point, ~moved
 
 
+def _held(problem: Problem, point: Point) -> Array:
+    """Return which variables are at a bound and cannot decrease, (n, N)."""
+    xp = array_namespace(point.x)
+    little = xp.zeros_like(point.x) + xp.reshape(TIE * problem.reach(point.x) + 0 * point.value, (-1, 1))
+    return point.x - problem.move(point.x, -little) <= little / 2
+
+
+def _is_released(problem: Problem, new: Point, old: Point) -> Array:
+    """Return where the slope that holds a variable at its bound is about to vanish, which the old H does not show."""
+    xp = array_namespace(new.x)
+    rounding = float(xp.finfo(new.x.dtype).eps) * (problem.rounding + xp.abs(old.value))
+    counts = old.gradient * xp.reshape(problem.reach(old.x) + 0 * rounding, (-1, 1)) > rounding[:, None]
+    return xp.any(counts & (new.gradient <= VANISHING * old.gradient) & _held(problem, new), axis=1)
+
+
 def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
     """Take one step: Newton's if it does not increase the objective, else a better one."""
     point, mu, xp = batch.point, batch.mu, array_namespace(batch.mu)
@@ -229,10 +247,15 @@ def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
     if rows.shape[0]:
         lowest[rows] = hessian.take(rows).lowest()
         solved = settled | (solved & (lowest < WELL_CONDITIONED))
+        solved = solved & ((lowest < -WELL_CONDITIONED) | ~_is_released(problem, trial, point))
         rows = xp.nonzero(solved & (lowest < -WELL_CONDITIONED))[0]
     if rows.shape[0]:
-        pushed, solved[rows] = _push(problem.keep(rows), rows_of(trial, rows))
+        part = problem.keep(rows)
+        pushed, stuck = _push(part, rows_of(trial, rows))
         _put(trial, rows, pushed)
+        solved[rows] = stuck
+        if bool(xp.any(stuck)):  # bounds, or the last step, may have made it an optimum
+            lowest[rows] = Hessian.at(part, pushed).within(_held(part, pushed)).lowest()
     return Batch(batch.rows, batch.age + 1, mu, solved, lowest, trial)
 
 
@@ -323,6 +346,15 @@ class Hessian:
         except Exception:  # the exception for a matrix that is not positive definite depends on the library
             return xp.linalg.eigvalsh(self.H)[:, 0] + WELL_CONDITIONED
         return xp.ones_like(self.unit[:, 0])
+
+    def within(self, held: Array) -> Hessian:
+        """Return a Hessian that is positive only if the true one is so where held variables (n, N) can only grow.
+
+        Where two of them grow, a positive mixed derivative only helps, so it is dropped.
+        """
+        xp, H = array_namespace(self.H), self.H
+        both = held[:, :, None] & held[:, None, :] & ~(xp.eye(H.shape[1], dtype=H.dtype, device=device(H)) > 0)
+        return Hessian(xp.where(both, at_most(H, 0.0), H), self.unit, self.slope)
 
     def way_down(self) -> Array:
         """Return the part of the rule for ties along negative curvature, weighted by it.
