@@ -406,7 +406,9 @@ class LogitFactorizationLoss(TeacherLoss):
         return (batch.known() * batch.u**2).sum(dim=1) / batch.speaking.sum(dim=1).clamp_min(1)
 
     def scales(self, logits: Tensor, log_p: Tensor) -> Tensor:
-        """Return v (n, N), the scale of each teacher's logits relative to the network's; ones if fixed, NaN if silent.
+        """Return v (n, N), the scale of each teacher's logits relative to the network's; ones if fixed.
+
+        It is NaN if the teacher is silent or has one column only, which says nothing.
 
         Parameters
         ----------
@@ -421,4 +423,5 @@ class LogitFactorizationLoss(TeacherLoss):
         """
         batch = self._prepare(logits.detach(), log_p)
         v = torch.ones_like(batch.share + 0 * batch.u[:, :1]) if self.scale == "fixed" else self._best_v(batch)
+        v = v.masked_fill(batch.blocks.sizes < 2, float("nan"))
         return v if batch.speaking is None else v.masked_fill(batch.speaking == 0, float("nan"))

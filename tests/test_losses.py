@@ -246,3 +246,9 @@ def test_a_plain_training_loop_finds_the_merge(answers):
     optimizer.step(closure)
     expected = ce.solve_ce(np.exp(blocks.log_softmax(log_p / T)), blocks).u
     np.testing.assert_allclose((x / T).softmax(dim=1).detach().numpy(), expected, atol=1e-5)
+
+
+def test_the_scale_of_a_teacher_with_one_column_does_not_count():
+    loss = losses.LogitFactorizationLoss([[0, 1, 2], [1]], scale="free")
+    logits, log_p = torch.randn(5, 3), torch.randn(5, 4)
+    assert loss.scales(logits, log_p).isnan().tolist() == [[False, True]] * 5
