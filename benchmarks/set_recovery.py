@@ -1,12 +1,12 @@
 """How well consistent answers about sets give q back, by the condition of the label space at that q.
 
-    python -m benchmarks.set_recovery [--spaces 600] [--seed 11] [--out docs/set_recovery.json]
+    python -m benchmarks.set_recovery [--spaces 600] [--seed 12] [--out docs/set_recovery.json]
 
 Random lists of three to eight classes with sets, OTHER and coarse classes that determine q; 50 rows of random q each,
-none below 1e-3, T = 1. Seeds 0 to 2 and 10 were used to choose the solvers' starts. A row is off if an entry of q is
-wrong by more than 1e-5. A record per method and range of the condition (`LabelSpace.condition(q)`): rows, rows that are
-off, how many of these give a class no probability at all, and the largest error, of all rows and of those that are not
-off.
+none below 1e-3, T = 1. Seeds 0 to 2, 10 and 11 were used to choose the solvers' starts. A row is off if an entry of q
+is wrong by more than 1e-5. A record per method and range of the condition (`LabelSpace.condition(q)`): rows, rows that
+are off, how many of these give a class no probability at all, and the largest error, of all rows and of those that are
+not off.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def measure(space: LabelSpace, rng: np.random.Generator) -> Iterator[dict[str, A
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spaces", type=int, default=600)
-    parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--seed", type=int, default=12)
     parser.add_argument("--out", type=Path, default=Path("docs/set_recovery.json"))
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
