@@ -150,3 +150,13 @@ def test_a_row_whose_other_classes_are_lost_too_is_checked():
     Q /= Q.sum(axis=1, keepdims=True)
     found = make_method("mf_lf", lists, temperature=1.0).fit_transform(consistent_set_outputs(Q, lists))
     np.testing.assert_allclose(found[0], Q[0], atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:No teacher distinguishes")
+@pytest.mark.parametrize("name", METHODS)
+def test_classes_that_are_never_apart_vanish_together(name):
+    lists = [[(7, 1, 2), 4, 5, 0], [4, 2, 8, OTHER], [3, 5, 6], [5, 2, 3, 6, OTHER]]
+    assert may_vanish(Blocks.from_label_space(LabelSpace(lists))) == (1, 7)
+    Q = make_method(name, lists, temperature=2.0).fit_transform(noisy(lists, noise=2.0))
+    np.testing.assert_allclose(Q[:, 1], Q[:, 7], rtol=1e-9, atol=1e-12)
+    assert 0.1 < (Q[:, 1] < 1e-12).mean() < 0.9

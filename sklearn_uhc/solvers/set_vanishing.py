@@ -80,14 +80,20 @@ def may_vanish(blocks: SetBlocks) -> tuple[int, ...]:
 
 
 def _may_vanish(blocks: SetBlocks) -> tuple[int, ...]:
-    if blocks.space.rank_bound < blocks.n_classes - blocks.n_components:
-        return ()  # what is not determined must stay as even as it is
-    left, chosen = to_cpu(blocks.in_set).sum(axis=1), []
-    for j in np.flatnonzero(~to_cpu(blocks.has_own))[:MOST_CLASSES]:
-        own = to_cpu(blocks.in_set)[:, j] > 0
-        if (left[own] > 1).all():
-            left = left - own
-            chosen.append(int(j))
+    space, members = blocks.space, to_cpu(blocks.in_set)
+    alike = [group for group in space.identification.never_apart if len(group) > 1]
+    # What is not determined must stay as even as it is; classes that are never apart do, as they vanish together.
+    if space.rank_bound + sum(len(group) - 1 for group in alike) < blocks.n_classes - blocks.n_components:
+        return ()
+    lonely, left, chosen = ~to_cpu(blocks.has_own), members.sum(axis=1), []
+    together = {int(j): group for group in alike for j in group}
+    for j in np.flatnonzero(lonely)[:MOST_CLASSES].tolist():
+        group = together.get(j, np.array([j]))
+        taken = members[:, group].sum(axis=1)
+        if j == group[0] and lonely[group].all() and (left[taken > 0] > taken[taken > 0]).all():
+            left = left - taken
+            chosen += group.tolist()
+    chosen.sort()
     return tuple(chosen) if chosen and smaller(blocks, tuple(chosen)) is not None else ()
 
 
@@ -149,7 +155,11 @@ def run_without(problem: Problem, U: Array, most: int) -> tuple[Rest, Array]:
     gone = to_cpu(problem.entry(_with_zeros(problem, few.U, part)).slope)[list(classes), :] > 0
     all_gone = xp.asarray(gone.all(axis=0), device=device(U))
     found.U[part.kept, :] = xp.where(all_gone, few.U, found.U[part.kept, :])  # these go on from there
-    _solve_patterns(problem, xp.arange(U.shape[1], device=device(U)), gone, most, found, certain)
+    rows = xp.arange(U.shape[1], device=device(U))
+    for _ in classes:
+        rows, gone = _solve_patterns(problem, rows, gone, most, found, certain)
+        if not rows.shape[0]:
+            break
     rows = xp.nonzero(~found.solved)[0]
     if rows.shape[0]:
         found.write(rows, problem.keep(rows).run(U[:, rows], most))
@@ -173,24 +183,40 @@ def _part(problem: Problem, classes: tuple[int, ...]) -> Smaller:
 
 def _solve_patterns(
     problem: Problem, rows: Array, gone: NDArray[np.bool_], most: int, found: Rest, certain: Array
-) -> None:
-    """Solve some samples from where they are without the classes `gone` (classes, n)."""
-    xp, blocks, classes = array_namespace(rows), problem.blocks, may_vanish(problem.blocks)
-    code = 2.0 ** np.arange(len(classes)) @ gone
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Solve some samples from where they are without the classes `gone` (classes, n).
+
+    Where only some of these return, it is worth trying again: these samples are returned, with the classes that stay
+    away.
+    """
+    xp, classes = array_namespace(rows), may_vanish(problem.blocks)
+    code, again = 2.0 ** np.arange(len(classes)) @ gone, np.zeros(gone.shape[1], dtype=bool)
+    away = gone.copy()
     for pattern, count in zip(*np.unique(code, return_counts=True), strict=True):
         same = np.flatnonzero(code == pattern)
-        own = tuple(j for j, away in zip(classes, gone[:, same[0]], strict=True) if away)
-        if own and (count >= FEW or own in _made(blocks)):
+        own = gone[:, same[0]]
+        if own.any() and (count >= FEW or _names(classes, own) in _made(problem.blocks)):
             here = rows[xp.asarray(same, device=device(rows))]
-            _solve_pattern(problem, here, found.U[:, here], own, most, found, certain)
+            away[:, same] = _solve_pattern(problem, here, own, most, found, certain)
+            again[same] = away[:, same].any(axis=0) & (away[:, same] != gone[:, same]).any(axis=0)
+    return rows[xp.asarray(np.flatnonzero(again), device=device(rows))], away[:, again]
+
+
+def _names(classes: tuple[int, ...], own: NDArray[np.bool_]) -> tuple[int, ...]:
+    return tuple(j for j, away in zip(classes, own, strict=True) if away)
 
 
 def _solve_pattern(
-    problem: Problem, rows: Array, U: Array, gone: tuple[int, ...], most: int, found: Rest, certain: Array
-) -> None:
-    """Solve some samples from U without some classes, and store those that are confirmed."""
-    xp, part, some = array_namespace(U), _part(problem, gone), problem.keep(rows)
-    rest = some.without(part).run(U[part.kept, :], most)
+    problem: Problem, rows: Array, own: NDArray[np.bool_], most: int, found: Rest, certain: Array
+) -> NDArray[np.bool_]:
+    """Solve some samples without the classes `own` (classes,), and store those that are confirmed.
+
+    Return which classes stay away (classes, n), in samples that are solved but not confirmed; in others all of them.
+    """
+    xp, classes = array_namespace(rows), may_vanish(problem.blocks)
+    gone = _names(classes, own)
+    part, some = _part(problem, gone), problem.keep(rows)
+    rest = some.without(part).run(found.U[part.kept, :][:, rows], most)
     rest = rest._replace(U=_with_zeros(some, rest.U, part))
     entry, ok = some.entry(rest.U), rest.solved
     for j in gone:
@@ -198,6 +224,8 @@ def _solve_pattern(
     done = xp.nonzero(ok)[0]
     found.write(rows[done], Rest(rest.U[:, done], rest.n_iter[done], rest.residual[done], ok[done]))
     certain[rows[done]] = True
+    open_ = to_cpu(rest.solved & ~ok)
+    return own[:, None] & ((to_cpu(entry.slope)[list(classes), :] > 0) | ~open_)
 
 
 def _with_zeros(problem: Problem, V: Array, part: Smaller) -> Array:
