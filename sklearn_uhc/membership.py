@@ -30,8 +30,9 @@ __all__ = ["MembershipScorer", "fit_membership"]
 N_COMPONENTS = 400
 #: Minimum number of rows; with fewer, the scale is unreliable.
 LEAST_ROWS = 10
-#: Number of scales that are compared.
-N_SCALES = 99
+#: Shares of own rows below the scales that are compared. Without bounds, an estimator that remembers its rows would let
+#: nearly all rows in.
+BELOW = np.linspace(0.2, 0.5, 31)
 #: Smallest log-probability; smaller ones are raised to it.
 LOG_MIN = float(np.log(1e-6))
 
@@ -330,9 +331,12 @@ def _log_odds(fitted: Any, X: Any) -> NDArray[np.float64]:
 def _log_scale(own: NDArray[np.float64], public: NDArray[np.float64]) -> float:
     """Return the log-odds from which rows are surely in, by maximum likelihood, given those of held-out rows.
 
-    The median own row is too high a scale: log-odds of own rows vary by chance, so half of them would be in doubt.
+    The median own row is too high a scale: log-odds of own rows vary by chance, so half of them would be in doubt. It
+    is used if held-out own rows score no higher than public ones, for then the likelihood would let all rows in.
     """
-    scales = np.quantile(own, np.linspace(0, 1, N_SCALES + 2)[1:-1])
+    if _auroc(own, public) <= 0.5:
+        return float(np.median(own))
+    scales = np.quantile(own, BELOW)
     return float(scales[np.argmin([_surprise(own, public, scale) for scale in scales])])
 
 
