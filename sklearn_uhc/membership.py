@@ -28,11 +28,14 @@ from sklearn_uhc.utils.versioned import Versioned
 __all__ = ["MembershipScorer", "fit_membership"]
 
 #: Number of landmarks of the default's kernel.
-N_COMPONENTS = 200
-#: Minimum number of rows; with fewer, the held-out median is unreliable.
+N_COMPONENTS = 400
+#: Minimum number of rows; with fewer, the scale is unreliable.
 LEAST_ROWS = 10
 #: Area under the ROC curve of a scorer that has learned nothing.
 CHANCE = 0.5
+#: Shares of own rows below the scales that are compared. Without bounds, an estimator that remembers its rows would let
+#: nearly all rows in.
+BELOW = np.linspace(0.2, 0.5, 31)
 #: Smallest log-probability; smaller ones are raised to it.
 LOG_MIN = float(np.log(1e-6))
 
@@ -53,7 +56,7 @@ def fit_membership(X_own: Any, X_public: Any, estimator: Any = None, *, y_own: A
     estimator : classifier with predict_proba, predict_log_proba or decision_function, default=None
         Distinguishes own from public rows; it is cloned. Pass a Pipeline for texts, images or columns that are not
         numbers. None means logistic regression, on the features for sparse matrices, and on the features, with long
-        rows shortened, and 200 kernel features for arrays and frames of numbers.
+        rows shortened, and 400 kernel features for arrays and frames of numbers.
     y_own : array-like of shape (n_own,), default=None
         Classes of the own rows. Pass them if classes overlap: each class is then compared with the public rows and the
         other classes, which is easier than comparing all own rows at once.
@@ -88,14 +91,18 @@ class MembershipScorer(Versioned, BaseEstimator):
 
     .. math:: r(x) = \frac{p(x)}{1 - p(x)} \cdot \frac{n_{public}}{n_{own}}
 
-    r is largest where public rows are of the own classes, and small where they are not. The scale is found on held-out
-    own rows: the median one gets membership 1, d(x) = min(1, r(x) / median r).
+    r is largest where public rows are of the own classes, and small where they are not. So the membership is
+    d(x) = min(1, r(x) / s). The scale s is the one that makes held-out rows most likely: if d is right, a row is an own
+    one rather than a public one with odds
+
+    .. math:: n_{own} \; d(x) \; / \sum_{public} d
 
     Parameters
     ----------
     estimator : classifier, default=None
-        As in `fit_membership`. The default contains 200 rows, own or public, as landmarks of its kernel. If own rows
-        must not be shared, pass an estimator that contains none, such as a Pipeline that ends in `LogisticRegression`.
+        As in `fit_membership`. The default contains up to 400 rows, own or public, as landmarks of its kernel. If own
+        rows must not be shared, pass an estimator that contains none, such as a Pipeline that ends in
+        `LogisticRegression`.
     background : float, default=1.0
         Number of synthetic rows, as a multiple of the public ones, made by shuffling every column separately among own
         and public rows. They count as public, so that rows unlike both get a low membership. Only for arrays and frames
@@ -110,7 +117,7 @@ class MembershipScorer(Versioned, BaseEstimator):
     estimator_ : classifier
         Classifier of own rows (1, or 1, 2, ... by class) against public ones (0), fitted on all rows.
     log_scale_ : float
-        Logarithm of the median of p / (1 - p) over held-out own rows.
+        Logarithm of the scale of p / (1 - p): rows above it have membership 1.
     auroc_ : float
         Area under the ROC curve of held-out own rows against held-out public ones. It stays below 1 if own classes are
         among the public rows; near 0.5 the scorer has learned nothing.
@@ -167,7 +174,7 @@ class MembershipScorer(Versioned, BaseEstimator):
         _check_feature_names(self, X, reset=True)
         if getattr(X, "ndim", 1) == 2:
             _check_n_features(self, X, reset=True)
-        self.estimator_, self.log_scale_ = fitted, float(np.median(scores[own == 1]))
+        self.estimator_, self.log_scale_ = fitted, _log_scale(scores[own == 1], scores[own == 0])
         self.auroc_ = _auroc(scores[own == 1], scores[own == 0])
         if self.auroc_ <= CHANCE:
             warn_user(
@@ -356,6 +363,25 @@ class OwnOrPublic(ClassifierMixin, BaseEstimator):
 def _public_and_own(fitted: Any, X: Any) -> NDArray[np.float64]:
     log_p = log_proba(fitted, X, "the estimator of membership").astype(float)
     return np.stack([log_p[:, 0], np.logaddexp.reduce(log_p[:, 1:], axis=1)], axis=1)  # class 0 is public rows
+
+
+def _log_scale(own: NDArray[np.float64], public: NDArray[np.float64]) -> float:
+    """Return the log-odds from which rows are surely in, by maximum likelihood, given those of held-out rows.
+
+    The median own row is too high a scale: log-odds of own rows vary by chance, so half of them would be in doubt. It
+    is used if held-out own rows score no higher than public ones, for then the likelihood would let all rows in.
+    """
+    if _auroc(own, public) <= 0.5:
+        return float(np.median(own))
+    scales = np.quantile(own, BELOW)
+    return float(scales[np.argmin([_surprise(own, public, scale) for scale in scales])])
+
+
+def _surprise(own: NDArray[np.float64], public: NDArray[np.float64], scale: float) -> float:
+    """Return minus the log-likelihood of which rows are own ones, if memberships have this scale."""
+    log_own, log_public = np.minimum(own - scale, 0.0), np.minimum(public - scale, 0.0)
+    shift = np.log(len(own)) - np.logaddexp.reduce(log_public)
+    return float(np.logaddexp(0.0, -shift - log_own).sum() + np.logaddexp(0.0, shift + log_public).sum())
 
 
 def _auroc(own: NDArray[np.float64], public: NDArray[np.float64]) -> float:

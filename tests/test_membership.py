@@ -52,10 +52,21 @@ def test_how_many_public_rows_there_are_does_not_matter(rows, n_public):
     assert d.predict_membership(outside).mean() < 0.1
 
 
-def test_the_median_held_out_own_row_is_surely_in(rows):
-    own, public, inside, _ = rows
-    share = (fit_membership(own, public).predict_membership(inside) == 1).mean()
-    assert 0.35 < share < 0.65
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_the_mean_membership_of_public_rows_is_the_share_of_own_classes(share):
+    rng = np.random.default_rng(3)
+    inside = int(400 * share)
+    public = np.concatenate([blobs(inside, 0, rng), blobs(400 - inside, 4, rng)])
+    d = fit_membership(blobs(150, 0, rng), public).predict_membership(public)
+    assert abs(d.mean() - share) < 0.1
+
+
+def test_a_forest_that_remembers_rows_which_are_own_and_public_keeps_others_out(rows):
+    own, public, _, outside = rows
+    forest = RandomForestClassifier(10, random_state=0)
+    scorer = fit_membership(own, np.concatenate([own, public]), forest)
+    assert scorer.auroc_ < 0.5  # held-out own rows were seen as public ones
+    assert scorer.predict_membership(outside).mean() < 0.1
 
 
 def test_a_forest_that_has_seen_the_public_rows_still_lets_own_classes_in(rows):

@@ -63,7 +63,7 @@ def test_fit_warns_of_rows_that_no_scorer_takes_for_its_own():
         merger.fit(X)
     assert [finding.kind for finding in merger.findings_] == ["foreign"]
     # Warnings are errors here: none is given for fewer such rows, with "none of these", or where one has no scorer.
-    for params in ({"membership": scorers(0.35)}, {"none_label": "none"}, {"membership": [scorers(0.5)[0], None]}):
+    for params in ({"membership": scorers(0.25)}, {"none_label": "none"}, {"membership": [scorers(0.5)[0], None]}):
         assert not clone(merger).set_params(**params).fit(X).findings_
 
 

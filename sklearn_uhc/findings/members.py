@@ -13,8 +13,8 @@ from sklearn_uhc.findings.result import Finding
 
 #: A row belongs to no teacher if all scorers give it at most this.
 NOBODYS = 0.5
-#: Rows look foreign if a larger share belongs to no teacher. For rows like the owners' it is a sixth.
-MOST_NOBODYS = 0.4
+#: Rows look foreign if a larger share belongs to no teacher. For rows like the owners' it is about a tenth.
+MOST_NOBODYS = 0.3
 #: The same with "none of these", where foreign rows are expected, as long as some rows are left for known classes.
 MOST_NONE = 0.98
 #: Minimum number of rows.
