@@ -61,6 +61,7 @@ def test_the_mean_membership_of_public_rows_is_the_share_of_own_classes(share):
     assert abs(d.mean() - share) < 0.1
 
 
+@pytest.mark.filterwarnings("ignore:The scorer tells held-out own rows")
 def test_a_forest_that_remembers_rows_which_are_own_and_public_keeps_others_out(rows):
     own, public, _, outside = rows
     forest = RandomForestClassifier(10, random_state=0)

@@ -384,8 +384,8 @@ def test_membership_scorers_are_in_the_report():
 
 def test_rows_that_scorers_accept_are_not_foreign():
     X, merger = small(40)
-    few = teacher_report(merger.teachers, X, membership=foreign_scorers(0.35))
-    assert few["accepted"] == 0.65
+    few = teacher_report(merger.teachers, X, membership=foreign_scorers(0.25))
+    assert few["accepted"] == 0.75
     assert not few["findings"]
     one = teacher_report(merger.teachers, X, membership=[foreign_scorers(0.5)[0], None])
     assert [row["accepted"] for row in one["teachers"]] == [0.5, None]
