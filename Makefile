@@ -20,7 +20,7 @@ gpu: $(VENV)/.dev  ## the tests for a machine with a GPU
 
 # Tests of what needs no extras.
 CORE_TESTS := common merger merging distiller ensemble balance calibration abstention students twins logistic copies plots \
-	report report_of_sets diagram harmonize names metrics sets
+	report report_of_sets diagram harmonize names metrics sets vanishing
 
 lowest:  ## tests of the core with the oldest releases that pyproject.toml allows
 	$(PYTHON) -m venv build/lowest

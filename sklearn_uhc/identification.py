@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_matrix, csr_array
 from scipy.sparse.csgraph import connected_components
 
 #: Singular values below this share of the largest are treated as zero.
@@ -60,7 +60,8 @@ class Identification:
         labels, teachers = self.membership.indices[self.membership.indptr[single]], self.teacher_of[single]
         first = np.searchsorted(teachers, teachers)  # a star around each teacher's first class
         L = self.membership.shape[1]
-        n, group = connected_components(coo_array((np.ones(len(labels)), (labels, labels[first])), shape=(L, L)), False)
+        links = coo_matrix((np.ones(len(labels)), (labels, labels[first])), shape=(L, L))
+        n, group = connected_components(links, directed=False)
         return csr_array((1 / np.sqrt(np.bincount(group)[group]), (np.arange(L), group)), shape=(L, n))
 
     @property
