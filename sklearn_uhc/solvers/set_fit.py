@@ -20,6 +20,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers import set_terms
 from sklearn_uhc.solvers.blocks import Array, Solution, softmax
+from sklearn_uhc.solvers.incidence import at_least, at_most
 from sklearn_uhc.solvers.many_terms import CrossEntropy, LogitError, ProbabilityError, Terms
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_newton import Point, minimize
@@ -36,6 +37,8 @@ MAX_STEP = 4.0
 FLOOR = 1e-11
 #: A class with a smaller share of all its sets that does not help them is considered to vanish.
 SMALL_SHARE = 1e-6
+#: Smallest relative change of q in a step.
+LEAST_CHANGE = -0.98
 #: The last step of MF-P must be shorter by this factor.
 CAUTION = 100.0
 #: Shares that hint at a bad local optimum: of a class that is in sets only, and of any other.
@@ -107,6 +110,13 @@ class SetFit:
     def _may_vanish(self) -> Array:
         """(L,), classes for which q = 0 may be optimal: then u goes to -inf, and the objective falls exponentially."""
         return self.objective.vanish | ~self.blocks.has_own
+
+    def _by_q(self) -> Array:
+        """(L,), classes whose variable is q in Newton's step, since it changes their sets along straight lines.
+
+        Where two of them share a set, one often grows as much as the other shrinks. In MF-P u is the better variable.
+        """
+        return ~self.blocks.has_own & (not self.objective.vanish)
 
     def _is_small(self, U: Array, shares: Array) -> Array:
         """(n, L), classes that may vanish and have next to nothing of their sets, or of everything."""
@@ -191,12 +201,12 @@ class SetFit:
         at, near = blocks.columns(point.x, self.T), (point.residual < self.objective.near)[:, None]
         bend = self.objective.bend(at.phi, self.X, self.w, blocks, near)
         sets = self.T * blocks.of_sets(point.u)
-        sets = xp.where(near, sets, xp.clip(sets, 0.0, None))
+        upwards = xp.where(near, sets, at_least(sets, 0.0))
         scale = blocks.pull(bend.size, at)
         scale = xp.maximum(scale, 1e-13 * xp.max(scale, axis=1, keepdims=True))
-        B = self._matrix(bend, sets, at)
-        diagonal = blocks.sum_singles(bend.h) + at.q * blocks.give(sets / at.qS, at.thin)
-        diagonal = self._hasten(diagonal, B, point.gradient) + FLOOR * scale
+        B = self._matrix(bend, upwards if self.objective.vanish else xp.where(near, sets, 0 * sets), at)
+        diagonal = blocks.sum_singles(bend.h) + at.q * blocks.give(upwards / at.qS, at.thin)
+        diagonal = xp.where(self._by_q(), 0 * diagonal, self._hasten(diagonal, B, point.gradient)) + FLOOR * scale
         diagonal = xp.where(self._settled(point), scale, diagonal)  # these stay where they are
         # The gradient has no component along the common shift of a group: filling that null space keeps it out of the
         # step as well.
@@ -249,11 +259,14 @@ class SetFit:
         return xp.where(vanishing, diagonal / MAX_STEP, diagonal)
 
     def _leap(self, step: Array, bend: Array, gradient: Array) -> Array:
-        """Let a class in sets only that grows from next to nothing take Newton's step in q, not in u = log(q) / T.
+        """Return the step in u; a class in sets only takes Newton's in q where that is the better one.
 
-        In u the objective curves downwards there. `bend` (n, L) is its second derivative.
+        If it grows from next to nothing, the objective curves downwards in u. `bend` (n, L) is its second derivative.
         """
         xp, pull = array_namespace(step), -self.T * gradient
+        if not self.objective.vanish:
+            by_q = xp.log1p(at_least(self.T * step, LEAST_CHANGE)) / self.T
+            return xp.where(self._by_q(), by_q, step)
         grows = ~self.blocks.has_own & (pull > 0) & (bend < 0.5 * pull)
         if not bool(xp.any(grows)):
             return step
@@ -265,13 +278,12 @@ class SetFit:
         at = self.blocks.columns(point.x, self.T)
         near = (point.residual < 0)[:, None]
         size = self.blocks.pull(self.objective.bend(at.phi, self.X, self.w, self.blocks, near).size, at)
-        xp = array_namespace(size)
-        return self.move(point.x, -point.gradient / (2 * self.T * xp.clip(size, 1e-30, None)))
+        return self.move(point.x, -point.gradient / (2 * self.T * at_least(size, 1e-30)))
 
     def move(self, U: Array, step: Array) -> Array:
         """Add the step, with each entry limited on its own: a vanishing class must not hold up the others."""
         longest = MAX_STEP / self.T
-        return level(U + array_namespace(step).clip(step, -longest, longest), self.blocks, self.T)
+        return level(U + at_most(at_least(step, -longest), longest), self.blocks, self.T)
 
     def keep(self, rows: Array) -> SetFit:
         """Return the problem of some samples."""
@@ -357,7 +369,7 @@ def _approach(problem: SetFit, common: Common | None, others: Starts | None, tol
         return Reached(U, n_iter, residual, residual < 0)
     steps = CommonSteps.of(terms, problem.X, problem.size, common, tol=tol)
     found, certain = run_without(steps, problem.start().T, MOST_STEPS)
-    run_sinking(steps, MOST_STEPS, found, certain)
+    run_sinking(steps, lambda part, V: part.run(V, MOST_STEPS), found, certain)
     U, n_iter, residual = found.U.T, found.n_iter, found.residual
     rows = xp.nonzero(~found.solved)[0]
     if rows.shape[0]:

@@ -31,14 +31,14 @@ from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Solution
 from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
-from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, begin_again, solve_sets
+from sklearn_uhc.solvers.set_fit import LEAST_CHANGE, MF_LF, SetFit, begin_again, solve_sets
 from sklearn_uhc.solvers.set_starts import linear_start
 from sklearn_uhc.solvers.set_vanishing import Entry, Smaller, run_sinking, run_without
-from sklearn_uhc.solvers.sets import SetBlocks, level, lowest
+from sklearn_uhc.solvers.sets import SetBlocks, level
 
-#: Number of accelerated steps before the remaining samples of several batches are joined, of all such steps, and of
-#: Newton steps before samples are left to `set_fit`.
-FEW_STEPS, ACCELERATED, MOST_STEPS = 12, 20, 40
+#: Number of accelerated steps before the remaining samples of several batches are joined, and of Newton's at a time;
+#: and of all accelerated steps.
+FEW_STEPS, ACCELERATED = 12, 20
 #: Number of steps before vanishing classes are predicted.
 LOOK = 2
 #: Number of changes that the acceleration stores.
@@ -115,10 +115,11 @@ class EvenSplit:
         first = self._first(problem.b)
         found, certain = run_without(problem, first, min(ACCELERATED, max_iter))
         if max_iter > ACCELERATED:
-            most = min(MOST_STEPS, max_iter - ACCELERATED)
-            for steps in (min(FEW_STEPS, most), most):
-                run_sinking(problem, ACCELERATED, found, certain)
-                self._descend(problem, first, found, steps)
+            few = min(FEW_STEPS, max_iter - ACCELERATED)
+            run_sinking(problem, lambda part, V: part.run(V, ACCELERATED), found, certain)
+            for _ in range(2):
+                self._descend(problem, first, found, few)
+                run_sinking(problem, lambda part, V: descend(part, V, V, max_iter=few), found, certain)
         U = level(found.U.T, self.blocks, 1.0)
         solution = Solution(U, U[:, :0], found.n_iter, found.residual, found.solved, found.solved)
         return self._finish(Z, first.T, solution, certain, tol, max_iter)
@@ -189,16 +190,12 @@ class LogitSplit:
     b: Array  #: (L + S, n)
     tol: float
     look: int = LOOK
+    T: float = 1.0
 
     @property
     def blocks(self) -> SetBlocks:
         """The label space."""
         return self.split.blocks
-
-    @property
-    def bottom(self) -> float:
-        """What u of a class without probability is below the largest."""
-        return lowest(self.b)
 
     def run(self, U: Array, most: int) -> Rest:
         """Take accelerated steps with one matrix for all samples, in batches that fit into the cache."""
@@ -263,19 +260,19 @@ class LogitSplit:
         return xp.einsum("ln,ln->n", x, 0.5 * (A @ x) - self.b)
 
     def hessian(self, U: Array, near: Array) -> Array:
-        """(n, L, L); for samples far from their optimum, without terms that may be negative."""
+        """(n, L, L), by q of the classes in sets only, relative; far from an optimum without what may be negative."""
         xp, A, members = array_namespace(U), self.split.A, self.split.blocks.in_set
         L = U.shape[0]
         q = xp.exp(U)
         qS = members @ q + self.split.tiny
         g = (A @ xp.concat([U, xp.log(qS)]) - self.b)[L:, :].T
-        g = xp.where(near[:, None], g, at_least(g, 0.0))
+        upwards = xp.where(near[:, None], g, at_least(g, 0.0))
         R = members * (q.T[:, None, :] / qS.T[:, :, None])
         mixed = A[:L, L:] @ R
         H = A[:L, :L] + mixed + xp.permute_dims(mixed, (0, 2, 1)) + self.split.blocks.component_mean
-        inner = A[L:, L:] @ R - g[:, :, None] * R
+        inner = A[L:, L:] @ R - xp.where(near[:, None], g, 0 * g)[:, :, None] * R
         H += xp.matmul(xp.permute_dims(R, (0, 2, 1)), inner)
-        add_diagonal(H, xp.einsum("nsl,ns->nl", R, g))
+        add_diagonal(H, xp.einsum("nsl,ns->nl", R, upwards) * xp.astype(self.blocks.has_own, U.dtype))
         return H
 
     def keep(self, rows: Array | slice) -> LogitSplit:
@@ -285,7 +282,7 @@ class LogitSplit:
 
 def descend(problem: LogitSplit, first: Array, reached: Array, *, max_iter: int) -> Rest:
     """Take damped Newton steps from the better of two points (L, n), each downhill; finished samples leave."""
-    xp, tol = array_namespace(first), problem.tol
+    xp, tol, own = array_namespace(first), problem.tol, problem.blocks.has_own[:, None]
     values = problem.value(first), problem.value(reached)
     U, value = xp.where(values[1] < values[0], reached, first), xp.minimum(*values)
     found = Rest.nothing_yet(U)
@@ -304,7 +301,9 @@ def descend(problem: LogitSplit, first: Array, reached: Array, *, max_iter: int)
             value, mu = value[left], mu[left]
         H = problem.hessian(U, now.residual < NEAR)
         add_diagonal(H, mu[:, None] * problem.split.scale + FLOOR)
-        change = at_most(at_least(solve_each(H, -xp.astype(now.slope.T, H.dtype, copy=False)).T, -LONGEST), LONGEST)
+        change = solve_each(H, -xp.astype(now.slope.T, H.dtype, copy=False)).T
+        change = xp.where(own, change, xp.log1p(at_least(change, LEAST_CHANGE)))
+        change = at_most(at_least(change, -LONGEST), LONGEST)
         trial = problem.step(U + change)
         new = problem.value(U + change)
         fall, gain = xp.sum(now.slope * change, axis=0), value - new + rounding * (1 + xp.abs(value))

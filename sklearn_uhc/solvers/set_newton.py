@@ -18,11 +18,13 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array
-from sklearn_uhc.solvers.incidence import take_samples
+from sklearn_uhc.solvers.incidence import at_least, at_most, take_samples
 from sklearn_uhc.solvers.newton import Point, choose, rows_of
 
 #: Number of steps after which a sample is worth the eigenvalues of its Hessian.
 LATE = 15
+#: Factor of the damping after a step that failed, and its least value then, relative to the residual.
+LESS_TRUST, DAMPING = 4.0, 10.0
 
 
 class Objective(Protocol):
@@ -123,10 +125,8 @@ def _advance(problem: Objective, batch: Batch, tol: float) -> Batch:
     """Take one step: Newton's if it does not increase the objective, else the safe one."""
     point, mu, xp = batch.point, batch.mu, array_namespace(batch.mu)
     eps = float(xp.finfo(mu.dtype).eps)
-    step = problem.newton(point, mu)
-    late = xp.nonzero(batch.age >= LATE)[0]
-    if late.shape[0] and getattr(problem, "has_eigenvalues", False):
-        step[late, :] = problem.keep(late).flipped(rows_of(point, late), mu[late])
+    late = batch.age >= (LATE if getattr(problem, "has_eigenvalues", False) else float("inf"))
+    step = _step(problem, point, mu, late)
     trial = problem.at(problem.move(point.x, step))
     noise = getattr(problem, "noise", 0.0)
     better = _is_better(xp, trial, point, eps, noise)
@@ -142,13 +142,26 @@ def _advance(problem: Objective, batch: Batch, tol: float) -> Batch:
             old[rows, ...] = new
     trusted = better & _has_gained(xp, trial, point, eps, noise) if getattr(problem, "careful", False) else better
     most = xp.ones_like(mu) if noise else trial.residual
-    mu = xp.where(trusted, _damp(xp, most, mu / 10, eps), xp.clip(mu * 8, None, 1e6))
+    more = xp.maximum(LESS_TRUST * mu, DAMPING * trial.residual)
+    mu = xp.where(trusted, _damp(xp, most, mu / 10, eps), at_most(more, 1e6))
     length = getattr(problem, "length", _largest)(point, step)
     short = length <= tol**0.5  # the next Newton step is about the square of the last
     gain = -xp.sum(point.gradient * (trial.x - point.x), axis=1)
     worthless = gain <= getattr(problem, "nothing", 0.0) * xp.abs(point.value)
     settled = ~better | short | (trial.residual <= getattr(problem, "still", 4 * eps)) | worthless
     return Batch(batch.rows, batch.age + 1, mu, settled, trial)
+
+
+def _step(problem: Any, point: Point, mu: Array, late: Array) -> Array:
+    """Return Newton's step, of `late` samples (n,) the more expensive one."""
+    xp = array_namespace(mu)
+    if not bool(xp.any(late)):
+        return problem.newton(point, mu)
+    if bool(xp.all(late)):
+        return problem.flipped(point, mu)
+    step, rows = problem.newton(point, mu), xp.nonzero(late)[0]
+    step[rows, :] = problem.keep(rows).flipped(rows_of(point, rows), mu[rows])
+    return step
 
 
 def _largest(point: Point, step: Array) -> Array:
@@ -181,4 +194,4 @@ def _is_noise(xp: Any, new: Point, old: Point, noise: float) -> Array:
 
 
 def _damp(xp: Any, residual: Array, most: Any, eps: float) -> Array:
-    return xp.clip(xp.minimum(residual, most + xp.zeros_like(residual)), 10 * eps, None)
+    return at_least(xp.minimum(residual, most + xp.zeros_like(residual)), 10 * eps)

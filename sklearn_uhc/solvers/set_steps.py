@@ -24,7 +24,7 @@ from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most
 from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms, Sources
 from sklearn_uhc.solvers.set_vanishing import Entry, Smaller
-from sklearn_uhc.solvers.sets import SetBlocks, lowest
+from sklearn_uhc.solvers.sets import SetBlocks
 
 #: Maximum number of steps.
 MOST_STEPS = 40
@@ -107,9 +107,9 @@ class CommonSteps:
         return self.common.sources.blocks
 
     @property
-    def bottom(self) -> float:
-        """What u of a class without probability is below the largest."""
-        return lowest(self.size) / self.common.sources.T
+    def T(self) -> float:
+        """The temperature."""
+        return self.common.sources.T
 
     def run(self, U: Array, most: int) -> Rest:
         """Take steps from U (L, n); solved samples end no higher than they begin, others stay there if `rough`."""
@@ -144,7 +144,7 @@ class CommonSteps:
 
     def entry(self, U: Array) -> Entry:
         """Return how the objective changes if classes enter their sets."""
-        L, T = U.shape[0], self.common.sources.T
+        L, T = U.shape[0], self.T
         e, _, qS = self.terms.sources.sums(U - array_namespace(U).max(U, axis=0))
         mass, G = self.terms.masses(e)
         return Entry.of(G[L:, :], mass[L:, :] / T, qS, self.tol * self.size, self.blocks)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array
+from sklearn_uhc.solvers.incidence import at_least
 from sklearn_uhc.solvers.sets import SetBlocks
 
 
@@ -62,7 +63,7 @@ def bend_logit_error(phi: Array, Z: Array, w: Array, blocks: SetBlocks, near: Ar
 def best_scale(P: Array, E: Array, blocks: SetBlocks) -> Array:
     """(n, N): v of MF-P given exp(phi)."""
     xp = array_namespace(P)
-    below = xp.clip(blocks.sum_teachers(E * E), float(xp.finfo(P.dtype).tiny), None)
+    below = at_least(blocks.sum_teachers(E * E), float(xp.finfo(P.dtype).tiny))
     return blocks.sum_teachers(P * E) / below
 
 
@@ -80,4 +81,4 @@ def bend_probability_error(phi: Array, P: Array, w: Array, blocks: SetBlocks, ne
     Y = E * blocks.by_teacher(best_scale(P, E, blocks))
     size = wk * Y * Y
     h = xp.where(near, wk * Y * (2 * Y - P), size)
-    return Bend(h, h, 1 / xp.clip(blocks.sum_teachers(size), 1e-200, None), size)
+    return Bend(h, h, 1 / at_least(blocks.sum_teachers(size), 1e-200), size)

@@ -13,6 +13,7 @@ confirms the result; samples without confirmation are solved with all classes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -23,12 +24,14 @@ from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.anderson import Rest
 from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.incidence import at_least, like_array, to_cpu
-from sklearn_uhc.solvers.sets import SetBlocks
+from sklearn_uhc.solvers.sets import SetBlocks, lowest
 
 #: Fewer samples with the same prediction are not worth a label space of their own.
 FEW = 8
 #: Maximum number of classes that are considered.
 MOST_CLASSES = 50
+#: Mean share of its sets below which a class of an unsolved sample is tried without.
+SINKING = 0.1
 #: Errors of G that the sum must exceed, relative to G and to the tolerance.
 CLEAR, BEYOND = 1e-6, 100.0
 
@@ -140,8 +143,12 @@ class Problem(Protocol):
         """Return the problem in a smaller label space."""
 
     @property
-    def bottom(self) -> float:
-        """What u of a class without probability is below the largest."""
+    def T(self) -> float:
+        """The temperature, q = exp(T u)."""
+
+
+#: Steps of a problem from U (L, n).
+Run = Callable[[P, Array], Rest]
 
 
 def run_without(problem: Problem, U: Array, most: int) -> tuple[Rest, Array]:
@@ -156,23 +163,21 @@ def run_without(problem: Problem, U: Array, most: int) -> tuple[Rest, Array]:
     all_gone = xp.asarray(gone.all(axis=0), device=device(U))
     found.U[part.kept, :] = xp.where(all_gone, few.U, found.U[part.kept, :])  # these go on from there
     rows = xp.arange(U.shape[1], device=device(U))
-    for _ in classes:
-        rows, gone = _solve_patterns(problem, rows, gone, most, found, certain)
-        if not rows.shape[0]:
-            break
+    _solve_patterns(problem, rows, gone, lambda part, V: part.run(V, most), found, certain)
     rows = xp.nonzero(~found.solved)[0]
     if rows.shape[0]:
         found.write(rows, problem.keep(rows).run(U[:, rows], most))
     return found, certain
 
 
-def run_sinking(problem: Problem, most: int, found: Rest, certain: Array) -> None:
-    """Go on with unsolved samples without the classes that would become smaller."""
-    xp, classes = array_namespace(found.U), may_vanish(problem.blocks)
+def run_sinking(problem: P, run: Run[P], found: Rest, certain: Array) -> None:
+    """Go on with unsolved samples without the classes that have become small."""
+    xp, blocks, classes = array_namespace(found.U), problem.blocks, may_vanish(problem.blocks)
     rows = xp.nonzero(~found.solved)[0]
     if classes and rows.shape[0]:
-        sinking = to_cpu(problem.keep(rows).entry(found.U[:, rows]).slope) > 0
-        _solve_patterns(problem, rows, sinking[list(classes), :], most, found, certain)
+        shares = to_cpu(blocks.set_shares(found.U[:, rows].T, problem.T).T)[list(classes), :]
+        sinking = shares < SINKING * to_cpu(xp.sum(blocks.in_set, axis=0))[list(classes), None]
+        _solve_patterns(problem, rows, sinking, run, found, certain)
 
 
 def _part(problem: Problem, classes: tuple[int, ...]) -> Smaller:
@@ -181,14 +186,18 @@ def _part(problem: Problem, classes: tuple[int, ...]) -> Smaller:
     return part
 
 
-def _solve_patterns(
-    problem: Problem, rows: Array, gone: NDArray[np.bool_], most: int, found: Rest, certain: Array
-) -> tuple[Array, NDArray[np.bool_]]:
-    """Solve some samples from where they are without the classes `gone` (classes, n).
+def _solve_patterns(problem: P, rows: Array, gone: NDArray[np.bool_], run: Run[P], found: Rest, certain: Array) -> None:
+    """Solve some samples from where they are without the classes `gone` (classes, n); again if some of these return."""
+    for _ in may_vanish(problem.blocks):
+        rows, gone = _try_patterns(problem, rows, gone, run, found, certain)
+        if not rows.shape[0]:
+            break
 
-    Where only some of these return, it is worth trying again: these samples are returned, with the classes that stay
-    away.
-    """
+
+def _try_patterns(
+    problem: P, rows: Array, gone: NDArray[np.bool_], run: Run[P], found: Rest, certain: Array
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the samples in which only some of the classes return, with those that stay away."""
     xp, classes = array_namespace(rows), may_vanish(problem.blocks)
     code, again = 2.0 ** np.arange(len(classes)) @ gone, np.zeros(gone.shape[1], dtype=bool)
     away = gone.copy()
@@ -197,7 +206,7 @@ def _solve_patterns(
         own = gone[:, same[0]]
         if own.any() and (count >= FEW or _names(classes, own) in _made(problem.blocks)):
             here = rows[xp.asarray(same, device=device(rows))]
-            away[:, same] = _solve_pattern(problem, here, own, most, found, certain)
+            away[:, same] = _solve_pattern(problem, here, own, run, found, certain)
             again[same] = away[:, same].any(axis=0) & (away[:, same] != gone[:, same]).any(axis=0)
     return rows[xp.asarray(np.flatnonzero(again), device=device(rows))], away[:, again]
 
@@ -207,7 +216,7 @@ def _names(classes: tuple[int, ...], own: NDArray[np.bool_]) -> tuple[int, ...]:
 
 
 def _solve_pattern(
-    problem: Problem, rows: Array, own: NDArray[np.bool_], most: int, found: Rest, certain: Array
+    problem: P, rows: Array, own: NDArray[np.bool_], run: Run[P], found: Rest, certain: Array
 ) -> NDArray[np.bool_]:
     """Solve some samples without the classes `own` (classes,), and store those that are confirmed.
 
@@ -216,7 +225,7 @@ def _solve_pattern(
     xp, classes = array_namespace(rows), may_vanish(problem.blocks)
     gone = _names(classes, own)
     part, some = _part(problem, gone), problem.keep(rows)
-    rest = some.without(part).run(found.U[part.kept, :][:, rows], most)
+    rest = run(some.without(part), found.U[part.kept, :][:, rows])
     rest = rest._replace(U=_with_zeros(some, rest.U, part))
     entry, ok = some.entry(rest.U), rest.solved
     for j in gone:
@@ -231,7 +240,7 @@ def _solve_pattern(
 def _with_zeros(problem: Problem, V: Array, part: Smaller) -> Array:
     """(L', n) to (L, n), classes without probability included."""
     xp = array_namespace(V)
-    V = V - xp.max(V, axis=0)
-    U = xp.full((problem.blocks.n_classes, V.shape[1]), problem.bottom, dtype=V.dtype, device=device(V))
+    V, bottom = V - xp.max(V, axis=0), lowest(V) / problem.T
+    U = xp.full((problem.blocks.n_classes, V.shape[1]), bottom, dtype=V.dtype, device=device(V))
     U[part.kept, :] = V
     return U
