@@ -7,6 +7,7 @@ from scipy.special import logsumexp, softmax
 from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.solvers import set_fit, set_vanishing
 from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers.set_groups import groups_of
 from sklearn_uhc.solvers.set_vanishing import may_vanish, smaller
 from tests.helpers import consistent_set_outputs, make_method
 
@@ -17,9 +18,9 @@ TWO = [[0, (1, 2, 6), 3], [2, 3, (4, 7), OTHER], [4, 5, (0, 6), 1], [0, 2, 4, (5
 METHODS = ["ce", "mf_lf", "mf_p"]
 
 
-def noisy(lists, n=120, noise=0.5, seed=0):
-    rng = np.random.default_rng(seed)
-    Q = np.maximum(rng.dirichlet(np.ones(LabelSpace(lists).n_classes), size=n), 1e-3)
+def noisy(lists, n=120, noise=0.5, seed=0, rare=()):
+    rng, classes = np.random.default_rng(seed), LabelSpace(lists).classes
+    Q = np.maximum(rng.dirichlet(np.ones(len(classes)), size=n), 1e-3) * np.where(np.isin(classes, rare), 0.05, 1.0)
     exact = consistent_set_outputs(Q / Q.sum(axis=1, keepdims=True), lists)
     return exact + noise * rng.normal(size=exact.shape)
 
@@ -160,3 +161,62 @@ def test_classes_that_are_never_apart_vanish_together(name):
     Q = make_method(name, lists, temperature=2.0).fit_transform(noisy(lists, noise=2.0))
     np.testing.assert_allclose(Q[:, 1], Q[:, 7], rtol=1e-9, atol=1e-12)
     assert 0.1 < (Q[:, 1] < 1e-12).mean() < 0.9
+
+
+#: Others know the cats of the third teacher as a part of OTHER only.
+SPECIALIST = [
+    ["dog", "bird", OTHER],
+    ["bird", "fish", OTHER],
+    ["persian", "tabby", "manx"],
+    ["dog", "fish"],
+    [("dog", "tabby"), "bird"],
+]
+CATS = ["manx", "persian", "tabby"]
+
+
+def test_groups_that_sets_alone_link_to_others():
+    blocks = Blocks.from_label_space(LabelSpace(SPECIALIST))
+    (group,) = groups_of(blocks)
+    assert [blocks.space.classes[k] for k in group.classes] == CATS
+    assert len(group.sets) == 3  # OTHER twice, and the set with dogs
+    assert groups_of(Blocks.from_label_space(LabelSpace(LISTS))) == ()
+    # A teacher who knows a cat and something else links all of them.
+    assert groups_of(Blocks.from_label_space(LabelSpace([*SPECIALIST, ["manx", "dog"]]))) == ()
+
+
+@pytest.mark.parametrize(
+    ("lists", "expected"),
+    [
+        ([["a", ("b", "c")], ["d", OTHER], ["e", "d"], ["e", OTHER]], [["a", "b", "c"]]),  # a set within the group
+        ([["a", "b"], ["c", "d"], ["e", ("a", "f"), ("c", "g")], ["f", "g", "e"]], [["a", "b"], ["c", "d"]]),
+        ([["a", "b"], ["c", "d"]], []),  # nothing links the two, so that neither vanishes
+        ([["a"], ["b", "c", OTHER]], []),  # a single column says nothing
+    ],
+)
+def test_more_groups(lists, expected):
+    space = LabelSpace(lists)
+    groups = groups_of(Blocks.from_label_space(space)) if space.has_sets else ()
+    assert sorted([space.classes[k] for k in group.classes] for group in groups) == expected
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+@pytest.mark.parametrize("name", METHODS)
+def test_a_group_vanishes_as_a_whole(name, T):
+    log_p, space = noisy(SPECIALIST, n=300, rare=CATS), LabelSpace(SPECIALIST)
+    method = make_method(name, SPECIALIST, temperature=T)
+    tempered = method.fit_transform(log_p)
+    assert method.n_not_converged_ == 0
+    assert method.n_iter_ < 300
+    cats = np.isin(space.classes, CATS)
+    q = tempered**T / (tempered**T).sum(axis=1, keepdims=True)
+    gone = q[:, cats].sum(axis=1) < 1e-12
+    assert 0.1 < gone.mean() < 0.9
+    assert (tempered[gone][:, cats] < 1e-12).all()  # nothing is left at any temperature
+    best, shape = objective(name, q, log_p, SPECIALIST, T), softmax(log_p[:, space.blocks[2]], axis=1)
+    order = np.searchsorted(space.classes, SPECIALIST[2])
+    # The specialist's answer is kept.
+    np.testing.assert_allclose((q[:, order] / q[:, order].sum(axis=1, keepdims=True))[gone], shape[gone], atol=1e-6)
+    for amount in (1e-3, 1e-5):
+        more = q.copy()
+        more[:, order] += amount * shape
+        assert (objective(name, more, log_p, SPECIALIST, T) >= best - 1e-9)[gone].all()

@@ -23,6 +23,7 @@ from sklearn_uhc.solvers.blocks import Array, Solution, softmax
 from sklearn_uhc.solvers.incidence import at_least, at_most
 from sklearn_uhc.solvers.many_terms import CrossEntropy, LogitError, ProbabilityError, Terms
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
+from sklearn_uhc.solvers.set_groups import Group, groups_of
 from sklearn_uhc.solvers.set_newton import Point, minimize
 from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms
 from sklearn_uhc.solvers.set_starts import linear_start, lowest_of
@@ -37,8 +38,14 @@ MAX_STEP = 4.0
 FLOOR = 1e-11
 #: A class with a smaller share of all its sets that does not help them is considered to vanish.
 SMALL_SHARE = 1e-6
+#: Slope of a group of classes that is far enough down, in units of the one of a class.
+DOWN = 1e3
 #: Smallest relative change of q in a step.
 LEAST_CHANGE = -0.98
+#: Share of a set that is most of it.
+MOST = 0.5
+#: Weight in a mean of classes without probability.
+TINY = 1e-30
 #: The last step of MF-P must be shorter by this factor.
 CAUTION = 100.0
 #: Shares that hint at a bad local optimum: of a class that is in sets only, and of any other.
@@ -111,12 +118,14 @@ class SetFit:
         """(L,), classes for which q = 0 may be optimal: then u goes to -inf, and the objective falls exponentially."""
         return self.objective.vanish | ~self.blocks.has_own
 
-    def _by_q(self) -> Array:
-        """(L,), classes whose variable is q in Newton's step, since it changes their sets along straight lines.
+    def _by_q(self, at: Columns) -> Array:
+        """(n, L), classes whose variable is q in Newton's step, since it changes their sets along straight lines.
 
-        Where two of them share a set, one often grows as much as the other shrinks. In MF-P u is the better variable.
+        Where two classes in sets only share a set, one often grows as much as the other shrinks. If a class has most of
+        a set, u is the better variable, as it is in MF-P.
         """
-        return ~self.blocks.has_own & (not self.objective.vanish)
+        lonely = ~self.blocks.has_own & (not self.objective.vanish)
+        return lonely & (at.q < MOST * self.blocks.smallest_set(at.qS))
 
     def _is_small(self, U: Array, shares: Array) -> Array:
         """(n, L), classes that may vanish and have next to nothing of their sets, or of everything."""
@@ -146,6 +155,26 @@ class SetFit:
         G = self.objective.slope(at.phi, self.X, self.w, blocks)[1]
         small = self._is_small(U, blocks.set_shares(U, self.T))
         return small & (blocks.pull(G, at) > 1e-3 * blocks.pull(xp.abs(G), at))
+
+    def _groups_down(self, at: Columns, gradient: Array) -> list[tuple[Group, Array]]:
+        """Return groups of classes that vanish together, and where (n,) they are far enough down."""
+        if not self.blocks.is_small:
+            return []
+        small = DOWN * self.small * self.size
+        return [(group, group.is_down(at, gradient, small)) for group in groups_of(self.blocks)]
+
+    def at_bottom(self, U: Array) -> Array:
+        """(n, L), u with all that vanishes as far down as possible; what vanishes together keeps its differences."""
+        xp, blocks, gone = array_namespace(U), self.blocks, self.vanished(U)
+        if blocks.is_small and groups_of(blocks):
+            at = blocks.columns(U, self.T)
+            G = self.objective.slope(at.phi, self.X, self.w, blocks)[1]
+            for group, down in self._groups_down(at, blocks.pull(G, at)):
+                down = down & group.wants_less(at, blocks.of_sets(G))
+                gone[:, group.classes] = xp.take(gone, group.classes, axis=1) | down[:, None]
+        lowest_gone = xp.min(xp.where(gone, U, xp.inf), axis=1, keepdims=True)
+        bottom = xp.max(U, axis=1, keepdims=True) + lowest(U) / self.T
+        return xp.where(gone, U - lowest_gone + bottom, U)
 
     def returning(self, U: Array) -> Array:
         """(n, L), u with Newton's step in q for classes in sets only that are next to 0 and should not be.
@@ -206,19 +235,22 @@ class SetFit:
         scale = xp.maximum(scale, 1e-13 * xp.max(scale, axis=1, keepdims=True))
         B = self._matrix(bend, upwards if self.objective.vanish else xp.where(near, sets, 0 * sets), at)
         diagonal = blocks.sum_singles(bend.h) + at.q * blocks.give(upwards / at.qS, at.thin)
-        diagonal = xp.where(self._by_q(), 0 * diagonal, self._hasten(diagonal, B, point.gradient)) + FLOOR * scale
+        diagonal = xp.where(self._by_q(at), 0 * diagonal, self._hasten(diagonal, B, point.gradient)) + FLOOR * scale
         diagonal = xp.where(self._settled(point), scale, diagonal)  # these stay where they are
         # The gradient has no component along the common shift of a group: filling that null space keeps it out of the
         # step as well.
         root = xp.sqrt(scale)
         B += blocks.component_mean * (root[:, :, None] * root[:, None, :])
+        for group, down in self._groups_down(at, point.gradient):
+            own = xp.where(down[:, None], xp.take(root, group.classes, axis=1), 0.0)
+            B[:, group.classes[:, None], group.classes] += own[:, :, None] * own[:, None, :] / own.shape[1]
         return B, diagonal, scale
 
     def newton(self, point: Point, mu: Array) -> Array:
         """Return the damped step, with each variable in its own scale."""
         H, unit, bend = self._scaled(point)
         add_diagonal(H, mu[:, None] + 0 * unit)
-        return self._leap(unit * solve_each(H, -(unit * point.gradient)), bend, point.gradient)
+        return self._leap(unit * solve_each(H, -(unit * point.gradient)), bend, point)
 
     @property
     def has_eigenvalues(self) -> bool:
@@ -232,7 +264,7 @@ class SetFit:
         values, vectors = xp.linalg.eigh(H)
         along = xp.matmul(xp.permute_dims(vectors, (0, 2, 1)), -(unit * point.gradient)[:, :, None])
         step = xp.matmul(vectors, along / (xp.abs(values) + mu[:, None])[:, :, None])[:, :, 0]
-        return self._leap(unit * step, bend, point.gradient)
+        return self._leap(unit * step, bend, point)
 
     def _scaled(self, point: Point) -> tuple[Array, Array, Array]:
         """Return the Hessian with each variable in its own scale, that scale, and the second derivatives by u."""
@@ -258,15 +290,15 @@ class SetFit:
         vanishing = self._may_vanish() & falling & (xp.abs(B[:, i, i]) < 0.1 * diagonal)
         return xp.where(vanishing, diagonal / MAX_STEP, diagonal)
 
-    def _leap(self, step: Array, bend: Array, gradient: Array) -> Array:
+    def _leap(self, step: Array, bend: Array, point: Point) -> Array:
         """Return the step in u; a class in sets only takes Newton's in q where that is the better one.
 
         If it grows from next to nothing, the objective curves downwards in u. `bend` (n, L) is its second derivative.
         """
-        xp, pull = array_namespace(step), -self.T * gradient
+        xp, pull = array_namespace(step), -self.T * point.gradient
         if not self.objective.vanish:
-            by_q = xp.log1p(at_least(self.T * step, LEAST_CHANGE)) / self.T
-            return xp.where(self._by_q(), by_q, step)
+            at = self.blocks.columns(point.x, self.T)
+            return xp.where(self._by_q(at), by_q(step, point.x, self.T, self.blocks), step)
         grows = ~self.blocks.has_own & (pull > 0) & (bend < 0.5 * pull)
         if not bool(xp.any(grows)):
             return step
@@ -288,6 +320,17 @@ class SetFit:
     def keep(self, rows: Array) -> SetFit:
         """Return the problem of some samples."""
         return replace(self, X=self.X[rows], first=self.first[rows], size=self.size[rows])
+
+
+def by_q(step: Array, U: Array, T: float, blocks: SetBlocks) -> Array:
+    """Return the step (n, L) in u of a relative change T step of q.
+
+    What all classes of a group have in common is a shift of u, which does not change q.
+    """
+    xp = array_namespace(U)
+    q = xp.exp(T * (U - xp.max(U, axis=1, keepdims=True))) + TINY
+    common = (q * step) @ blocks.component_mean / (q @ blocks.component_mean)
+    return common + xp.log1p(at_least(T * (step - common), LEAST_CHANGE)) / T
 
 
 #: Other starts of some samples, (n, L) each, at temperature T; made only for those that need them.
@@ -392,8 +435,7 @@ def _minimize(problem: SetFit, common: Common | None, others: Starts | None, tol
     if problem.blocks.is_small:
         _go_on(problem, reached, rows, some.returning(U), tol, max_iter)
         U = reached.U[rows, :]
-    bottom = xp.max(U, axis=1, keepdims=True) + lowest(U) / problem.T
-    _go_on(problem, reached, rows, xp.where(some.vanished(U), bottom, U), tol, max_iter)
+    _go_on(problem, reached, rows, some.at_bottom(U), tol, max_iter)
     return reached
 
 

@@ -31,7 +31,7 @@ from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Solution
 from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
-from sklearn_uhc.solvers.set_fit import LEAST_CHANGE, MF_LF, SetFit, begin_again, solve_sets
+from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, begin_again, by_q, solve_sets
 from sklearn_uhc.solvers.set_starts import linear_start
 from sklearn_uhc.solvers.set_vanishing import Entry, Smaller, run_sinking, run_without
 from sklearn_uhc.solvers.sets import SetBlocks, level
@@ -282,7 +282,7 @@ class LogitSplit:
 
 def descend(problem: LogitSplit, first: Array, reached: Array, *, max_iter: int) -> Rest:
     """Take damped Newton steps from the better of two points (L, n), each downhill; finished samples leave."""
-    xp, tol, own = array_namespace(first), problem.tol, problem.blocks.has_own[:, None]
+    xp, tol, own = array_namespace(first), problem.tol, problem.blocks.has_own
     values = problem.value(first), problem.value(reached)
     U, value = xp.where(values[1] < values[0], reached, first), xp.minimum(*values)
     found = Rest.nothing_yet(U)
@@ -301,8 +301,8 @@ def descend(problem: LogitSplit, first: Array, reached: Array, *, max_iter: int)
             value, mu = value[left], mu[left]
         H = problem.hessian(U, now.residual < NEAR)
         add_diagonal(H, mu[:, None] * problem.split.scale + FLOOR)
-        change = solve_each(H, -xp.astype(now.slope.T, H.dtype, copy=False)).T
-        change = xp.where(own, change, xp.log1p(at_least(change, LEAST_CHANGE)))
+        change = solve_each(H, -xp.astype(now.slope.T, H.dtype, copy=False))
+        change = xp.where(own, change, by_q(change, U.T, 1.0, problem.blocks)).T
         change = at_most(at_least(change, -LONGEST), LONGEST)
         trial = problem.step(U + change)
         new = problem.value(U + change)

@@ -4,6 +4,8 @@ CE      sum_i w_i [ log sum_k exp(phi_k) - sum_k p_k phi_k ]                    
 MF-LF   1/2 sum_i w_i sum_k (z_k - c_i - phi_k)^2,               c_i at its best
 MF-P    1/2 sum_i w_i sum_k (p_k - v_i exp(phi_k))^2,            v_i >= 0 at its best
 
+A shift per teacher changes nothing. Before exp(), the largest is subtracted: if all classes of a teacher vanish, they
+still compare with each other.
 If all columns are single classes, phi = u and these are the objectives of the plain solvers. The Hessian by phi is
 always diag(h) - sum_i c_i a_i a_i', with a_i on the columns of teacher i.
 """
@@ -28,9 +30,14 @@ class Bend(NamedTuple):
     size: Array  #: (n, K), nonnegative: the scale of every column
 
 
+def below_largest(phi: Array, blocks: SetBlocks) -> Array:
+    """(n, K), logits relative to the largest of the same teacher."""
+    return phi - blocks.by_teacher(blocks.largest(phi))
+
+
 def cross_entropy(phi: Array, P: Array, w: Array, blocks: SetBlocks) -> tuple[Array, Array]:
     """Value (n,) and derivative by phi (n, K) of CE."""
-    xp = array_namespace(phi)
+    xp, phi = array_namespace(phi), below_largest(phi, blocks)
     E = xp.exp(phi)
     total = blocks.sum_teachers(E)
     wk = blocks.by_teacher(w[None, :])
@@ -40,7 +47,7 @@ def cross_entropy(phi: Array, P: Array, w: Array, blocks: SetBlocks) -> tuple[Ar
 
 def bend_cross_entropy(phi: Array, P: Array, w: Array, blocks: SetBlocks, near: Array) -> Bend:
     """Second derivatives of CE."""
-    E = array_namespace(phi).exp(phi)
+    E = array_namespace(phi).exp(below_largest(phi, blocks))
     s = E / blocks.by_teacher(blocks.sum_teachers(E))
     h = blocks.by_teacher(w[None, :]) * s
     return Bend(h, s, w + 0 * blocks.sum_teachers(s), h)
@@ -69,7 +76,7 @@ def best_scale(P: Array, E: Array, blocks: SetBlocks) -> Array:
 
 def probability_error(phi: Array, P: Array, w: Array, blocks: SetBlocks) -> tuple[Array, Array]:
     """Value (n,) and derivative by phi (n, K) of MF-P."""
-    E, wk = array_namespace(phi).exp(phi), blocks.by_teacher(w[None, :])
+    E, wk = array_namespace(phi).exp(below_largest(phi, blocks)), blocks.by_teacher(w[None, :])
     Y = E * blocks.by_teacher(best_scale(P, E, blocks))
     return 0.5 * array_namespace(phi).sum(wk * (P - Y) ** 2, axis=1), -wk * Y * (P - Y)
 
@@ -77,7 +84,7 @@ def probability_error(phi: Array, P: Array, w: Array, blocks: SetBlocks) -> tupl
 def bend_probability_error(phi: Array, P: Array, w: Array, blocks: SetBlocks, near: Array) -> Bend:
     """Return second derivatives of MF-P, with log v eliminated. Far from the optimum, those of Gauss-Newton."""
     xp = array_namespace(phi)
-    E, wk = xp.exp(phi), blocks.by_teacher(w[None, :])
+    E, wk = xp.exp(below_largest(phi, blocks)), blocks.by_teacher(w[None, :])
     Y = E * blocks.by_teacher(best_scale(P, E, blocks))
     size = wk * Y * Y
     h = xp.where(near, wk * Y * (2 * Y - P), size)

@@ -270,6 +270,11 @@ class SetBlocks(Blocks):
         """(n, L) to (n, K): R x, the change of phi for a change x of u."""
         return self.by_source(x, self.sum_sets(at.q * x, at.thin) / at.qS)
 
+    def smallest_set(self, qS: Array) -> Array:
+        """(n, S) to (n, L): the smallest q(S) among the sets of a class, inf if there is none; only for few classes."""
+        xp = array_namespace(qS)
+        return xp.min(xp.where(self.in_set > 0, qS[:, :, None], xp.inf), axis=1)
+
     def shares(self, at: Columns) -> Array:
         """(n, S, L): r of the columns of sets; only for few classes."""
         return at.q[:, None, :] * (self.in_set / at.qS[:, :, None])
