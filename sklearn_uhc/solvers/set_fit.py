@@ -195,17 +195,21 @@ class SetFit:
         """(n,), whether a class that may vanish has next to nothing left."""
         return array_namespace(U).any(self._is_small(U, self.blocks.set_shares(U, self.T)), axis=1)
 
-    def loses_others(self, U: Array) -> Array:
-        """(n,), whether a class with a column of its own has lost its sets."""
-        shares = self.blocks.set_shares(U, self.T)
-        lost = self.blocks.has_own & self.blocks.in_sets & (shares < NO_SHARE)
-        return array_namespace(U).any(lost, axis=1)
-
     def is_suspect(self, U: Array) -> Array:
         """(n,), whether a class has lost its sets, as in bad local optima: nearly, or fully if it has other columns."""
         shares = self.blocks.set_shares(U, self.T)
-        lost = (~self.blocks.has_own & (shares < LITTLE_SHARE)) | (self.blocks.in_sets & (shares < NO_SHARE))
-        return array_namespace(U).any(lost | self._is_small(U, shares), axis=1)
+        lost = ~self.blocks.has_own & (shares < LITTLE_SHARE) | self._is_small(U, shares)
+        return array_namespace(U).any(lost | (self.blocks.in_sets & (shares < NO_SHARE)), axis=1)
+
+    def is_doubtful(self, found: Solution, certain: Array) -> Array:
+        """(n,), samples to be solved again; `certain` ones (n,) only if classes with own columns lost their sets."""
+        xp, blocks = array_namespace(certain), self.blocks
+        doubtful = ~found.converged | self.is_suspect(found.u)
+        rows = xp.nonzero(certain & doubtful)[0]
+        if rows.shape[0]:
+            lost = blocks.has_own & blocks.in_sets & (blocks.set_shares(found.u[rows, :], self.T) < NO_SHARE)
+            doubtful[rows] = xp.any(lost, axis=1)
+        return doubtful
 
     def length(self, point: Point, step: Array) -> Array:
         """Return the length of a step in u; the next is about its square. For MF-P, flat at small u, in q.
@@ -368,8 +372,7 @@ def solve_sets(
     found = Solution(U, U[:, :0], n_iter, residual, residual <= tol, residual <= tol)
     if logits is None:
         return found
-    suspect = xp.where(certain, problem.loses_others(found.u), ~found.converged | problem.is_suspect(found.u))
-    rows = xp.nonzero(suspect)[0]
+    rows = xp.nonzero(problem.is_doubtful(found, certain))[0]
     return begin_again(problem, found, rows, logits, tol, max_iter)
 
 

@@ -163,8 +163,7 @@ class EvenSplit:
         xp, blocks = array_namespace(Z), self.blocks
         w = xp.ones_like(blocks.sizes) if self.weight is None else self.weight
         problem = SetFit(Z, first, xp.ones_like(Z[:, 0]), MF_LF, w, 1.0, blocks, 1e-3 * tol)
-        suspect = xp.where(certain, problem.loses_others(found.u), ~found.converged | problem.is_suspect(found.u))
-        suspects = xp.nonzero(suspect)[0]
+        suspects = xp.nonzero(problem.is_doubtful(found, certain))[0]
         if not suspects.shape[0]:
             return found
         lost = problem.keep(suspects).loses_a_class(found.u[suspects, :])
