@@ -41,7 +41,7 @@ OTHER = _Other()
 
 def holds_sets(values: Iterable[Any]) -> bool:
     """Return whether a class list has a tuple or OTHER."""
-    return any(isinstance(value, tuple) or value is OTHER for value in values)
+    return any(issubclass(kind, (tuple, _Other)) for kind in set(map(type, values)))  # long lists have few types
 
 
 def flat_labels(i: int | str, values: Sequence[Any]) -> list[Any]:
