@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp, softmax
 
 from sklearn_uhc import OTHER, LabelSpace
-from sklearn_uhc.solvers import set_fit, set_vanishing
+from sklearn_uhc.solvers import set_stages, set_vanishing
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.solvers.set_groups import groups_of
 from sklearn_uhc.solvers.set_vanishing import may_vanish, smaller
@@ -79,9 +79,9 @@ def test_the_answer_is_that_of_all_classes_together(name, T, lists, monkeypatch)
 
 @pytest.mark.parametrize("name", ["ce", "mf_lf"])
 def test_few_rows_are_left_to_newtons_method(name, monkeypatch):
-    rows, minimize = [0], set_fit.minimize
+    rows, minimize = [0], set_stages.minimize
     monkeypatch.setattr(
-        set_fit, "minimize", lambda problem, **rest: (rows.append(len(problem)), minimize(problem, **rest))[1]
+        set_stages, "minimize", lambda problem, **rest: (rows.append(len(problem)), minimize(problem, **rest))[1]
     )
     make_method(name, LISTS, temperature=3.0).fit_transform(noisy(LISTS, n=1000))
     assert sum(rows) < 50

@@ -14,7 +14,8 @@ from array_api_compat import array_namespace
 from sklearn_uhc.solvers.blocks import Array, Solution
 from sklearn_uhc.solvers.conjugate import solve_system
 from sklearn_uhc.solvers.many_fit import ManyFit
-from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, solve_sets
+from sklearn_uhc.solvers.set_fit import MF_LF, SetFit
+from sklearn_uhc.solvers.set_stages import solve_sets
 from sklearn_uhc.solvers.sets import SetBlocks
 
 #: Relative precision of the start.

@@ -31,7 +31,8 @@ from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Solution
 from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
-from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, begin_again, by_q, solve_sets
+from sklearn_uhc.solvers.set_fit import MF_LF, SetFit, by_q
+from sklearn_uhc.solvers.set_stages import begin_again, solve_sets
 from sklearn_uhc.solvers.set_starts import linear_start
 from sklearn_uhc.solvers.set_vanishing import Entry, Smaller, run_sinking, run_without
 from sklearn_uhc.solvers.sets import SetBlocks, level

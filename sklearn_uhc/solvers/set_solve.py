@@ -9,10 +9,11 @@ from __future__ import annotations
 from array_api_compat import array_namespace
 
 from sklearn_uhc.solvers.blocks import Array, Solution
-from sklearn_uhc.solvers.set_fit import CE, MF_P, solve_sets
+from sklearn_uhc.solvers.set_fit import CE, MF_P
 from sklearn_uhc.solvers.set_many import ManyClasses, problem_of
 from sklearn_uhc.solvers.set_mf_lf import EvenSplit
 from sklearn_uhc.solvers.set_sources import CrossEntropyTerms
+from sklearn_uhc.solvers.set_stages import solve_sets
 from sklearn_uhc.solvers.set_steps import Common, CommonSteps
 from sklearn_uhc.solvers.sets import SetBlocks, level
 

@@ -8,7 +8,8 @@ solve the same problem without j, and
 says that j does not return. In noisy answers that is so for about half of the samples. With u_j on its way to -inf,
 steps that all samples share would never end. So after a few steps without any such class, the sign of the sum predicts
 which of them vanish. Samples with the same prediction are solved together in a smaller label space. The sum at the end
-confirms the result; samples without confirmation are solved with all classes.
+confirms the result; samples without confirmation are solved with all classes, and what that leaves unsolved without the
+classes that have become small.
 """
 
 from __future__ import annotations
