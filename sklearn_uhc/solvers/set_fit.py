@@ -41,8 +41,8 @@ SMALL_SHARE = 1e-6
 DOWN = 1e3
 #: Smallest relative change of q in a step.
 LEAST_CHANGE = -0.98
-#: Share of a set that is most of it.
-MOST = 0.5
+#: Share of a set that is most of it; two classes that are never apart have one half each.
+MOST = 0.8
 #: Weight in a mean of classes without probability.
 TINY = 1e-30
 #: The last step of MF-P must be shorter by this factor.
