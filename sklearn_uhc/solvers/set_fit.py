@@ -52,7 +52,7 @@ LITTLE_SHARE, NO_SHARE = 1e-4, 1e-7
 
 
 #: MF-P is flat if a long step gains less than this, relative to the objective; where answers agree it never is.
-NOTHING = 1e-13
+NOTHING = 1e-12
 
 
 class Objective(NamedTuple):
