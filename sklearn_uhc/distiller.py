@@ -341,7 +341,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         """Return soft labels, the student's targets, row weights and class weights, and how to balance was decided."""
         T = merger.method_.temperature
         Q = as_given(Q, merger.labels_, T)
-        weights = known_weights(Q, merger.classes_, self.none_label, T, weights)
+        weights = known_weights(Q, merger.classes_, self.none_label, T, weights, merger.labels_)
         of_labels = label_frequencies(pool, self.verbose)
         decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.class_frequencies_, of_labels)
         tell_balance(decided, self.verbose)

@@ -190,13 +190,14 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         answers = merger.fit_answers(X, y, log_p=log_p)
         Q = merger.fit_merge(answers, X, sample_weight=sample_weight)
         weights = heard_weights(answers, sample_weight)
-        weights = known_weights(Q, merger.classes_, self.none_label, merger.method_.temperature, weights)
+        T = merger.method_.temperature
+        weights = known_weights(Q, merger.classes_, self.none_label, T, weights, merger.labels_)
         of_labels = label_frequencies(merger.label_pool_, self.verbose)
         decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.class_frequencies_, of_labels)
         tell_balance(decided, self.verbose)
         self.class_weight_ = None
         if decided.balances:
-            class_weight = decided.weigh(class_weights(Q, weights), merger.method_.temperature)
+            class_weight = decided.weigh(class_weights(Q, weights), T)
             self.class_weight_ = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
         merger.look_at_shares(Q, answers, decided)
         self.merger_, self.classes_ = merger, merger.classes_

@@ -87,6 +87,8 @@ def harmonize(
         raise ValueError(f'handle_unknown must be "error" or "ignore", got {handle_unknown!r}.')
     lists = read_lists(teachers)
     strict = handle_unknown == "error"
+    if not callable(synonyms):
+        _refuse_equal_names(lists)
     rename = _renamer(synonyms, lists, strict)
     renamed = [NamedList(own.name, [_map_entry(rename, entry) for entry in own.entries]) for own in lists]
     known = {label for own in renamed for label in own.labels}
@@ -119,6 +121,19 @@ def read_lists(teachers: Any) -> list[NamedList]:
     if not out:
         raise ValueError("No teachers were given: pass at least one class list.")
     return out
+
+
+def _refuse_equal_names(lists: Sequence[NamedList]) -> None:
+    """Raise an error for True or False of one teacher and 1 or 0 of another, which are equal in Python."""
+    labels = [(own.name, label) for own in lists for label in own.labels]
+    truths = {label: name for name, label in labels if isinstance(label, bool)}
+    for name, label in labels:
+        if not isinstance(label, (bool, str)) and label in truths:
+            raise ValueError(
+                f"{truths[label]} has {bool(label)} and {name} has {label!r}: Python takes these for the same name. "
+                'Give the former other names: a list such as ["no", "yes"] in place of the teacher, or a function as '
+                "synonyms."
+            )
 
 
 def members(entry: Any) -> tuple[Any, ...]:

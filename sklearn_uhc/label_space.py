@@ -302,12 +302,13 @@ class LabelSpace:
         return [self.classes[group] for group in self.identification.never_apart]
 
     def in_one_set(self) -> list[tuple[Any, int]]:
-        """Return classes that occur in one set of one teacher only, with that teacher; none of `never_apart`."""
+        """Return classes that are named in one set of one teacher only, with that teacher; none of `never_apart`."""
         column_of = np.repeat(np.arange(self.n_outputs), self.set_sizes)
-        once = (np.bincount(self.members) == 1) & self.named.any(axis=0)
+        owner = self.teacher_of[column_of]
+        once = self.named.sum(axis=0) == 1
         once[[label for group in self.identification.never_apart for label in group]] = False
-        at = np.flatnonzero(once[self.members] & (self.set_sizes[column_of] > 1))
-        owners = self.teacher_of[column_of[at]]
+        at = np.flatnonzero(once[self.members] & self.named[owner, self.members] & (self.set_sizes[column_of] > 1))
+        owners = owner[at]
         return list(zip(self.classes[self.members[at]].tolist(), owners.tolist(), strict=True))
 
     def condition(self, q: Any = None) -> float:

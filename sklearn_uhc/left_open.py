@@ -50,12 +50,12 @@ def about_undetermined(labels: Sequence[Any]) -> list[str]:
 
 
 def about_one_set(names: Sequence[str]) -> list[str]:
-    """Return a sentence about classes that occur in one set of one teacher only, if there are any."""
+    """Return a sentence about classes that are named in one set of one teacher only, if there are any."""
     if not names:
         return []
     return [
-        f"These classes occur in one set of one teacher only: {listed(names)}. Check their spelling. If it is right, "
-        "their probability is what the other classes leave of the set."
+        f"These classes are named in one set of one teacher only: {listed(names)}. Check their spelling. If it is "
+        "right, their probability is what the other classes leave of the set."
     ]
 
 

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.class_sets import OTHER
 from sklearn_uhc.label_space import LabelSpace, shorten
+from sklearn_uhc.labels import Labels
 from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.teachers.features import own_columns
 from sklearn_uhc.teachers.roster import Roster
@@ -281,13 +282,25 @@ def _checked(found: Any, rows: slice, title: str) -> NDArray[np.float64]:
 
 
 def known_weights(
-    Q: NDArray[Any], classes: NDArray[Any], none_label: Any, temperature: float, weights: NDArray[Any] | None
+    Q: NDArray[Any],
+    classes: NDArray[Any],
+    none_label: Any,
+    temperature: float,
+    weights: NDArray[Any] | None,
+    labels: Labels | None = None,
 ) -> NDArray[Any] | None:
-    """Multiply row weights by the probability that a row belongs to a known class, at temperature 1."""
+    """Multiply row weights by the probability that a row belongs to a known class, at temperature 1.
+
+    If some rows are labelled "none of these", it is a class like any other, and all rows count.
+    """
     if none_label is None:
         return weights
-    none = sharpen(Q, temperature)[:, classes.tolist().index(none_label)]
-    known = np.maximum(1 - none, LEAST_WEIGHT)
+    code = classes.tolist().index(none_label)
+    if labels is not None and bool((labels.codes == code).any()):
+        return weights
+    known = np.maximum(1 - sharpen(Q, temperature)[:, code], LEAST_WEIGHT)
+    if labels is not None:
+        known[labels.rows] = 1.0
     return known if weights is None else weights * known
 
 

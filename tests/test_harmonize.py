@@ -222,3 +222,15 @@ def test_of_any_tree_every_column_becomes_what_lies_below_it(data):
     out = harmonize(lists, taxonomy=tree, handle_unknown="ignore")
     assert [[set(members(entry)) for entry in own] for own in out] == [[nodes[n] for n in own] for own in lists]
     assert harmonize(out) == out
+
+
+def test_truth_values_are_not_numbers():
+    """True == 1 in Python: a synonym of one would rename the other."""
+    lists = [[False, True], [0, 1, 2]]
+    with pytest.raises(ValueError, match="Teacher 0 has False and Teacher 1 has 0"):
+        harmonize(lists, synonyms={False: 10, True: 11})
+    with pytest.raises(ValueError, match="Python takes these for the same name"):
+        harmonize(lists, taxonomy={True: [0, 2], False: [1]})
+    named = harmonize(lists, synonyms=lambda label: ["no", "yes"][label] if isinstance(label, bool) else str(label))
+    assert named == [["no", "yes"], ["0", "1", "2"]]
+    assert harmonize([[False, True], [True, False]]) == [[False, True], [True, False]]

@@ -6,6 +6,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_uhc import OTHER, HeterogeneousDistiller, TeacherMerger, TeacherOutputs, UnifiedEnsemble
+from sklearn_uhc.labels import Labels
+from sklearn_uhc.not_mine import known_weights
 from sklearn_uhc.plots import SoftLabelDisplay
 from sklearn_uhc.soft_labels.scales import temper_rest
 from tests.helpers import linear_teachers
@@ -104,3 +106,21 @@ def test_none_of_these_is_as_likely_as_scorers_say_at_every_temperature():
     sharp = hot**4 / (hot**4).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(sharp[:, 3], one[:, 3], atol=1e-7)
     np.testing.assert_allclose(hot[:, :2] / hot[:, 1:3], one[:, :2] / one[:, 1:3], rtol=1e-5)
+
+
+def test_rows_labelled_none_of_these_count(sites):
+    """With a label for every row the student learns "none" like any other class."""
+    X, y, X_test, y_test, teachers, scorers = sites
+    labels, truth = np.where(y > 7, 99, y), np.where(y_test > 7, 99, y_test)
+    student = KNeighborsClassifier()
+    clf = HeterogeneousDistiller(teachers[:2], student, membership=scorers[:2], none_label=99).fit(X, labels)
+    assert clf.score(X_test, truth) > KNeighborsClassifier().fit(X, labels).score(X_test, truth) - 0.02
+    assert (clf.predict(X_test) == 99).sum() > 0.8 * (truth == 99).sum()
+
+
+def test_labelled_rows_count_in_full():
+    Q, classes = np.array([[0.9, 0.1], [0.9, 0.1], [0.2, 0.8]]), np.array([-1, 0])
+    only_known = Labels(np.array([0]), np.array([1]), classes, np.zeros(2, dtype=bool), 3)
+    np.testing.assert_allclose(known_weights(Q, classes, -1, 1.0, None, only_known), [1, 0.1, 0.8])
+    with_none = Labels(np.array([0]), np.array([0]), classes, np.zeros(2, dtype=bool), 3)
+    assert known_weights(Q, classes, -1, 1.0, None, with_none) is None

@@ -406,6 +406,7 @@ def test_scorers_are_compared_with_tempered_labels_as_they_are(method):
     np.testing.assert_allclose(hot, one.fit_transform(X, log_p=log_p / 3), atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore:These classes are named in one set")
 def test_teachers_with_sets_keep_scorers_tempered_alike():
     X, merger = small()
     log_p = TeacherOutputs(merger.teachers).fit_transform(X)

@@ -8,6 +8,7 @@ import pytest
 from sklearn_uhc import (
     OTHER,
     LabelSpace,
+    LogitFactorization,
     suggest_harmonization,
     teacher_report,
 )
@@ -196,3 +197,11 @@ def test_suggestions_as_a_frame():
     assert "null" in frame["name"].tolist()
     empty = teacher_report(log_p=np.zeros((4, 2)), class_lists=[["a", "b"]], as_frame=True)["suggestions"]
     assert list(empty.columns) == ["kind", "name", "becomes", "score", "evidence"]
+
+
+def test_other_does_not_hide_a_typo():
+    """A misspelt name of a set is also among what another teacher calls OTHER."""
+    lists = [[("setosa", "virginca"), "versicolor"], [OTHER, "setosa"], ["setosa", "versicolor", "virginica"]]
+    assert LabelSpace(lists).in_one_set() == [("virginca", 0)]
+    with pytest.warns(UserWarning, match="named in one set of one teacher only: virginca"):
+        LogitFactorization(lists).fit(np.zeros((4, 7)))

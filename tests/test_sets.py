@@ -28,6 +28,10 @@ HARD = [
 TOL = {"sd": 1e-9, "ce": 1e-9, "mf_p": 1e-8, "mf_lu": 1e-8, "mf_lf": 1e-8}
 
 
+# What random lists name once is no mistake here.
+pytestmark = pytest.mark.filterwarnings("ignore:These classes are named in one set")
+
+
 def temper(Q, T):
     return softmax(np.log(Q) / T, axis=1)
 
@@ -44,7 +48,6 @@ def noisy():
     return consistent_set_outputs(Q, LISTS) + rng.normal(size=(40, 14))
 
 
-@pytest.mark.filterwarnings("ignore:These classes occur in one set")
 @given(seed=st.integers(0, 10**6), T=st.sampled_from([1.0, 3.0, 10.0]))
 @settings(max_examples=40, deadline=None, derandomize=True)  # docs/set_recovery.json: none of 30,000 rows misses
 def test_consistent_answers_give_q_at_every_temperature(seed, T):
@@ -99,7 +102,6 @@ def test_mf_lu_gives_q_up_to_its_ridge(T):
 
 @given(seed=st.integers(0, 10**6), T=st.sampled_from([1.0, 3.0, 10.0]))
 @settings(max_examples=40, deadline=None, derandomize=True)
-@pytest.mark.filterwarnings("ignore:These classes occur in one set")
 def test_mf_lu_gives_q_up_to_its_ridge_on_random_lists(seed, T):
     """The answer costs hardly more than q; it may cost less, since scales are free. If not, it is close to q.
 
@@ -301,7 +303,7 @@ def test_fit_warns_of_sets_that_determine_too_little(noisy):
 def test_fit_warns_of_a_class_that_only_one_set_has(noisy):
     lists = {"atlas": [("CD4 T", "Tregs"), "B"], "lab": ["CD4 T", "NK", "B"]}
     match = re.escape(
-        "These classes occur in one set of one teacher only: Tregs (teacher 'atlas'). Check their spelling."
+        "These classes are named in one set of one teacher only: Tregs (teacher 'atlas'). Check their spelling."
     )
     with pytest.warns(UserWarning, match=match):
         TeacherMerger(None, class_lists=lists).fit(None, log_p=noisy[:, :5])

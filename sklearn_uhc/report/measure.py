@@ -49,7 +49,7 @@ REPORTED = (
     "Names that sound like",
     "No teacher distinguishes",
     "The sets do not determine",
-    "These classes occur in one set",
+    "These classes are named in one set",
 )
 
 

@@ -28,7 +28,7 @@ class TeacherReport(dict[str, Any]):
     - "space", what the class lists determine, with membership scorers as in the merge: `summary`, `n_teachers`,
       `n_classes`; `groups`, classes linked by chains of teachers; `never_apart`, groups of classes that are in the same
       sets everywhere; `undetermined`, classes whose probability sets do not determine, including those of
-      `never_apart`; `in_one_set`, other classes that occur in one set of one teacher only, with that teacher;
+      `never_apart`; `in_one_set`, other classes that are named in one set of one teacher only, with that teacher;
       `rank`, see `LabelSpace.rank`, None if more than 1,000 classes occur in sets only; `condition`, see
       `LabelSpace.condition`, None beyond 1,000 classes; `known_by_one`, each `class` that only one `teacher` names;
       `unheard`, classes of teachers without any answer; `look_alikes`, groups of names that are nearly equal (they
