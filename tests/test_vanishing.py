@@ -220,3 +220,17 @@ def test_a_group_vanishes_as_a_whole(name, T):
         more = q.copy()
         more[:, order] += amount * shape
         assert (objective(name, more, log_p, SPECIALIST, T) >= best - 1e-9)[gone].all()
+
+
+@pytest.mark.filterwarnings("ignore:These classes are named in one set")
+@pytest.mark.parametrize("name", ["ce", "mf_lf"])
+def test_a_good_fit_is_not_lost_because_classes_vanish(name):
+    """Exact answers fit exactly, also where some classes may seem to vanish and rows are solved together."""
+    lists = [[("f", "e"), "b", ("g", "c"), "a"], [("e", "a"), "b"], [("e", "d"), ("b", "f")], ["a", "c"]]
+    q = np.random.default_rng(0).dirichlet(np.full(7, 0.3), 400) + 1e-6
+    q /= q.sum(axis=1, keepdims=True)
+    space, rows = LabelSpace(lists), [325, *range(0, 400, 10)]
+    rows = [row for row in rows if space.condition(q[row]) < 50]
+    assert len(rows) > 5
+    found = make_method(name, lists).fit_transform(consistent_set_outputs(q, lists))
+    np.testing.assert_allclose(found[rows], q[rows], atol=1e-6)

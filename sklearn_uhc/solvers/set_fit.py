@@ -45,6 +45,8 @@ LEAST_CHANGE = -0.98
 MOST = 0.8
 #: Weight in a mean of classes without probability.
 TINY = 1e-30
+#: Objective of a sample that fits poorly, relative to the median of so many.
+POOR, SAMPLE = 4.0, 200
 #: The last step of MF-P must be shorter by this factor.
 CAUTION = 100.0
 #: Shares that hint at a bad local optimum: of a class that is in sets only, and of any other.
@@ -201,14 +203,24 @@ class SetFit:
         return array_namespace(U).any(lost | (self.blocks.in_sets & (shares < NO_SHARE)), axis=1)
 
     def is_doubtful(self, found: Solution, certain: Array) -> Array:
-        """(n,), samples to be solved again; `certain` ones (n,) only if classes with own columns lost their sets."""
+        """(n,), samples that may be in a bad local optimum.
+
+        `certain` ones (n,) only if they fit much worse than others, or if classes with own columns lost their sets.
+        """
         xp, blocks = array_namespace(certain), self.blocks
-        doubtful = ~found.converged | self.is_suspect(found.u)
-        rows = xp.nonzero(certain & doubtful)[0]
+        doubtful, rows = ~found.converged | self.is_suspect(found.u), xp.nonzero(certain)[0]
         if rows.shape[0]:
+            usual = self._values(found.u, xp.arange(0, len(self), 1 + len(self) // SAMPLE, device=device(certain)))
+            poor = self._values(found.u, rows) > POOR * xp.sort(usual)[usual.shape[0] // 2] + self.small
             lost = blocks.has_own & blocks.in_sets & (blocks.set_shares(found.u[rows, :], self.T) < NO_SHARE)
-            doubtful[rows] = xp.any(lost, axis=1)
+            doubtful[rows] = poor | doubtful[rows] & xp.any(lost, axis=1)
         return doubtful
+
+    def _values(self, U: Array, rows: Array) -> Array:
+        """Return the objective of some samples."""
+        phi = self.blocks.columns(U[rows, :], self.T).phi
+        value: Array = self.objective.slope(phi, self.X[rows, :], self.w, self.blocks)[0]
+        return value
 
     def length(self, point: Point, step: Array) -> Array:
         """Return the length of a step in u; the next is about its square. For MF-P, flat at small u, in q.
