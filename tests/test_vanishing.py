@@ -104,14 +104,6 @@ def test_weights_count(name):
     assert (np.abs(twice - weighted).max(axis=1) < 1e-6).mean() > 0.97
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_torch_gives_the_same(name):
-    torch = pytest.importorskip("torch")
-    log_p = noisy(TWO, seed=4)
-    tensor = make_method(name, TWO).fit_transform(torch.asarray(log_p))
-    np.testing.assert_allclose(tensor.numpy(), make_method(name, TWO).fit_transform(log_p), atol=1e-6)
-
-
 def test_a_label_space_without_a_class():
     blocks = Blocks.from_label_space(LabelSpace(LISTS))
     assert may_vanish(blocks) == (6,)
@@ -234,3 +226,12 @@ def test_a_good_fit_is_not_lost_because_classes_vanish(name):
     assert len(rows) > 5
     found = make_method(name, lists).fit_transform(consistent_set_outputs(q, lists))
     np.testing.assert_allclose(found[rows], q[rows], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("lists", "rare"), [(TWO, ()), (SPECIALIST, CATS)])
+def test_torch_gives_the_same(name, lists, rare):
+    torch = pytest.importorskip("torch")
+    log_p = noisy(lists, seed=4, rare=rare)
+    tensor = make_method(name, lists).fit_transform(torch.asarray(log_p))
+    np.testing.assert_allclose(tensor.numpy(), make_method(name, lists).fit_transform(log_p), atol=1e-6)
