@@ -245,6 +245,13 @@ def _check_none(none_label: Any, space: LabelSpace, whose: list[int]) -> None:
             'membership scorer is in use. Pass scorers as membership= ("student" cannot determine none_label), or '
             "leave none_label out."
         )
+    knows = np.flatnonzero(space.mask[:, values.index(none_label)]) if none_label in values else []
+    if len(knows) == 1 and not whose:
+        warn_user(
+            f"none_label={none_label!r} rests on one column, OTHER of {space.called(int(knows[0]))}: small errors of "
+            "small probabilities become large there, and rows of known classes may be taken for it. Give other "
+            "teachers a membership scorer or OTHER as well."
+        )
 
 
 def read_scorer(scorer: Any, title: str, X: Any) -> NDArray[np.float64]:

@@ -44,7 +44,8 @@ def test_none_of_these_keeps_its_probability_where_others_have_none():
 def test_other_is_enough_for_none_of_these():
     X = np.random.default_rng(0).normal(size=(7, 3))
     teachers, lists = linear_teachers([range(3), range(2)]), [["a", "b", OTHER], ["a", "b"]]
-    merger = TeacherMerger(teachers, class_lists=lists, none_label="none").fit(X)
+    with pytest.warns(UserWarning, match="none_label='none' rests on one column, OTHER of teacher 0"):
+        merger = TeacherMerger(teachers, class_lists=lists, none_label="none").fit(X)
     assert merger.classes_.tolist() == ["a", "b", "none"]
     expected = TeacherMerger(teachers, class_lists=[["a", "b", "none"], ["a", "b"]]).fit_transform(X)
     np.testing.assert_allclose(merger.transform(X), expected, atol=1e-7)
