@@ -245,12 +245,13 @@ def _check_none(none_label: Any, space: LabelSpace, whose: list[int]) -> None:
             'membership scorer is in use. Pass scorers as membership= ("student" cannot determine none_label), or '
             "leave none_label out."
         )
-    knows = np.flatnonzero(space.mask[:, values.index(none_label)]) if none_label in values else []
-    if len(knows) == 1 and not whose:
+    knows = space.mask[:, values.index(none_label)] if none_label in values else np.zeros(0, dtype=bool)
+    if knows.sum() == 1 and not whose:
+        who = space.called(int(knows.argmax()))
         warn_user(
-            f"none_label={none_label!r} rests on one column, OTHER of {space.called(int(knows[0]))}: small errors of "
-            "small probabilities become large there, and rows of known classes may be taken for it. Give other "
-            "teachers a membership scorer or OTHER as well."
+            f"none_label={none_label!r} rests on one column, OTHER of {who}: small errors of small probabilities "
+            "become large there, and rows of known classes may be taken for it. Give other teachers a membership "
+            "scorer or OTHER as well."
         )
 
 
