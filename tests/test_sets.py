@@ -310,7 +310,7 @@ def test_fit_warns_of_a_class_that_only_one_set_has(noisy):
 
 
 def test_other_and_scorers_leave_nothing_open_that_fit_warns_of(noisy):
-    named = [["a", "b", OTHER], [("a", "b"), "c"]]
+    named = [["a", "b", OTHER], [("a", "b"), "c", OTHER]]
     X, scorer = np.zeros((len(noisy), 1)), Everybody()
     for lists, more in ((named, {"none_label": "none"}), ([["a", "b"], ["b", "c"]], {"membership": [scorer, None]})):
         K = sum(map(len, lists))
