@@ -23,7 +23,7 @@ from sklearn_uhc.solvers.blocks import Array, Solution, softmax
 from sklearn_uhc.solvers.incidence import at_least, at_most
 from sklearn_uhc.solvers.many_terms import CrossEntropy, LogitError, ProbabilityError, Terms
 from sklearn_uhc.solvers.newton import add_diagonal, solve_each
-from sklearn_uhc.solvers.set_groups import Group, groups_of
+from sklearn_uhc.solvers.set_groups import SMALL_SHARE, Group, groups_of
 from sklearn_uhc.solvers.set_newton import Point
 from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms
 from sklearn_uhc.solvers.set_steps import Kind
@@ -35,8 +35,6 @@ from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
 MAX_STEP = 4.0
 #: Smallest curvature relative to a variable's scale; without it, rounding would decide what answers leave undetermined.
 FLOOR = 1e-11
-#: A class with a smaller share of all its sets that does not help them is considered to vanish.
-SMALL_SHARE = 1e-6
 #: Slope of a group of classes that is far enough down, in units of the one of a class.
 DOWN = 1e3
 #: Smallest relative change of q in a step.

@@ -18,7 +18,7 @@ from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.incidence import like_array, to_cpu
 from sklearn_uhc.solvers.sets import Columns, SetBlocks
 
-#: Share of its sets below which a group is far down.
+#: A class or group with a smaller share of its sets that does not help them is considered to vanish.
 SMALL_SHARE = 1e-6
 
 
