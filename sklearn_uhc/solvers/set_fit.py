@@ -49,8 +49,6 @@ POOR, SAMPLE = 4.0, 200
 CAUTION = 100.0
 #: Shares that hint at a bad local optimum: of a class that is in sets only, and of any other.
 LITTLE_SHARE, NO_SHARE = 1e-4, 1e-7
-
-
 #: MF-P is flat if a long step gains less than this, relative to the objective; where answers agree it never is.
 NOTHING = 1e-12
 
