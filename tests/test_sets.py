@@ -399,3 +399,36 @@ def test_hessians(noisy, T):
             root = np.sqrt(scale)
             whole = B - blocks.component_mean * root[:, :, None] * root[:, None, :] + d[:, :, None] * np.eye(7)
         np.testing.assert_allclose(whole, bend, atol=1e-5)
+
+
+RANDOM = [
+    [[(0, 1), (2, 3), (4, 5), 6], [(1, 2), (3, 4), 5, 6, 7], [7, 8, 9, 0, (2, 6)]],
+    [[(0, 1), 2], [0, (1, 2)], [1, 2, 0]],
+    [[0, 1, (2, 3)], [1, 4, 5, 6, (2, 3)], [(2, 3), 6, 7, 8, 9]],
+]
+
+
+@pytest.mark.filterwarnings("ignore:No teacher distinguishes")
+@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_lu"])
+@pytest.mark.parametrize("lists", RANDOM)
+def test_a_row_alone_gets_the_same_answer(lists, name):
+    """Answers that contradict each other: which local optimum is found must not depend on other rows."""
+    method, log_p = make_method(name, lists, temperature=1.0), random_answers(lists, 60)
+    Q = method.fit_transform(log_p)
+    alone = np.concatenate([method.transform(log_p[i : i + 1]) for i in range(60)])
+    np.testing.assert_allclose(alone, Q, atol=1e-5)
+    assert method.fit(log_p[:1]).n_not_converged_ == 0
+
+
+@pytest.mark.parametrize("T", [1.0, 3.0])
+def test_mf_lu_keeps_what_is_never_apart_equal(T):
+    log_p = random_answers(RANDOM[2], 300)
+    with pytest.warns(UserWarning, match=r"No teacher distinguishes these classes: \{2, 3\}"):
+        Q = make_method("mf_lu", RANDOM[2], temperature=T).fit_transform(log_p)
+    np.testing.assert_array_equal(Q[:, 2], Q[:, 3])
+
+
+def random_answers(lists, n):
+    rng = np.random.default_rng(0)
+    Z = [3 * rng.normal(size=(n, len(own))) for own in lists]
+    return np.hstack([own - logsumexp(own, axis=1, keepdims=True) for own in Z])

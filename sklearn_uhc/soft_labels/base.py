@@ -54,6 +54,10 @@ class Merged(NamedTuple):
         poor = int((solved.converged & ~solved.well_conditioned).sum())
         return cls(Q, max(n_iter, 1), residual, int((~solved.converged).sum()), poor)
 
+    def first(self) -> Merged:
+        """Return the first of two equal rows."""
+        return Merged(self.Q[:1], *self[1:3], *(count // 2 for count in self[3:]))
+
     def then(self, other: Merged) -> Merged:
         """Return these soft labels with the diagnostics of both chunks together."""
         worst = max(self.n_iter, other.n_iter), max(self.max_residual, other.max_residual)
@@ -413,7 +417,8 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         Q = _new_labels(answers) if keep else None
 
         def solved(rows: slice) -> Merged:
-            merged = solve(to_double(X[rows]))
+            Z = to_double(X[rows])
+            merged = solve(Z) if len(Z) > 1 or not answers.space.has_sets else solve(xp.concat([Z, Z])).first()
             if Q is not None:
                 Q[rows] = xp.astype(merged.Q, X.dtype, copy=False)
             return merged._replace(Q=None)

@@ -7,6 +7,9 @@ stretched by v_i before its sets are summed, so that the scale of u and v stays 
 in their set at v_i u, and b_k = r_k' u, the derivatives of phi_k are v_i r_k by u and b_k by v_i. Near the optimum the
 second derivatives of phi are added to the Gauss-Newton matrix. Residual: largest entry of the gradient, that by v_i = 0
 only if it is negative, relative to ||Z||^2 + lam.
+
+Classes that are in the same columns everywhere stay equal, as the gradient does not tell them apart. Stretched by
+different v_i, sets may fit better if one of them has all, but which one would be for rounding to decide.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ MOST_CHORDS, TRIED = 10, 1e-3
 SHORT, STILL = 1e-2, 10.0
 #: Smallest second derivative by v, relative to its positive part.
 LEAST_BEND = 1e-2
+#: Largest difference of classes that are never apart, relative to the tolerance.
+EQUAL = 1e-3
 #: A slope by v counts as none below this many times the precision of its terms.
 ROUNDINGS = 64
 
@@ -302,9 +307,9 @@ class SetLogitFit:
         return self.move(point.x, -point.gradient / (2 * self.T * size))
 
     def move(self, x: Array, step: Array) -> Array:
-        """Add the step; v stays nonnegative."""
+        """Add the step; v stays nonnegative, and what is never apart equal."""
         xp = array_namespace(x)
-        U, V = self.parts(x + at_most(at_least(step, -MAX_STEP), MAX_STEP))
+        U, V = self.parts(self.blocks.same_for_twins(x + at_most(at_least(step, -MAX_STEP), MAX_STEP)))
         return xp.concat([U, at_least(V, 0.0)], axis=1)
 
     def keep(self, rows: Array) -> SetLogitFit:
@@ -358,6 +363,7 @@ def _solve_few(problem: SetLogitFit, common: Common, tol: float, max_iter: int) 
     """Take steps with one matrix for all samples, then with one Hessian per sample, then Newton's."""
     xp, room = array_namespace(problem.Z), problem.batch_rows
     x, residual = approach(problem.Z, problem.first, problem.size, common)
+    x = problem.blocks.same_for_twins(x)
     first, done = xp.asarray(x, copy=True), residual < 0
     n_iter = xp.zeros_like(residual, dtype=xp.int64) + MOST_STEPS
     close = xp.nonzero(residual <= TRIED)[0]
@@ -416,4 +422,6 @@ def take_chords(problem: SetLogitFit, x: Array, common: Common, tol: float) -> R
         downhill=False,
     )
     lower = steps.value(found.U) <= point.value + tol * problem.size
-    return found._replace(solved=found.solved & lower)
+    ends = problem.blocks.same_for_twins(xp.asarray(found.U.T, copy=True)).T
+    apart = xp.max(xp.abs(found.U - ends), axis=0)
+    return found._replace(U=ends, solved=found.solved & lower & (apart <= EQUAL * tol))

@@ -27,8 +27,9 @@ from sklearn_uhc.solvers.blocks import Array
 from sklearn_uhc.solvers.incidence import at_least, like_array, to_cpu
 from sklearn_uhc.solvers.sets import SetBlocks, lowest
 
-#: Fewer samples with the same prediction are not worth a label space of their own.
-FEW = 8
+#: With more classes in sets only, just some combinations of them get a label space of their own: all, all but one, one.
+#: How many samples share a combination must not matter, for a sample's result should not depend on the others.
+FEW = 4
 #: Maximum number of classes that are considered.
 MOST_CLASSES = 50
 #: Mean share of its sets below which a class of an unsolved sample is tried without.
@@ -156,7 +157,7 @@ def run_without(problem: Problem, U: Array, most: int) -> tuple[Rest, Array]:
     """Take steps from U (L, n), without the classes that vanish; also return in which samples (n,) some do."""
     xp, found, classes = array_namespace(U), Rest.nothing_yet(U), may_vanish(problem.blocks)
     certain = xp.zeros_like(found.solved)
-    if not classes or U.shape[1] < FEW:
+    if not classes:
         return problem.run(U, most), certain
     part = _part(problem, classes)
     few = problem.without(part).run(U[part.kept, :], problem.look)
@@ -202,10 +203,10 @@ def _try_patterns(
     xp, classes = array_namespace(rows), may_vanish(problem.blocks)
     code, again = 2.0 ** np.arange(len(classes)) @ gone, np.zeros(gone.shape[1], dtype=bool)
     away = gone.copy()
-    for pattern, count in zip(*np.unique(code, return_counts=True), strict=True):
+    for pattern in np.unique(code):
         same = np.flatnonzero(code == pattern)
         own = gone[:, same[0]]
-        if own.any() and (count >= FEW or _names(classes, own) in _made(problem.blocks)):
+        if own.any() and (len(own) <= FEW or own.sum() in (1, len(own) - 1, len(own))):
             here = rows[xp.asarray(same, device=device(rows))]
             away[:, same] = _solve_pattern(problem, here, own, run, found, certain)
             again[same] = away[:, same].any(axis=0) & (away[:, same] != gone[:, same]).any(axis=0)

@@ -218,6 +218,18 @@ class SetBlocks(Blocks):
         return y @ self.in_set if self.is_small else self.members.give(y, thin)
 
     @cached_property
+    def twins(self) -> list[Array]:
+        """Groups of classes that are in the same columns everywhere."""
+        return [like_array(group, self.sizes) for group in self.space.identification.never_apart]
+
+    def same_for_twins(self, U: Array) -> Array:
+        """Give classes that are in the same columns everywhere their mean, in place; (n, L) or more columns."""
+        xp = array_namespace(U)
+        for group in self.twins:
+            U[:, group] = xp.mean(U[:, group], axis=1, keepdims=True)
+        return U
+
+    @cached_property
     def has_own(self) -> Array:
         """(L,), whether a class has a column of its own."""
         own = np.zeros(self.n_classes, dtype=bool)
