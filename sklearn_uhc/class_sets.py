@@ -39,6 +39,11 @@ class _Other:
 OTHER = _Other()
 
 
+def is_missing(label: Any) -> bool:
+    """Return whether a label is None, NaN or pandas.NA."""
+    return label is None or type(label).__name__ in ("NAType", "NaTType") or bool(label != label)
+
+
 def holds_sets(values: Iterable[Any]) -> bool:
     """Return whether a class list has a tuple or OTHER."""
     return any(issubclass(kind, (tuple, _Other)) for kind in set(map(type, values)))  # long lists have few types

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_uhc.class_sets import is_missing
 from sklearn_uhc.label_space import OTHER, LabelSpace, check_is_list, shorten
 from sklearn_uhc.taxonomy import Taxonomy
 
@@ -172,6 +173,11 @@ def _entries(name: Any, own: Any) -> list[Any]:
                 f"The class list of teacher {name!r} holds {entry!r}: an entry is a label, a tuple of labels "
                 '("one of these", not a list or set) or OTHER, which stands alone.'
             )
+        if missing := [label for label in members(entry) if is_missing(label)]:
+            raise ValueError(
+                f"The class list of teacher {name!r} holds {missing[0]!r}, which is no name of a class. If rows "
+                "without a class were meant, remove it, or pass OTHER in its place."
+            )
     return entries
 
 
@@ -329,7 +335,7 @@ def _about_pair(pair: list[Any], entries: Sequence[Any], a: int, b: int, label: 
     """Return why two columns are in conflict, and what to do."""
     by_hand = "or pass this teacher's own list instead, with entries that say what its columns mean (a tuple is a set)"
     if entries[a] == entries[b]:
-        above = all(label in tree.below(old) for entry in pair for old in members(entry))
+        above = label is not OTHER and all(label in tree.below(old) for entry in pair for old in members(entry))
         why = f" (in the taxonomy {label!r} is below them: its keys must be parents)" if above else ""
         return (
             f"its columns {pair[0]!r} and {pair[1]!r} both become {label!r}{why}, but every column needs a different "

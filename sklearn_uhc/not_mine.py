@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.class_sets import OTHER
+from sklearn_uhc.class_sets import OTHER, is_missing
 from sklearn_uhc.label_space import LabelSpace, shorten
 from sklearn_uhc.labels import Labels
 from sklearn_uhc.students.temperature import sharpen
@@ -216,9 +216,11 @@ def extended_space(space: LabelSpace, whose: list[int], new: list[Any]) -> Label
 
 def universe_of(none_label: Any) -> list[Any] | None:
     """Return the classes that are only part of OTHER."""
-    if none_label is not None and (isinstance(none_label, tuple) or none_label is OTHER or np.ndim(none_label) > 0):
+    if none_label is None:
+        return None
+    if isinstance(none_label, tuple) or none_label is OTHER or np.ndim(none_label) > 0 or is_missing(none_label):
         raise ValueError(f"none_label must be one label of the type of the classes, got {none_label!r}.")
-    return None if none_label is None else [none_label]
+    return [none_label]
 
 
 def with_none(answers: Answers, none_label: Any) -> Answers:
@@ -245,13 +247,14 @@ def _check_none(none_label: Any, space: LabelSpace, whose: list[int]) -> None:
             'membership scorer is in use. Pass scorers as membership= ("student" cannot determine none_label), or '
             "leave none_label out."
         )
-    knows = space.mask[:, values.index(none_label)] if none_label in values else np.zeros(0, dtype=bool)
-    if knows.sum() == 1 and not whose:
-        who = space.called(int(knows.argmax()))
+    others = np.flatnonzero(space.mask[:, values.index(none_label)]).tolist() if none_label in values else []
+    known = space.named[:, space.classes != none_label]
+    if len(others) + len(whose) == 1 and not known[[*others, *whose]].all():
+        what = f"OTHER of {space.called(others[0])}" if others else f"the membership of {space.called(whose[0])}"
         warn_user(
-            f"none_label={none_label!r} rests on one column, OTHER of {who}: small errors of small probabilities "
-            "become large there, and rows of known classes may be taken for it. Give other teachers a membership "
-            "scorer or OTHER as well."
+            f"none_label={none_label!r} rests on one column, {what}: small errors of small probabilities become large "
+            "there, and rows of known classes may be taken for it. Give other teachers a membership scorer or OTHER as "
+            "well."
         )
 
 

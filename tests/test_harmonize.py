@@ -1,10 +1,11 @@
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_uhc import LabelSpace, harmonize
+from sklearn_uhc import LabelSpace, harmonize, suggest_harmonization
 from sklearn_uhc.harmonize import members
 from sklearn_uhc.label_space import OTHER
 from tests.helpers import linear_teachers
@@ -234,3 +235,15 @@ def test_truth_values_are_not_numbers():
     named = harmonize(lists, synonyms=lambda label: ["no", "yes"][label] if isinstance(label, bool) else str(label))
     assert named == [["no", "yes"], ["0", "1", "2"]]
     assert harmonize([[False, True], [True, False]]) == [[False, True], [True, False]]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT])
+def test_missing_names_are_refused(missing):
+    for function in (harmonize, suggest_harmonization):
+        with pytest.raises(ValueError, match=r"The class list of teacher 0 holds .*, which is no name of a class"):
+            function([["a", missing], ["a", "c"]])
+
+
+def test_other_twice_is_not_blamed_on_the_taxonomy():
+    with pytest.raises(ValueError, match="Teacher 0: its columns OTHER and OTHER both become OTHER, but every"):
+        harmonize([["a", OTHER, OTHER], ["a", "c"]])

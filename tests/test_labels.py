@@ -85,13 +85,13 @@ def test_no_label_is_like_no_y(y):
 
 def test_minus_one_is_a_class_if_a_teacher_has_it():
     classes = np.array([-1, 1])
-    with pytest.raises(ValueError, match=r"y has -1, which is a class of a teacher.*None or NaN.*y.astype\(object\)"):
+    with pytest.raises(ValueError, match=r"y has -1, which is one of the classes.*None or NaN.*y.astype\(object\)"):
         read_labels(np.array([-1, 1, -1]), None, classes)
     assert read_labels(np.array([-1, 1, np.nan]), None, classes).codes.tolist() == [0, 1]
     assert read_labels(np.array([-1, None, 1], dtype=object), None, classes).codes.tolist() == [0, 1]
     assert read_labels(np.array([-1, 1, -1], dtype=object), None, classes).codes.tolist() == [0, 1, 0]
     assert read_labels(np.array([1, 1]), None, classes).codes.tolist() == [1, 1]
-    with pytest.raises(ValueError, match="y has '-1', which is a class of a teacher"):
+    with pytest.raises(ValueError, match="y has '-1', which is one of the classes"):
         read_labels(np.array(["-1", "1"]), None, np.array(["-1", "1"]))
 
 

@@ -67,6 +67,7 @@ def test_fit_warns_of_rows_that_no_scorer_takes_for_its_own():
         assert not clone(merger).set_params(**params).fit(X).findings_
 
 
+@pytest.mark.filterwarnings("ignore:none_label='none' rests on one column")
 @pytest.mark.parametrize("make", [TeacherMerger, UnifiedEnsemble, HeterogeneousDistiller])
 @pytest.mark.parametrize("second", [0.1, None])
 def test_fit_warns_of_rows_that_are_all_none_of_these(make, second):
@@ -81,7 +82,7 @@ def test_fit_warns_of_rows_that_are_all_none_of_these(make, second):
 
     with pytest.warns(FindingWarning, match="look foreign.* 100% of them.*add rows like those") as said:
         clf = fit(0)
-    assert len(said) == 1
+    assert sum(issubclass(one.category, FindingWarning) for one in said) == 1
     assert [finding.kind for finding in getattr(clf, "merger_", clf).findings_] == ["foreign"]
     fit(5)  # warnings are errors: where some rows are of known classes, foreign ones are what none_label is for
 

@@ -200,7 +200,7 @@ def _refuse_ambiguous(y: NDArray[Any], known: NDArray[np.bool_], classes: NDArra
     for mark in (-1, "-1"):
         if mark in classes.tolist() and mark in set(y.tolist()):
             raise ValueError(
-                f"y has {mark!r}, which is a class of a teacher, but also how scikit-learn marks unlabelled rows. "
+                f"y has {mark!r}, which is one of the classes, but also how scikit-learn marks unlabelled rows. "
                 "Mark unlabelled rows by None or NaN; if all rows are labelled, pass y.astype(object)."
             )
 
