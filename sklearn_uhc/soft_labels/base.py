@@ -418,6 +418,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
 
         def solved(rows: slice) -> Merged:
             Z = to_double(X[rows])
+            # BLAS sums a single row in another order, and rounding may decide between local optima.
             merged = solve(Z) if len(Z) > 1 or not answers.space.has_sets else solve(xp.concat([Z, Z])).first()
             if Q is not None:
                 Q[rows] = xp.astype(merged.Q, X.dtype, copy=False)

@@ -48,16 +48,10 @@ class Smaller(NamedTuple):
 
 def smaller(blocks: SetBlocks, gone: tuple[int, ...]) -> Smaller | None:
     """Return the label space without some classes, or None if no teacher would link others then; made once."""
-    made = _made(blocks)
+    made: dict[tuple[int, ...], Smaller | None] = blocks.once("smaller", dict)
     if gone not in made:
         made[gone] = _without(blocks, gone)
     return made[gone]
-
-
-def _made(blocks: SetBlocks) -> dict[tuple[int, ...], Smaller | None]:
-    """Return the smaller label spaces made so far."""
-    made: dict[tuple[int, ...], Smaller | None] = blocks.once("smaller", dict)
-    return made
 
 
 def _without(blocks: SetBlocks, gone: tuple[int, ...]) -> Smaller | None:
