@@ -80,7 +80,7 @@ def may_vanish(blocks: SetBlocks) -> tuple[int, ...]:
 
 def _may_vanish(blocks: SetBlocks) -> tuple[int, ...]:
     space, members = blocks.space, to_cpu(blocks.in_set)
-    alike = [group for group in space.identification.never_apart if len(group) > 1]
+    alike = space.identification.never_apart
     # What is not determined must stay as even as it is; classes that are never apart do, as they vanish together.
     if space.rank_bound + sum(len(group) - 1 for group in alike) < blocks.n_classes - blocks.n_components:
         return ()
