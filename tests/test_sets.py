@@ -151,6 +151,15 @@ def test_sd_with_other_everywhere_is_right(T):
     assert sd.max_residual_ <= TOL["sd"]
 
 
+def test_sd_with_other_everywhere_is_ce():
+    """Also where teachers contradict each other, with weights: the same local optimum."""
+    lists = [["a", "b", OTHER], ["b", "c", OTHER], ["c", "d", "a", OTHER]]
+    Z = np.random.default_rng(1).normal(size=(200, 10)) * 2
+    options = {"temperature": 3, "teacher_weight": [1, 5, 0.2]}
+    sd, ce = (make_method(name, lists, **options).fit_transform(Z) for name in ("sd", "ce"))
+    np.testing.assert_allclose(sd, ce, atol=1e-8)
+
+
 def test_sd_at_temperature_1_is_the_most_likely_q(noisy):
     """The answers are shares of one draw each: q maximises sum p_k log q(S_k)."""
     P = np.exp(Blocks.from_label_space(LabelSpace(LISTS)).log_softmax(noisy))

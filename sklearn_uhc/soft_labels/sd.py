@@ -9,7 +9,7 @@ from array_api_compat import array_namespace, device
 
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
 from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
-from sklearn_uhc.solvers.set_solve import solve_set_sd
+from sklearn_uhc.solvers.set_solve import SD_ITER, SD_TOL, even_split, solve_set_ce, solve_set_sd
 from sklearn_uhc.solvers.sets import SetBlocks
 
 __all__ = ["StandardDistillation"]
@@ -86,6 +86,8 @@ class StandardDistillation(SoftLabelMethod):
         """Complete the lists of all teachers where columns mean sets. See `SoftLabelMethod.solver`."""
         if not isinstance(blocks, SetBlocks):
             return super().solver(blocks, weight)
+        if blocks.space.is_shared:  # no teacher leaves a class out, so this is CE
+            return lambda X: self._merge_by_ce(blocks.shift(X), blocks, weight)
         space, columns = blocks.space.complete()
         xp, whole = array_namespace(blocks.sizes), SetBlocks.from_label_space(space).like(blocks.sizes)
         taken = xp.asarray(columns, device=device(blocks.sizes))
@@ -97,6 +99,11 @@ class StandardDistillation(SoftLabelMethod):
             return Merged.of(softmax(solved.u), solved)
 
         return merge
+
+    def _merge_by_ce(self, Z: Array, blocks: SetBlocks, weight: Array | None) -> Merged:
+        tol, split = self._tolerance(SD_TOL, Z), even_split(blocks, weight)
+        solved = solve_set_ce(Z, split, temperature=self.temperature, tol=tol, max_iter=SD_ITER, weight=weight)
+        return Merged.of(softmax(solved.u), solved)
 
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Average the teachers. See `SoftLabelMethod.merge`."""
