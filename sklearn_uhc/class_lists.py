@@ -51,12 +51,12 @@ def _named(i: int | str, labels: NDArray[Any]) -> NDArray[Any]:
     return check_class_list(i, flat_labels(i, labels.tolist())) if labels.dtype == object else labels
 
 
-def check_is_list(class_lists: Any) -> None:
-    """Raise an error for anything that is not an ordered list of lists."""
+def check_is_list(class_lists: Any, name: str = "class_lists") -> None:
+    """Raise an error for anything that is not an ordered list of lists; `name` is the argument in the message."""
     if isinstance(class_lists, (str, bytes, set, frozenset, dict)) or not isinstance(class_lists, Iterable):
-        raise TypeError(f"class_lists must be a list with one list of classes per teacher, got {class_lists!r}.")
+        raise TypeError(f"{name} must be a list with one list of classes per teacher, got {class_lists!r}.")
     if isinstance(class_lists, Iterator):
-        raise TypeError(f"class_lists can be read only once, got {class_lists!r}: pass list(class_lists).")
+        raise TypeError(f"{name} can be read only once, got {class_lists!r}: pass list({name}).")
 
 
 def check_class_list(i: int | str, labels: Any) -> NDArray[Any]:

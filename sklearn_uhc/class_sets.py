@@ -61,9 +61,10 @@ def flat_labels(i: int | str, values: Sequence[Any]) -> list[Any]:
     if not flat:
         raise ValueError(f"Class list {i} has only OTHER: it must name at least one class.")
     if holds_sets(flat):
+        what = "OTHER within a set" if OTHER in flat else "a set within a set"
         raise ValueError(
-            f"Class list {i} has a set within a set: a set is a tuple of labels. OTHER stands for all classes that "
-            "the list does not name, and must be an entry of its own."
+            f"Class list {i} has {what}: a set is a tuple of labels. OTHER stands for all classes that the list does "
+            "not name, and must be an entry of its own."
         )
     return flat
 

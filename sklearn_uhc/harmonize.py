@@ -11,16 +11,23 @@ import numpy as np
 from sklearn_uhc.class_sets import is_missing
 from sklearn_uhc.label_space import OTHER, LabelSpace, check_is_list, shorten
 from sklearn_uhc.taxonomy import Taxonomy
+from sklearn_uhc.utils.notes import warn_user
 
 __all__ = ["harmonize"]
 
 
 @dataclass(frozen=True)
 class NamedList:
-    """One teacher's class list as plain Python values, and the teacher's name in messages."""
+    """One teacher's class list as plain Python values, with the teacher's name, or its position if it has none."""
 
-    name: str
+    key: Any
     entries: list[Any]
+    is_named: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the teacher is called in messages."""
+        return f"Teacher {self.key!r}"
 
     @property
     def labels(self) -> list[Any]:
@@ -35,7 +42,7 @@ def harmonize(
     taxonomy: Mapping[Any, Any] | None = None,
     other: Any = (),
     handle_unknown: str = "error",
-) -> list[list[Any]]:
+) -> list[list[Any]] | dict[Any, list[Any]]:
     """Bring the class lists of several teachers into one vocabulary.
 
     Pass the result as `class_lists` to any estimator of this library. There are three steps, in this order:
@@ -44,7 +51,8 @@ def harmonize(
     2. Names in `other` become `OTHER`: "none of my other classes". A set cannot have such a name.
     3. `taxonomy` turns a coarse class into the tuple of finer classes that it stands for. The merged classes are the
        finest ones that some teacher knows; every coarser class becomes the set of those below it. A coarse class with
-       one of them below it becomes that class, and one with none stays a class of its own.
+       one of them below it becomes that class, with a warning if the taxonomy has more that no teacher knows; one with
+       none stays a class of its own.
 
     Nothing is guessed. See `suggest_harmonization` for names that may mean the same.
 
@@ -66,7 +74,7 @@ def harmonize(
 
     Returns
     -------
-    class_lists : list of N lists
+    class_lists : list of N lists, or dict of them by name if the teachers have names
         For each teacher one entry per output column, in the teacher's order: a label, a tuple of labels, or `OTHER`.
 
     See Also
@@ -91,7 +99,7 @@ def harmonize(
     if not callable(synonyms):
         _refuse_equal_names(lists)
     rename = _renamer(synonyms, lists, strict)
-    renamed = [NamedList(own.name, [_map_entry(rename, entry) for entry in own.entries]) for own in lists]
+    renamed = [NamedList(own.key, [_map_entry(rename, entry) for entry in own.entries]) for own in lists]
     known = {label for own in renamed for label in own.labels}
     old = _OldNames(rename, {label for own in lists for label in own.labels}, known)
     others = _check_other(other, old, known, strict)
@@ -104,7 +112,8 @@ def harmonize(
     for own, entries in zip(lists, result, strict=True):
         _refuse_overlap(own, entries, tree)
     _check_sorts(lists, result)
-    return result
+    _warn_of_only_parts(renamed, tree)
+    return by_name(lists, result)
 
 
 def read_lists(teachers: Any) -> list[NamedList]:
@@ -113,15 +122,24 @@ def read_lists(teachers: Any) -> list[NamedList]:
         lists = teachers.class_lists
         teachers = dict(zip(teachers.teacher_names, lists, strict=True)) if teachers.is_named else lists
     if isinstance(teachers, Mapping):
-        return [NamedList(f"Teacher {name!r}", _entries(name, own)) for name, own in teachers.items()]
-    check_is_list(teachers)
-    out = []
-    for i, item in enumerate(teachers):
-        name, own = item if is_pair(item) else (i, item)
-        out.append(NamedList(f"Teacher {name!r}", _entries(name, own)))
+        out = [NamedList(name, _entries(name, own), True) for name, own in teachers.items()]
+    else:
+        check_is_list(teachers, "teachers")
+        items = [(*item, True) if is_pair(item) else (i, item, False) for i, item in enumerate(teachers)]
+        out = [NamedList(key, _entries(key, own), named) for key, own, named in items]
     if not out:
         raise ValueError("No teachers were given: pass at least one class list.")
+    keys = [own.key for own in out]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise ValueError(f"Two teachers are named {twice[0]!r}: names must be unique.")
     return out
+
+
+def by_name(lists: Sequence[NamedList], results: Sequence[Any]) -> Any:
+    """Return one result per teacher: a dict if all teachers have names, so that their order does not matter."""
+    if not all(own.is_named for own in lists):
+        return list(results)
+    return dict(zip([own.key for own in lists], results, strict=True))
 
 
 def _refuse_equal_names(lists: Sequence[NamedList]) -> None:
@@ -356,4 +374,17 @@ def _check_sorts(lists: Sequence[NamedList], result: Sequence[Sequence[Any]]) ->
     for own, entries in zip(lists, result, strict=True):
         if all(entry is OTHER for entry in entries):
             raise ValueError(f"{own.name} has only OTHER, {own.entries}: leave it out.")
-    LabelSpace([[label for entry in entries for label in members(entry)] for entries in result])
+    LabelSpace(by_name(lists, [[label for entry in entries for label in members(entry)] for entries in result]))
+
+
+def _warn_of_only_parts(lists: Sequence[NamedList], tree: Taxonomy) -> None:
+    """Warn of coarse classes that become their only known part, although the taxonomy has more parts."""
+    for own in lists:
+        for label in own.labels:
+            if missing := tree.missing_beside_only_leaf(label):
+                only = next(iter(tree.leaves(label)))
+                warn_user(
+                    f"{own.name}: {label!r} becomes {only!r}, the only class below it that a teacher has, although the "
+                    f"taxonomy has {shorten(sorted(missing, key=str))} too. All its rows then count as {only!r}. To "
+                    f"keep {label!r} as a class of its own, leave it out of the taxonomy."
+                )

@@ -368,7 +368,8 @@ class LabelSpace:
             n = int((self.set_sizes > 1).sum())
             size += f", {n} of {self.n_outputs} columns {'means a set' if n == 1 else 'mean sets'} of classes"
         if self.is_connected:
-            lists = "one list shared by all" if self.is_shared else "all linked by shared classes"
+            same = "all cover the same classes" if self.has_sets else "one list shared by all"
+            lists = same if self.is_shared else "all linked by shared classes"
             return f"{size}, {lists}{self._describe_sets()}"
         groups = ", ".join(map(_braces, self.groups()))
         return f"{size}, {self.n_components} groups of classes that no teacher links: {groups}{self._describe_sets()}"

@@ -50,6 +50,14 @@ class Taxonomy:
         below = self.below(label) & self.known
         return frozenset(c for c in below if not self.below(c) & self.known) or frozenset([label])
 
+    def missing_beside_only_leaf(self, label: Any) -> set[Any]:
+        """Return what is below a class that no teacher has, if it becomes the only class that one has there."""
+        leaves = self.leaves(label)
+        if leaves == {label} or len(leaves) > 1:
+            return set()
+        only = next(iter(leaves))
+        return {name for name in self.below(label) - self.known - self.below(only) if only not in self.below(name)}
+
     def below(self, label: Any) -> frozenset[Any]:
         """Return everything below a class."""
         if label not in self._below:

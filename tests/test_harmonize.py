@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_uhc import LabelSpace, harmonize, suggest_harmonization
+from sklearn_uhc import LabelSpace, UnifiedEnsemble, harmonize, suggest_harmonization
 from sklearn_uhc.harmonize import members
 from sklearn_uhc.label_space import OTHER
 from tests.helpers import linear_teachers
@@ -37,7 +37,21 @@ def test_teachers_come_in_any_form(form):
         "named lists": [("north", lists[0]), ("south", lists[1])],
         "space": LabelSpace(lists),
     }[form]
-    assert harmonize(given, synonyms={"Cat": "cat"}) == [["cat", "dog"], ["cat", "cow"]]
+    expected = [["cat", "dog"], ["cat", "cow"]]
+    named = form in ("pairs", "dict", "named lists")
+    result = harmonize(given, synonyms={"Cat": "cat"})
+    assert result == (dict(zip(("north", "south"), expected, strict=True)) if named else expected)
+
+
+def test_lists_with_names_find_their_teachers_in_any_order():
+    lists = {"north": ["a", "b"], "south": ["b", "c"], "west": ["c", "d"]}
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    teachers = dict(zip(lists, linear_teachers(lists.values()), strict=True))
+    swapped = {name: lists[name] for name in ("west", "north", "south")}
+    found = UnifiedEnsemble(teachers, class_lists=harmonize(swapped)).fit(X).predict_proba(X)
+    np.testing.assert_array_equal(found, UnifiedEnsemble(teachers).fit(X).predict_proba(X))
+    with pytest.raises(ValueError, match=r"no names. Pass them as a dict .* or, .*list\(class_lists.values\(\)\)"):
+        UnifiedEnsemble(list(teachers.values()), class_lists=harmonize(swapped)).fit(X)
 
 
 def test_none_of_the_names_means_other():
@@ -87,7 +101,11 @@ def test_a_step_that_no_teacher_has_links_those_above_and_below():
 
 def test_one_known_part_is_that_part_and_none_leaves_the_coarse_class():
     lists = [["T cell", "B cell"], ["CD4 T", "B cell"]]
-    assert harmonize(lists, taxonomy=TREE, handle_unknown="ignore")[0] == ["CD4 T", "B cell"]
+    with pytest.warns(UserWarning, match=r"Teacher 0: 'T cell' becomes 'CD4 T', .* has \['CD8 T'\] too.*leave it out"):
+        assert harmonize(lists, taxonomy=TREE, handle_unknown="ignore")[0] == ["CD4 T", "B cell"]
+    assert harmonize(lists, taxonomy={"T cell": ["CD4 T"]})[0] == ["CD4 T", "B cell"]  # it has no other parts
+    deeper = {"T cell": ["alpha beta"], "alpha beta": ["CD4 T"], "CD4 T": ["naive", "memory"]}  # parts of the part
+    assert harmonize(lists, taxonomy=deeper, handle_unknown="ignore")[0] == ["CD4 T", "B cell"]
     assert harmonize([["T cell", "B cell"]], taxonomy=TREE, handle_unknown="ignore") == [["T cell", "B cell"]]
     # Where the parts of a part are not known, the part itself is the finest class.
     tree = {"T cell": ["CD4 T", "CD8 T"], "CD4 T": ["naive", "memory"]}
@@ -171,7 +189,9 @@ def test_two_parents_are_fine_unless_a_teacher_has_both():
         ([["a", ()]], {}, r"holds \(\): an entry is a label, a tuple of labels"),
         ([[]], {}, "is empty"),
         ([], {}, "No teachers"),
-        ("ab", {}, "class_lists must be a list"),
+        ("ab", {}, "teachers must be a list"),
+        ([("north", ["a"]), ("north", ["b"])], {}, "Two teachers are named 'north'"),
+        ({"north": ["a"], "south": [1]}, {}, "class list 'north' holds strings .* class list 'south' holds numbers"),
         (["ab"], {}, "must be a fitted classifier or a list"),
         ([LogisticRegression()], {}, "Teacher 0 has no classes_"),
         ({"north": LogisticRegression()}, {}, "Teacher 'north' has no classes_"),

@@ -83,7 +83,7 @@ def test_equality_minds_meaning_not_order_within_sets():
         ({"north": ["a", "b"], "south": ["a", OTHER, OTHER]}, "list 'south' has OTHER more than once"),
         ([[OTHER]], "list 0 has only OTHER"),
         ([[("a", ("b", "c"))]], "a set within a set"),
-        ([["a", ("b", OTHER)]], "a set within a set"),
+        ([["a", ("b", OTHER)]], "OTHER within a set"),
     ],
 )
 def test_errors(lists, message):

@@ -51,8 +51,9 @@ test, y_test = cells(2000)
 # %%
 # Merged without care
 # -------------------
-# There are eight classes, since nothing says that "T cell" has subtypes. ``suggest_harmonization`` compares names and
-# answers. Here it finds the two spellings, and that "unknown" covers what north calls B cells and T cells. It misses
+# There are eight classes, since nothing says that "T cell" has subtypes. ``fit`` warns of the two spellings, and that
+# "unknown" counts as a class. ``suggest_harmonization`` compares names and
+# answers. Here it finds the two spellings, and that "unknown" may mean OTHER. It misses
 # the subtypes of "T cell": suggestions are nearly always right, but many cases are missed.
 
 student = LogisticRegression()
@@ -71,7 +72,7 @@ class_lists = harmonize(
     taxonomy={"T cell": ["CD4 T", "CD8 T"]},
     other="unknown",
 )
-for name, own in zip(teachers, class_lists):
+for name, own in class_lists.items():
     print(f"{name}: {own}")
 
 # %%
@@ -85,7 +86,8 @@ plt.show()
 # There are five classes. The alternative is to leave out the two coarse laboratories, and with them NK cells.
 
 fine = {name: teachers[name] for name in ("south", "east")}
-without = HeterogeneousDistiller(fine, student, class_lists=[class_lists[1], class_lists[2]]).fit(unlabelled)
+own_lists = {name: class_lists[name] for name in fine}
+without = HeterogeneousDistiller(fine, student, class_lists=own_lists).fit(unlabelled)
 print(f"with sets {clf.score(test, y_test):.3f}, without north and west {without.score(test, y_test):.3f}")
 
 # %%
@@ -94,6 +96,6 @@ print(f"with sets {clf.score(test, y_test):.3f}, without north and west {without
 # Without south and east, no teacher distinguishes the T cells. They get equal shares, and the report says so.
 
 coarse_only = {name: teachers[name] for name in ("north", "west")}
-report = teacher_report(coarse_only, unlabelled, class_lists=[class_lists[0], class_lists[3]])
+report = teacher_report(coarse_only, unlabelled, class_lists={name: class_lists[name] for name in coarse_only})
 for line in report["warnings"]:
     print("-", line)
