@@ -25,14 +25,17 @@ _END = re.compile(r"(?<=[^\W\d_]{3})\.$")
 #: Characters without width: soft hyphens, joiners, marks of direction, variation selectors, byte order marks.
 _UNSEEN = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 _BLANKS = re.compile(r"[\s_]+")
+#: Blanks next to a sign: "CD4 +" and "CD4+", "T (CD4)" and "T(CD4)" are alike.
+_BESIDE_SIGN = re.compile(r"(?<=[^\w\s]) | (?=[^\w\s])")
 #: "classes", "boxes", "dishes", "heroes".
 _LONG_PLURAL = re.compile(r"(s|x|z|ch|sh|o)es$")
 #: "virus", "analysis" and "class" are not plurals.
 _NO_PLURAL = re.compile(r"(us|is|ss)$")
 #: Names that often mean "none of my other classes", as `forms` has them.
 _REST = {
-    *("misc", "miscellaneous", "n/a", "none", "noneoftheabove", "noneofthese", "other", "unassigned", "uncategorised"),
-    *("uncategorized", "unclassified", "unidentified", "unknown", "unspecified"),
+    *("background", "misc", "miscellaneous", "n/a", "na", "none", "noneoftheabove", "noneofthese", "notassigned"),
+    *("notclassified", "other", "remainder", "rest", "unassigned", "uncategorised", "uncategorized", "unclassified"),
+    *("undefined", "undetermined", "unidentified", "unknown", "unlabeled", "unlabelled", "unspecified"),
 }
 #: What may stand around such a name: "misc.", "(other)".
 _AROUND = " .:*()[]<>"
@@ -113,7 +116,7 @@ def _words(name: str) -> list[str]:
         for c in plain
         if not unicodedata.combining(c)
     )
-    text = _END.sub("", _BLANKS.sub(" ", "".join(letters)).strip())
+    text = _END.sub("", _BESIDE_SIGN.sub("", _BLANKS.sub(" ", "".join(letters)).strip()))
     out, start = [], 0
     for found in _SEPARATOR.finditer(text):
         if not _between_digits(text, found):
@@ -146,20 +149,31 @@ def look_alikes(class_lists: Iterable[Iterable[Any]]) -> list[dict[Any, int]]:
     return [{label: min(owners[label]) for label in group} for group in groups if len(group) > 1]
 
 
-def rests_of_several(class_lists: Iterable[Iterable[Any]]) -> dict[Any, list[int]]:
-    """Return names that sound like OTHER, with their teachers, if teachers with different classes have such names.
+def sounding_like_other(class_lists: Iterable[Iterable[Any]]) -> dict[Any, list[int]]:
+    """Return names that sound like OTHER, with the teachers that have them and for whom OTHER would mean something.
 
-    Each of them then means other rows. The text "OTHER" may be meant as the object: one teacher that has it is enough.
+    These are the teachers that do not name all classes of the others. A teacher that has OTHER itself is not among
+    them.
     """
     plain = [own.tolist() if hasattr(own, "tolist") else list(own) for own in class_lists]
-    owners = owners_of_names(
-        [entry for entry in own if entry is not OTHER and not isinstance(entry, tuple)] for own in plain
-    )
-    found = {label: sorted(who) for label, who in owners.items() if may_mean_other(label)}
-    lists = _labels(plain[i] for i in sorted(set().union(*found.values())))
-    if len({frozenset(label for label in own if label not in found) for own in lists}) > 1:
-        return found
-    return {label: who for label, who in found.items() if label == str(OTHER) and len(who) < len(plain)}
+    labels = [{label for label in own if not may_mean_other(label)} for own in _labels(plain)]
+    classes = set().union(*labels)
+    found: dict[Any, list[int]] = {}
+    for i, own in enumerate(plain):
+        if classes > labels[i] and OTHER not in own:
+            for entry in own:
+                if not isinstance(entry, tuple) and may_mean_other(entry):
+                    found.setdefault(entry, []).append(i)
+    return found
+
+
+def one_for_each(names: dict[Any, list[int]]) -> list[Any]:
+    """Return the names that can become OTHER together: no teacher has two of them. The most common go first."""
+    chosen: list[Any] = []
+    for name in sorted(names, key=lambda name: -len(names[name])):
+        if not any(set(names[name]) & set(names[other]) for other in chosen):
+            chosen.append(name)
+    return [name for name in names if name in chosen]
 
 
 def owners_of_names(lists: Iterable[Iterable[Any]]) -> dict[Any, set[int]]:
@@ -228,7 +242,9 @@ def about_rests(rests: dict[Any, list[int]], called: Callable[[int], str], most:
     if not rests:
         return ""
     found = [f"{name!r} ({', '.join(map(called, who[:most]))})" for name, who in list(rests.items())[:most]]
+    several = len(one_for_each(rests)) < len(rests)
+    more = " A teacher has one OTHER only: first add up the probabilities of its columns that mean it." * several
     return (
-        f'Names that sound like "none of my other classes" count as classes: {"; ".join(found)}. If each teacher means '
-        f"other rows by them, say so: class_lists=harmonize(teachers, other={list(rests)[:most]})."
+        f'Names that sound like "none of my other classes" count as classes: {"; ".join(found)}. If they mean that, '
+        f"say so: class_lists=harmonize(teachers, other={one_for_each(rests)[:most]}).{more}"
     )

@@ -9,8 +9,9 @@ from sklearn_uhc.names import (
     look_alikes,
     may_mean_other,
     nearly_equal,
+    one_for_each,
     quoted,
-    rests_of_several,
+    sounding_like_other,
 )
 
 
@@ -45,6 +46,11 @@ from sklearn_uhc.names import (
         ("B\N{ZERO WIDTH JOINER} cell", "B cell"),
         ("mono\N{SOFT HYPHEN}cyte", "monocyte"),
         ("cell\N{LEFT-TO-RIGHT MARK}.", "cell"),
+        ("CD4+", "CD4 +"),
+        ("CD4 -", "cd4-"),
+        ("IgG+ B", "IgG+B"),
+        ("T (CD4)", "T(CD4)"),
+        ("a / b", "a/b"),
     ],
 )
 def test_nearly_equal(one, two):
@@ -144,14 +150,22 @@ def test_names_that_sound_like_other(name):
     [
         ([["a", "b", "other"], ["b", "c", "other"]], {"other": [0, 1]}),
         ([["a", "Other"], ["b", "misc."], ["a", "b"]], {"Other": [0], "misc.": [1]}),
-        ([["a", "b", "other"], ["b", "a", "other"], ["a", "c"]], {}),  # they mean the same rows
-        ([["a", "other"], ["a", "b"]], {}),  # one teacher may have a class of that name
+        ([["a", "b", "other"], ["b", "a", "other"]], {}),  # OTHER would stand for nothing
+        ([["a", "b", "other"], ["b", "a", "other"], ["a", "c"]], {"other": [0, 1]}),
+        ([["a", "other"], ["a", "b"]], {"other": [0]}),
+        ([["a", "b", "other"], ["a", "b"]], {}),  # this teacher knows all classes
         ([["a", "OTHER"], ["a", "b"]], {"OTHER": [0]}),  # the text instead of the object
-        ([["a", OTHER], [("b", "other"), "c"], ["c", "other"]], {}),
+        ([["a", OTHER, "none"], [("b", "other"), "c"], ["c", "d"]], {}),
     ],
 )
-def test_two_teachers_mean_other_rows_by_other(lists, found):
-    assert rests_of_several(lists) == found
+def test_a_teacher_may_mean_the_classes_of_others_by_other(lists, found):
+    assert sounding_like_other(lists) == found
+
+
+def test_names_that_can_become_other_together():
+    assert one_for_each({"other": [0], "unknown": [0, 1], "rest": [2]}) == ["unknown", "rest"]
+    message = about_rests({"other": [0], "unknown": [0, 1]}, str)
+    assert "other=['unknown']). A teacher has one OTHER only" in message
 
 
 def test_fit_and_report_say_that_other_counts_as_a_class():

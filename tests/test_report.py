@@ -354,13 +354,13 @@ def test_output_set_to_pandas_does_not_disturb_the_report():
 # Sets of classes
 
 
-def foreign_scorers(share, n=40):
+def foreign_scorers(share, n=120):
     """Return scorers of two teachers that take a share of n rows for nobody's, the others for the first one's."""
     return [Fixed(np.where(np.arange(n) < n * share, 0.3, 0.9)), Fixed(np.full(n, 0.2))]
 
 
 def test_membership_scorers_are_in_the_report():
-    X, merger = small(40)
+    X, merger = small(120)
     teachers = merger.teachers
     for teacher, scorer in zip(teachers, foreign_scorers(0.5), strict=True):
         teacher.membership_ = scorer
@@ -383,7 +383,7 @@ def test_membership_scorers_are_in_the_report():
 
 
 def test_rows_that_scorers_accept_are_not_foreign():
-    X, merger = small(40)
+    X, merger = small(120)
     few = teacher_report(merger.teachers, X, membership=foreign_scorers(0.25))
     assert few["accepted"] == 0.75
     assert not few["findings"]
@@ -394,7 +394,7 @@ def test_rows_that_scorers_accept_are_not_foreign():
 
 
 def test_scorers_take_part_in_the_merge_of_the_report():
-    lists, (X, _) = [["a", "b"], ["c", "d"]], small(40)
+    lists, (X, _) = [["a", "b"], ["c", "d"]], small(120)
     teachers = dict(zip(["north", "south"], linear_teachers(lists), strict=True))
     scorers = {"north": Fixed(X[:, 0]), "south": Fixed(1 - X[:, 0])}
     report = teacher_report(teachers, X, membership=scorers)
@@ -406,12 +406,12 @@ def test_scorers_take_part_in_the_merge_of_the_report():
 
 
 def test_scorers_beside_precomputed_answers():
-    X, log_p = np.zeros((40, 1)), np.random.default_rng(0).normal(size=(40, 4))
+    X, log_p = np.zeros((120, 1)), np.random.default_rng(0).normal(size=(120, 4))
     given = {"log_p": log_p, "class_lists": [["a", "b"], ["b", "c"]], "membership": foreign_scorers(0.5)}
     assert [one["kind"] for one in teacher_report(X=X, **given)["findings"]] == ["foreign"]
     with pytest.raises(ValueError, match="Memberships need X, which is None"):
         teacher_report(**given)
-    with pytest.raises(ValueError, match="39"):
+    with pytest.raises(ValueError, match="119"):
         teacher_report(X=X[1:], **given)
     with pytest.raises(ValueError, match="only HeterogeneousDistiller accepts it"):
         teacher_report(X=X, **{**given, "membership": "student"})

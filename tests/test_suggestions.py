@@ -213,10 +213,12 @@ def test_names_that_sound_like_other_are_no_synonyms():
     lists = [["B", "T", "other"], ["B", "NK", "Other"], ["T", "NK", "Unassigned", "n/a"]]
     found = suggest_harmonization(lists)
     assert found.as_synonyms() == {}
-    assert found.as_other() == ["other", "Other", "Unassigned", "n/a"]
+    assert found.as_other() == ["other", "Other", "Unassigned"]  # a teacher has one OTHER
     assert str(found[0]).startswith("'other' may mean OTHER: the name sounds like")
+    assert str(found[2]).endswith("; 'n/a' too, but a teacher has one OTHER: add up these columns first")
     assert found.of_kind("other").as_other() == found.as_other()
-    assert harmonize(lists[:2], other=found.as_other()[:2]) == [["B", "T", OTHER], ["B", "NK", OTHER]]
+    expected = [["B", "T", OTHER], ["B", "NK", OTHER], ["T", "NK", OTHER, "n/a"]]
+    assert harmonize(lists, other=found.as_other()) == expected
     shared = [["B", "unknown"], ["B", "unknown"]]  # OTHER would stand for nothing
     assert suggest_harmonization(shared).as_other() == []
     assert suggest_harmonization([["B", OTHER], [("T", "none"), "B"], ["another", "T"]]).as_other() == []

@@ -17,8 +17,8 @@ NOBODYS = 0.5
 MOST_NOBODYS = 0.3
 #: The same with "none of these", where foreign rows are expected, as long as some rows are left for known classes.
 MOST_NONE = 0.98
-#: Minimum number of rows.
-LEAST_ROWS = 30
+#: Minimum number of rows: scorers made from fewer are often wrong about clean rows.
+LEAST_ROWS = 100
 
 
 def find_foreign(D: NDArray[Any], none_label: Any = None) -> list[Finding]:

@@ -17,7 +17,7 @@ from sklearn_uhc.findings import Finding, find, find_foreign, find_uneven
 from sklearn_uhc.findings.members import NOBODYS
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.metrics import agreement_of_pairs
-from sklearn_uhc.names import look_alikes, rests_of_several
+from sklearn_uhc.names import look_alikes, sounding_like_other
 from sklearn_uhc.not_mine import Memberships, make_memberships
 from sklearn_uhc.plots import SoftLabelDisplay, TeacherAgreementDisplay
 from sklearn_uhc.plots.overlap import overlap_of_space
@@ -251,7 +251,7 @@ def _describe(space: LabelSpace, merged: LabelSpace, heard: NDArray[np.int_]) ->
         "known_by_one": [{"class": c, "teacher": i} for c, i in zip(labels.tolist(), owners.tolist(), strict=True)],
         "unheard": space.classes[~space.mask[heard].any(axis=0)].tolist(),
         "look_alikes": look_alikes(space.class_lists),
-        "rests": rests_of_several(space.class_lists),
+        "rests": sounding_like_other(space.class_lists),
     }
 
 

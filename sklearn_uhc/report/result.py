@@ -33,7 +33,7 @@ class TeacherReport(dict[str, Any]):
       `LabelSpace.condition`, None beyond 1,000 classes; `known_by_one`, each `class` that only one `teacher` names;
       `unheard`, classes of teachers without any answer; `look_alikes`, groups of names that are nearly equal (they
       differ in case, spaces, underscores, hyphens, dots, accents or a plural), each with a teacher that has it; and
-      `rests`, names that sound like OTHER, with their teachers, if these have different classes;
+      `rests`, names that sound like OTHER, with their teachers, if others have classes that these do not name;
     - "n_samples" and "n_unanswered", the number of rows, and of rows that no teacher answers for; "accepted", the share
       of rows that at least one membership scorer gives more than one half, None without scorers;
     - "teachers", one entry each: `teacher` (its number), `name`, `called`, how sentences refer to it, `n_classes`, the

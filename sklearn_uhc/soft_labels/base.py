@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, Pattern, answers_of_input
-from sklearn_uhc.names import about_look_alikes, about_rests, look_alikes, rests_of_several
+from sklearn_uhc.names import about_look_alikes, about_rests, look_alikes, sounding_like_other
 from sklearn_uhc.soft_labels.oddities import warn_if_disconnected, warn_if_mute, warn_of_sets, warn_of_unheard
 from sklearn_uhc.soft_labels.scales import of_mean_one, temper_rest, to_double
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
@@ -320,7 +320,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         warn_of_sets(answers, self._levels_groups)
         if alike := about_look_alikes(look_alikes(answers.space.class_lists), answers.space.called):
             warn_user(alike)
-        if rests := about_rests(rests_of_several(answers.space.class_lists), answers.space.called):
+        if rests := about_rests(sounding_like_other(answers.space.class_lists), answers.space.called):
             warn_user(rests)
         warn_if_mute(answers)
         if not answers.heard.all():

@@ -31,7 +31,7 @@ def warn_of_unheard(answers: Answers) -> None:
     nobody = int((~answers.heard).sum())
     warn_user(
         f"No teacher answers for {nobody} of {len(answers)} rows, so nothing is known about them. Their soft labels "
-        "are uniform, and they have no weight in the student's training or in the class weights."
+        "are uniform; in `fit` they count neither in training nor in class weights."
     )
 
 

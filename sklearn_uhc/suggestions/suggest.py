@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.harmonize import NamedList, is_pair, members, read_lists
 from sklearn_uhc.label_space import OTHER, LabelSpace
-from sklearn_uhc.names import grouped, may_mean_other, nearly_equal, owners_of_names
+from sklearn_uhc.names import (
+    grouped,
+    may_mean_other,
+    nearly_equal,
+    one_for_each,
+    owners_of_names,
+    sounding_like_other,
+)
 from sklearn_uhc.suggestions.behaviour import ALIKE, LEAST_ROWS, MASS, Alike, Behaviour, Columns, Sum
 from sklearn_uhc.suggestions.result import Suggestion, Suggestions
 from sklearn_uhc.teachers import TeacherOutputs
@@ -151,12 +158,14 @@ def _same(entries: Sequence[Sequence[Any]], behaviour: Behaviour | None) -> dict
 
 def _others(entries: Sequence[Sequence[Any]]) -> list[Suggestion]:
     """Return names that sound like OTHER, if there are classes that it could stand for."""
-    owners = owners_of_names([entry for entry in own if not isinstance(entry, tuple)] for own in entries)
-    classes = {label for own in entries for entry in own for label in members(entry) if not may_mean_other(label)}
-    rests = [classes.difference(label for entry in own for label in members(entry)) for own in entries]
-    text = 'the name sounds like "none of my other classes": if so, pass it as other= to harmonize'
-    found = [label for label in owners if may_mean_other(label) and all(rests[i] for i in owners[label])]
-    return [Suggestion("other", label, (OTHER,), None, text) for label in found]
+    found = sounding_like_other(entries)
+    chosen, out = one_for_each(found), []
+    for label in chosen:
+        text = 'the name sounds like "none of my other classes": if so, pass it as other= to harmonize'
+        if beside := [name for name in found if name not in chosen and set(found[name]) & set(found[label])]:
+            text += f"; {', '.join(map(repr, beside))} too, but a teacher has one OTHER: add up these columns first"
+        out.append(Suggestion("other", label, (OTHER,), None, text))
+    return out
 
 
 def _towards(label: Any, use: Any, links: Mapping[tuple[Any, Any], Suggestion]) -> Suggestion:
