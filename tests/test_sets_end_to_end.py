@@ -61,6 +61,16 @@ def test_coarse_teachers_help_a_student(digits):
     assert both.score(X[300:], y[300:]) >= alone.score(X[300:], y[300:])
 
 
+def test_a_coarse_name_is_no_label(digits):
+    teachers, lists, X, y = digits
+    names = np.array(["even", "odd"])
+    parity = LogisticRegression(max_iter=300).fit(X[:200], names[y[:200] % 2])
+    given = y[:300].astype(object)
+    given[:150] = names[y[:150] % 2]
+    with pytest.raises(ValueError, match=r"'even', which is no class .* makes it \(0, 2, 4\) for teacher 'parity'"):
+        UnifiedEnsemble(teachers | {"parity": parity}, class_lists=lists).fit(X[:300], given)
+
+
 def test_calibration_compares_sets_with_what_others_say_of_their_classes(digits):
     teachers, lists, X, _ = digits
     merger = TeacherMerger(teachers, class_lists=lists).fit(X)

@@ -24,7 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_uhc import TeacherOutputs
+from sklearn_uhc import OTHER, TeacherOutputs
 from tests.helpers import LinearTeacher, linear_teachers
 
 
@@ -315,6 +315,18 @@ def test_lists_in_another_order_are_warned_of(iris):
     teacher = GaussianNB().fit(X, y)
     with pytest.warns(UserWarning, match=r"class_lists\[0\] holds the classes of teacher 0 .* in another order"):
         TeacherOutputs([teacher], class_lists=[[2, 1, 0]]).fit(X)
+
+
+@pytest.mark.parametrize("entries", [["b", "new", "c"], ["b", OTHER, "c"], [("b", "new"), "a", "c"]])
+def test_own_classes_in_other_places_are_warned_of(iris, entries):
+    X, y = iris
+    names = np.array(["a", "b", "c"])[y]
+    teachers = [GaussianNB().fit(X, names), GaussianNB().fit(X, np.where(names == "c", "d", names))]
+    with pytest.warns(UserWarning, match=r"teacher 0 .* its own class 'b' in another place: the output 'a' becomes"):
+        TeacherOutputs(teachers, class_lists=[entries, None]).fit(X)
+    # Numbers may be positions, and new names may be among them.
+    TeacherOutputs([GaussianNB().fit(X, y)], class_lists=[[2, 5, 7]]).fit(X)
+    TeacherOutputs(teachers, class_lists=[[("a", "new"), "b", OTHER], None]).fit(X)
 
 
 def test_a_teacher_without_classes_of_its_own_is_named(iris):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +75,9 @@ def is_labelled(y: Any, classes: Sequence[Any] | NDArray[Any] = ()) -> NDArray[n
     return labelled
 
 
-def read_labels(y: Any, X: Any, classes: NDArray[Any], *, foreign: str = "raise") -> Labels | None:
+def read_labels(
+    y: Any, X: Any, classes: NDArray[Any], *, foreign: str = "raise", sets: Mapping[Any, str] | None = None
+) -> Labels | None:
     """Return the labels of the rows that have one, or None if no row does; say what is wrong with y.
 
     Parameters
@@ -88,6 +90,8 @@ def read_labels(y: Any, X: Any, classes: NDArray[Any], *, foreign: str = "raise"
         The teachers' classes.
     foreign : {"raise", "ignore"}, default="raise"
         What to do with a y that has no class in common with the teachers.
+    sets : dict of label to str, default=None
+        The teachers' own names of columns that mean sets of classes, and what they mean: they are no classes.
 
     Returns
     -------
@@ -113,6 +117,12 @@ def read_labels(y: Any, X: Any, classes: NDArray[Any], *, foreign: str = "raise"
         raise ValueError(
             f"y holds True and False, but the teachers know {_some(classes)}: pass the classes of the rows, with None, "
             "NaN or -1 for rows without a label. If y says which rows have one: np.where(y, labels, None)."
+        )
+    if found := set(values.tolist()) & set(sets or {}) - set(classes.tolist()):
+        name = min(found, key=str)
+        raise ValueError(
+            f"y has the label {name!r}, which is no class of the merge: {(sets or {})[name]}. Pass None for such rows, "
+            "or the finer class if you know it."
         )
     if not set(values.tolist()) & set(classes.tolist()):
         if foreign == "ignore":
@@ -201,7 +211,8 @@ def _refuse_ambiguous(y: NDArray[Any], known: NDArray[np.bool_], classes: NDArra
         if mark in classes.tolist() and mark in set(y.tolist()):
             raise ValueError(
                 f"y has {mark!r}, which is one of the classes, but also how scikit-learn marks unlabelled rows. "
-                "Mark unlabelled rows by None or NaN; if all rows are labelled, pass y.astype(object)."
+                "Mark unlabelled rows by None or NaN; if all rows are labelled, pass y.astype(object). If it is your "
+                "none_label, you can also choose another one."
             )
 
 

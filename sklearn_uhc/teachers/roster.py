@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.label_space import LabelSpace, check_class_list, check_is_list, shorten
+from sklearn_uhc.label_space import OTHER, LabelSpace, check_class_list, check_is_list, shorten
 from sklearn_uhc.teachers.check_kind import check_kind_of_teacher, check_several
 from sklearn_uhc.utils.notes import warn_user
 
@@ -25,6 +25,17 @@ class Roster(NamedTuple):
     def called(self, i: int) -> str:
         """Return the name of a teacher in messages: its name or position, and its type."""
         return _called(self.space.called(i), self.teachers[i])
+
+    def names_of_sets(self) -> dict[Any, str]:
+        """Return the teachers' own names of columns that class lists turn into sets, and what became of them."""
+        found: dict[Any, str] = {}
+        for i, (teacher, entries) in enumerate(zip(self.teachers, self.space.class_lists, strict=True)):
+            own = getattr(teacher, "classes_", None)
+            if own is not None and entries.dtype == object:
+                for label, entry in zip(np.asarray(own).tolist(), entries, strict=True):
+                    if entry is OTHER or isinstance(entry, tuple):
+                        found.setdefault(label, f"class_lists makes it {entry!r} for {self.space.called(i)}")
+        return found
 
     def labels(self) -> list[str]:
         """Return the labels of the teachers in plots and tables: their names, or positions and kinds."""
@@ -102,8 +113,13 @@ def match_lists(class_lists: Any, names: list[str] | None, n: int) -> list[Any]:
     if isinstance(class_lists, Mapping):
         unknown = [name for name in class_lists if name not in (names or [])]
         if unknown:
-            known = "the teachers have no names" if names is None else f"the teachers are {shorten(names)}"
-            raise ValueError(f"class_lists names unknown teachers: {shorten(unknown)}; {known}.")
+            known = f"the teachers are {shorten(names or [])}."
+            if names is None:
+                known = (
+                    "the teachers have no names. Pass them as a dict of classifiers by name, or, if the lists are in "
+                    "the teachers' order, class_lists=list(class_lists.values())."
+                )
+            raise ValueError(f"class_lists names unknown teachers: {shorten(unknown)}; {known}")
         return [class_lists.get(name) for name in names or []]
     check_is_list(class_lists)
     given = list(class_lists)
@@ -156,7 +172,7 @@ def _class_list(i: int | str, title: str, teacher: Any, labels: Any) -> Any:
 
 
 def _warn_if_reordered(roster: Roster) -> None:
-    """Warn if a class list has a teacher's own classes in another order, which may be a mistake."""
+    """Warn if a class list has a teacher's own classes in other places, which may be a mistake."""
     for i, (teacher, names) in enumerate(zip(roster.teachers, roster.space.class_lists, strict=True)):
         if getattr(teacher, "classes_", None) is None:
             continue
@@ -167,3 +183,23 @@ def _warn_if_reordered(roster: Roster) -> None:
                 f"outputs: {shorten(own)} become {shorten(names)}. If that is not what you want, pass None to keep "
                 "them."
             )
+        elif moved := _moved(own, names.tolist()):
+            old, entry, label = moved
+            warn_user(
+                f"class_lists[{i}] gives {roster.called(i)} its own class {label!r} in another place: the output "
+                f"{old!r} becomes {entry!r}. If that is not what you want, write the list in the order of its "
+                f"classes_, {shorten(own)}."
+            )
+
+
+def _moved(own: list[Any], entries: list[Any]) -> tuple[Any, Any, Any] | None:
+    """Return the first output that gets the name of another one: its class, its entry and that name.
+
+    Only for strings: numbers are often positions, and new names may be among them by chance.
+    """
+    places = {label: k for k, label in enumerate(own) if isinstance(label, str)}
+    for k, entry in enumerate(entries):
+        for label in entry if isinstance(entry, tuple) else (entry,):
+            if isinstance(label, str) and places.get(label, k) != k:
+                return own[k], entry, label
+    return None
