@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from scipy.sparse import vstack as sparse_vstack
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
@@ -18,11 +17,14 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardSca
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
+from sklearn_uhc.class_lists import shorten
+from sklearn_uhc.membership_scale import auroc, class_offsets, log_scale, own_against_public, public_and_own
 from sklearn_uhc.utils.missing import is_missing
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_positive
 from sklearn_uhc.utils.response import log_proba
 from sklearn_uhc.utils.rows import column_names, count_rows, take_columns, take_rows
+from sklearn_uhc.utils.stacking import below, stack_own_and_public
 from sklearn_uhc.utils.versioned import Versioned
 
 __all__ = ["MembershipScorer", "fit_membership"]
@@ -33,11 +35,10 @@ N_COMPONENTS = 400
 LEAST_ROWS = 10
 #: Area under the ROC curve of a scorer that has learned nothing.
 CHANCE = 0.5
-#: Shares of own rows below the scales that are compared. Without bounds, an estimator that remembers its rows would let
-#: nearly all rows in.
-BELOW = np.linspace(0.2, 0.5, 31)
-#: Smallest log-probability; smaller ones are raised to it.
-LOG_MIN = float(np.log(1e-6))
+#: A scorer says nothing if the membership of no public row is below this.
+ALL_IN = 0.99
+#: Mean membership of a class's held-out own rows below which the scorer hardly recognises them.
+WEAK = 0.35
 
 
 def fit_membership(X_own: Any, X_public: Any, estimator: Any = None, *, y_own: Any = None) -> MembershipScorer:
@@ -58,8 +59,9 @@ def fit_membership(X_own: Any, X_public: Any, estimator: Any = None, *, y_own: A
         numbers. None means logistic regression, on the features for sparse matrices, and on the features, with long
         rows shortened, and 400 kernel features for arrays and frames of numbers.
     y_own : array-like of shape (n_own,), default=None
-        Classes of the own rows. Pass them if classes overlap: each class is then compared with the public rows and the
-        other classes, which is easier than comparing all own rows at once.
+        Classes of the own rows. Pass them: each class is then compared with the public rows and the other classes,
+        which is easier than comparing all own rows at once, and a class that is much rarer among own rows than among
+        public ones is still recognised.
 
     Returns
     -------
@@ -97,6 +99,10 @@ class MembershipScorer(Versioned, BaseEstimator):
 
     .. math:: n_{own} \; d(x) \; / \sum_{public} d
 
+    With the classes of the own rows, p is a sum over classes. A class whose share of the own rows is not that of the
+    public ones has odds that differ from the others' for this reason alone. Where it differs clearly, the class gets
+    the scale of its own rows.
+
     Parameters
     ----------
     estimator : classifier, default=None
@@ -118,6 +124,9 @@ class MembershipScorer(Versioned, BaseEstimator):
         Classifier of own rows (1, or 1, 2, ... by class) against public ones (0), fitted on all rows.
     log_scale_ : float
         Logarithm of the scale of p / (1 - p): rows above it have membership 1.
+    class_offsets_ : ndarray of shape (C,)
+        By how much the log-probability of each own class is raised first; 0 for classes as frequent among public rows
+        as the others, relative to own rows. One 0 without `y_own`.
     auroc_ : float
         Area under the ROC curve of held-out own rows against held-out public ones. It stays below 1 if own classes are
         among the public rows; near 0.5 the scorer has learned nothing.
@@ -160,7 +169,7 @@ class MembershipScorer(Versioned, BaseEstimator):
             Fitted.
         """
         self._check_parameters()
-        X, own = _stack(X_own, X_public)
+        X, own = stack_own_and_public(X_own, X_public)
         self._check_sizes(own)
         codes = _codes(own, y_own)
         if self.estimator is None:
@@ -169,13 +178,25 @@ class MembershipScorer(Versioned, BaseEstimator):
         X, codes = _with_background(X, codes, int(self.background * (own == 0).sum()), rng)
         estimator = _default(X, rng.randint(2**31), self.cv) if self.estimator is None else self.estimator
         _check_estimator(estimator)
-        scores = _held_out(estimator, X, codes, StratifiedKFold(self.cv, shuffle=True, random_state=rng))[:n]
+        log_p = _held_out(estimator, X, codes, StratifiedKFold(self.cv, shuffle=True, random_state=rng))[:n]
         fitted = clone(estimator).fit(X, codes)
+        offsets = class_offsets(log_p, codes[:n])
+        scores = own_against_public(log_p, offsets)
         _check_feature_names(self, X, reset=True)
         if getattr(X, "ndim", 1) == 2:
             _check_n_features(self, X, reset=True)
-        self.estimator_, self.log_scale_ = fitted, _log_scale(scores[own == 1], scores[own == 0])
-        self.auroc_ = _auroc(scores[own == 1], scores[own == 0])
+        self.estimator_, self.log_scale_ = fitted, log_scale(scores[own == 1], scores[own == 0])
+        self.class_offsets_ = offsets
+        self.auroc_ = auroc(scores[own == 1], scores[own == 0])
+        d = np.exp(np.minimum(scores - self.log_scale_, 0.0))
+        if self.auroc_ > CHANCE and d[own == 0].min() > ALL_IN:
+            warn_user(
+                "The scorer takes all held-out public rows for own ones, so it says nothing. Its estimator may be "
+                "certain of every row, as single trees and nearest neighbours are: use one with finer probabilities, "
+                "or the default."
+            )
+        if y_own is not None:
+            _warn_of_weak_classes(d, codes[:n], np.unique(y_own))
         if self.auroc_ <= CHANCE:
             warn_user(
                 "The scorer tells held-out own rows from public ones no better than chance (area under the ROC curve "
@@ -202,7 +223,8 @@ class MembershipScorer(Versioned, BaseEstimator):
         X = self._own_columns(X)
         if hasattr(self, "n_features_in_"):
             _check_n_features(self, X if hasattr(X, "shape") else np.asarray(X), reset=False)
-        return np.exp(np.minimum(_log_odds(self.estimator_, X) - self.log_scale_, 0.0))
+        scores = own_against_public(_log_proba(self.estimator_, X), self.class_offsets_)
+        return np.exp(np.minimum(scores - self.log_scale_, 0.0))
 
     def _own_columns(self, X: Any) -> Any:
         """Return a frame's columns by name; all columns of an array."""
@@ -323,18 +345,26 @@ def _check_estimator(estimator: Any) -> None:
 
 
 def _held_out(estimator: Any, X: Any, codes: NDArray[np.int_], folds: StratifiedKFold) -> NDArray[np.float64]:
-    """Return out-of-fold log-odds of being an own row."""
-    scores = np.empty(len(codes))
+    """Return out-of-fold log-probabilities of public rows and of every own class, (n, 1 + C)."""
+    out = np.full((len(codes), codes.max() + 1), -np.inf)
     for train, test in folds.split(np.zeros(len(codes)), np.minimum(codes, 1)):
         fitted = clone(estimator).fit(take_rows(X, train), codes[train])
-        scores[test] = _log_odds(fitted, take_rows(X, test))
-    return scores
+        out[np.ix_(test, np.unique(codes[train]))] = _log_proba(fitted, take_rows(X, test))
+    return out
 
 
-def _log_odds(fitted: Any, X: Any) -> NDArray[np.float64]:
-    """Return log p / (1 - p), with both raised to at least 1e-6: a forest may return 0."""
-    public, own = np.maximum(_public_and_own(fitted, X), LOG_MIN).T
-    return np.asarray(own - public)
+def _log_proba(fitted: Any, X: Any) -> NDArray[np.float64]:
+    return log_proba(fitted, X, "the estimator of membership").astype(float)
+
+
+def _warn_of_weak_classes(d: NDArray[np.float64], codes: NDArray[np.int_], names: NDArray[Any]) -> None:
+    """Warn of own classes whose held-out rows have a low membership d (n,)."""
+    weak = [name for c, name in enumerate(names.tolist(), start=1) if d[codes == c].mean() < WEAK]
+    if weak:
+        warn_user(
+            f"The scorer hardly recognises held-out own rows of the classes {shorten(weak)}: in a merge they may be "
+            "taken for foreign rows. Give it more own rows of these classes."
+        )
 
 
 class OwnOrPublic(ClassifierMixin, BaseEstimator):
@@ -344,51 +374,23 @@ class OwnOrPublic(ClassifierMixin, BaseEstimator):
     ----------
     estimator_ : classifier
         Of public rows (0) and own rows (1, 2, ... by class), fitted.
+    offsets : float or array of shape (C,), default=0.0
+        Logarithms of the factors of the own classes.
     """
 
     classes_ = np.array([False, True])
 
-    def __init__(self, estimator_: Any) -> None:
+    def __init__(self, estimator_: Any, offsets: Any = 0.0) -> None:
         self.estimator_ = estimator_
+        self.offsets = offsets
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return log-probabilities of public and own, (n, 2)."""
-        return _public_and_own(self.estimator_, X)
+        return public_and_own(_log_proba(self.estimator_, X), self.offsets)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities of public and own, (n, 2)."""
         return np.asarray(np.exp(self.predict_log_proba(X)))
-
-
-def _public_and_own(fitted: Any, X: Any) -> NDArray[np.float64]:
-    log_p = log_proba(fitted, X, "the estimator of membership").astype(float)
-    return np.stack([log_p[:, 0], np.logaddexp.reduce(log_p[:, 1:], axis=1)], axis=1)  # class 0 is public rows
-
-
-def _log_scale(own: NDArray[np.float64], public: NDArray[np.float64]) -> float:
-    """Return the log-odds from which rows are surely in, by maximum likelihood, given those of held-out rows.
-
-    The median own row is too high a scale: log-odds of own rows vary by chance, so half of them would be in doubt. It
-    is used if held-out own rows score no higher than public ones, for then the likelihood would let all rows in.
-    """
-    if _auroc(own, public) <= 0.5:
-        return float(np.median(own))
-    scales = np.quantile(own, BELOW)
-    return float(scales[np.argmin([_surprise(own, public, scale) for scale in scales])])
-
-
-def _surprise(own: NDArray[np.float64], public: NDArray[np.float64], scale: float) -> float:
-    """Return minus the log-likelihood of which rows are own ones, if memberships have this scale."""
-    log_own, log_public = np.minimum(own - scale, 0.0), np.minimum(public - scale, 0.0)
-    shift = np.log(len(own)) - np.logaddexp.reduce(log_public)
-    return float(np.logaddexp(0.0, -shift - log_own).sum() + np.logaddexp(0.0, shift + log_public).sum())
-
-
-def _auroc(own: NDArray[np.float64], public: NDArray[np.float64]) -> float:
-    """Return the share of pairs in which the own row has the higher score; ties count half."""
-    order = np.sort(public)
-    below, upto = np.searchsorted(order, own, "left"), np.searchsorted(order, own, "right")
-    return float((below + upto).mean() / (2 * len(public)))
 
 
 def _with_background(
@@ -408,40 +410,4 @@ def _with_background(
     made = type(X)({name: shuffled[:, k] for k, name in enumerate(names)})
     if hasattr(made, "iloc"):
         made = made.astype(X.dtypes.to_dict())
-    return _below(X, made), labels
-
-
-def _stack(X_own: Any, X_public: Any) -> tuple[Any, NDArray[np.int_]]:
-    """Stack own rows above public ones, and return a mask of own rows."""
-    n_own, n_public = count_rows(X_own), count_rows(X_public)
-    own = np.repeat([1, 0], [n_own, n_public])
-    if issparse(X_own) or issparse(X_public):
-        return sparse_vstack([X_own, X_public], format="csr"), own
-    if isinstance(X_own, (list, tuple)) and not np.ndim(X_own[0]):
-        return [*X_own, *X_public], own
-    names, others = column_names(X_own), column_names(X_public)
-    if names is None and others is None:
-        parts = np.asarray(X_own), np.asarray(X_public)
-        if parts[0].shape[1:] != parts[1].shape[1:]:
-            raise ValueError(f"X_own and X_public have rows of different shape: {parts[0].shape}, {parts[1].shape}.")
-        return np.concatenate(parts), own
-    return _stack_frames(X_own, X_public, names, others), own
-
-
-def _stack_frames(X_own: Any, X_public: Any, names: list[str] | None, others: list[str] | None) -> Any:
-    """Stack frames of pandas or Polars, with columns matched by name."""
-    if names is None or others is None or not set(names) <= set(others):
-        shown = [(own or [type(X).__name__])[:8] for own, X in ((names, X_own), (others, X_public))]
-        raise ValueError(
-            f"X_own and X_public must have the same form and the same columns, got {shown[0]}, {shown[1]}."
-        )
-    return _below(X_own, take_columns(X_public, names))
-
-
-def _below(upper: Any, lower: Any) -> Any:
-    """Stack two frames of pandas or Polars with the same columns."""
-    if hasattr(upper, "iloc"):
-        import pandas as pd
-
-        return pd.concat([upper, lower], ignore_index=True)
-    return upper.vstack(lower.cast(upper.schema))
+    return below(X, made), labels

@@ -28,6 +28,7 @@ RINGS = [
         "taxonomy",
         "harmonize",
         "names",
+        "membership_scale",
     ],
     ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels", "membership"],
     [
@@ -205,7 +206,7 @@ for method in ("sd", "ce", "mf_p", "mf_lu", "mf_lf"):
 HeterogeneousDistiller(teachers, LogisticRegression(max_iter=500)).fit(X)
 try:
     HeterogeneousDistiller(teachers, LogisticRegression(), backprop=True).fit(X)
-except ImportError as error:
+except TypeError as error:
     print(error)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -12,8 +12,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_uhc import MembershipScorer, fit_membership
 
@@ -50,6 +52,57 @@ def test_how_many_public_rows_there_are_does_not_matter(rows, n_public):
     d = fit_membership(own, public[rng.permutation(300)[:n_public]])
     assert d.predict_membership(inside).mean() > 0.7
     assert d.predict_membership(outside).mean() < 0.1
+
+
+@pytest.fixture(scope="module")
+def imbalanced():
+    """Own rows of two classes, as many of each; nine tenths of the public rows are of the first one."""
+    rng = np.random.default_rng(0)
+    own, y = np.concatenate([blobs(100, 0, rng), blobs(100, 4, rng)]), np.repeat(["common", "rare"], 100)
+    public = np.concatenate([blobs(540, 0, rng), blobs(30, 4, rng), blobs(30, -4, rng)])
+    return own, y, public, [blobs(200, center, rng) for center in (0, 4, -4)]
+
+
+def test_how_frequent_own_classes_are_among_public_rows_does_not_matter(imbalanced):
+    own, y, public, (common, rare, foreign) = imbalanced
+    scorer = fit_membership(own, public, y_own=y)
+    assert scorer.class_offsets_[0] > 2  # relative to own rows, common ones are eighteen times as frequent as rare ones
+    assert scorer.predict_membership(common).mean() > 0.8
+    assert scorer.predict_membership(rare).mean() > 0.7
+    assert scorer.predict_membership(foreign).mean() < 0.2
+    # Without their classes, own rows are one class, and common rows seem foreign.
+    assert fit_membership(own, public).predict_membership(common).mean() < 0.5
+
+
+def test_a_class_with_too_few_rows_is_named():
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    train, public = order[:600], order[600:1200]
+    own = np.concatenate([train[y[train] == 0], train[y[train] == 1][:4]])
+    with pytest.warns(UserWarning, match=r"hardly recognises held-out own rows of the classes \['one'\]"):
+        fit_membership(X[own] / 16, X[public] / 16, y_own=np.array(["zero", "one"])[y[own]])
+
+
+def test_classes_of_one_frequency_keep_one_scale(rows):
+    own, public, *_ = rows
+    assert fit_membership(own, public, y_own=np.arange(150) % 2).class_offsets_.tolist() == [0, 0]
+    assert fit_membership(own, public).class_offsets_.tolist() == [0]
+
+
+def test_a_class_of_one_row_does_no_harm(rows):
+    own, public, inside, _ = rows
+    scorer = fit_membership(own, public, y_own=np.where(np.arange(150) == 7, "one", "others"))
+    assert scorer.class_offsets_.tolist() == [0, 0]
+    assert scorer.predict_membership(inside).mean() > 0.7
+
+
+@pytest.mark.parametrize(
+    ("estimator", "n"), [(DecisionTreeClassifier(random_state=0), 600), (KNeighborsClassifier(1), 300)]
+)
+def test_a_scorer_that_lets_all_rows_in_is_warned_of(estimator, n):
+    X, y = load_digits(return_X_y=True)
+    with pytest.warns(UserWarning, match="takes all held-out public rows for own ones.*certain of every row"):
+        fit_membership(X[:n][y[:n] < 4], X[n : 2 * n], estimator)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])

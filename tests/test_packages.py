@@ -190,6 +190,28 @@ def test_a_membership_scorer_comes_along(estimator, by_class, data, tmp_path):
     np.testing.assert_allclose(teacher.membership_.predict_membership(X), d, atol=1e-4)
 
 
+def test_a_scorer_with_classes_of_other_frequencies_comes_along(data, tmp_path):
+    X, y = data
+    own, public = np.flatnonzero(y < 2), np.concatenate([np.flatnonzero(y == 0), np.flatnonzero(y > 0)[::8]])
+    own = np.concatenate([own[y[own] == 0][::8], own[y[own] == 1]])
+    scorer = fit_membership(X[own], X[public], y_own=y[own])
+    assert scorer.class_offsets_.any()
+    teacher = load_teacher(pack_teacher(LogisticRegression().fit(X, y), tmp_path / "t", X, membership=scorer))
+    np.testing.assert_allclose(teacher.membership_.predict_membership(X), scorer.predict_membership(X), atol=1e-4)
+
+
+def test_the_scorer_that_a_model_has_comes_along(data, tmp_path):
+    X, y = data
+    model = LogisticRegression().fit(X, y)
+    model.membership_ = LogisticRegression().fit(X, y < 2)
+    assert load_teacher(pack_teacher(model, tmp_path / "with", X)).membership_ is not None
+    assert load_teacher(pack_teacher(model, tmp_path / "without", X, membership=None)).membership_ is None
+    with pytest.raises(ValueError, match='membership must be a scorer, None or "auto"'):
+        pack_teacher(model, tmp_path / "t", X, membership="yes")
+    model.membership_ = np.ones((3, 4))  # as fuzzy clusters have it
+    assert load_teacher(pack_teacher(model, tmp_path / "array", X)).membership_ is None
+
+
 def test_how_many_rows_are_stored(data, tmp_path):
     X, y = data
     model = LogisticRegression().fit(X, y)

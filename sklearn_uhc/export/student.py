@@ -35,7 +35,7 @@ def add_classifier(graph: Graph, model: Any, features: Features, double: bool) -
     if isinstance(model, Pipeline):
         return add_classifier(graph, model.steps[-1][1], add_head(graph, model[:-1], features, double), double)
     if isinstance(model, OwnOrPublic):
-        return _added_up(graph, add_classifier(graph, model.estimator_, features, double))
+        return _added_up(graph, add_classifier(graph, model.estimator_, features, double), model.offsets)
     if is_net(model):
         from sklearn_uhc.export.networks import add_net
 
@@ -106,8 +106,11 @@ def _spread(graph: Graph, made: str, places: NDArray[np.int_], n_classes: int) -
     return graph.add("Gather", padded, graph.constant(columns, np.int64), axis=1)
 
 
-def _added_up(graph: Graph, made: str) -> str:
-    """Add up all columns but the first: (n, 2)."""
+def _added_up(graph: Graph, made: str, offsets: Any) -> str:
+    """Add up all columns but the first, each times exp(offset), and normalise: (n, 2)."""
+    if np.any(offsets):
+        made = graph.add("Mul", made, graph.constant(np.exp(np.append(0.0, offsets)), np.float64))
+        made = graph.add("Div", made, _row_sums(graph, made))
     ends = [graph.constant(values, np.int64) for values in ([1], [np.iinfo(np.int64).max], [1])]
     first = graph.add("Gather", made, graph.constant([0], np.int64), axis=1)
     return graph.add("Concat", first, _row_sums(graph, graph.add("Slice", made, *ends)), axis=1)

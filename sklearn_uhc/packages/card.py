@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.export.inputs import Input, Inputs
-from sklearn_uhc.membership import LOG_MIN
+from sklearn_uhc.membership_scale import LOG_MIN
 from sklearn_uhc.packages.archive import CARD, EXAMPLE, PackageError, parse_json
 
 FORMAT, FORMAT_VERSION = "sklearn_uhc teacher", 1

@@ -20,6 +20,7 @@ from sklearn_uhc.packages.archive import CARD, EXAMPLE, MEMBERSHIP, MODEL, write
 from sklearn_uhc.packages.card import Card, example_to_json, installed_versions, membership_of, plain_classes
 from sklearn_uhc.teachers import TorchTeacher
 from sklearn_uhc.teachers.replica import is_module
+from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.response import log_proba
 from sklearn_uhc.utils.rows import count_rows
 
@@ -31,7 +32,7 @@ def pack_teacher(
     path: str | os.PathLike[str],
     X_example: Any,
     classes: Sequence[Any] | None = None,
-    membership: Any = None,
+    membership: Any = "auto",
     description: str = "",
     *,
     n_examples: int = 5,
@@ -55,10 +56,10 @@ def pack_teacher(
         ones with shuffled columns.
     classes : list, default=None
         Names of the model's classes, in the order of its outputs. None: its own `classes_`.
-    membership : MembershipScorer or fitted binary classifier, default=None
-        Says how likely a row belongs to any of the model's classes: the result of `fit_membership`, or
-        a classifier whose second class means just that. It may also be an object with `predict_membership` that has
-        such a classifier as `classifier_` or `estimator_`.
+    membership : MembershipScorer, fitted binary classifier, None or "auto", default="auto"
+        Says how likely a row belongs to any of the model's classes: the result of `fit_membership`, or a classifier
+        whose second class means just that. It may also be an object with `predict_membership` that has such a
+        classifier as `classifier_` or `estimator_`. "auto" means the model's attribute `membership_`, if it has one.
     description : str, default=""
         Text for the card: what the model was trained on, by whom, under what terms.
     n_examples : int, default=5
@@ -88,19 +89,34 @@ def pack_teacher(
         raise TypeError(f"description must be a string, got {type(description).__name__}.")
     if not isinstance(n_examples, int) or n_examples < 0:
         raise ValueError(f"n_examples must be an integer of at least 0, got {n_examples!r}.")
+    membership = _membership_of(model, membership)
     model, names = _with_classes(model, classes)
     inputs = Inputs.of(X_example)
     made = _verified(model, X_example, names, inputs)
     members, known = {MODEL: made.content}, None
     if membership is not None:
         classifier = _binary_classifier(membership, X_example)
-        answers = _verified(classifier, X_example, np.array([False, True]), inputs)
+        try:
+            answers = _verified(classifier, X_example, np.array([False, True]), inputs)
+        except Exception as error:
+            add_note(error, "This came from the membership scorer.")
+            raise
         members[MEMBERSHIP], known = answers.content, answers.answers[:n_examples, 1]
     feed = {name: values[:n_examples] for name, values in inputs.feed(X_example).items()}
     members[EXAMPLE] = example_to_json(feed, made.answers[:n_examples], known)
     members[CARD] = _card(model, names, inputs, made.max_error, description, membership).to_json()
     write_archive(path, members)
     return Path(path)
+
+
+def _membership_of(model: Any, membership: Any) -> Any:
+    """Return the membership to pack; "auto" is what the model has as `membership_`, unless that is an array."""
+    if not isinstance(membership, str):
+        return membership
+    if membership != "auto":
+        raise ValueError(f'membership must be a scorer, None or "auto", got {membership!r}.')
+    found = getattr(model, "membership_", None)
+    return None if hasattr(found, "shape") else found
 
 
 def _verified(model: Any, X: Any, classes: NDArray[Any], inputs: Inputs) -> Any:
@@ -164,14 +180,14 @@ def _binary_classifier(membership: Any, X: Any) -> Any:
     """Return the classifier whose second class is membership; it must agree with any `predict_membership`."""
     if isinstance(membership, MembershipScorer):
         check_is_fitted(membership)
-        return OwnOrPublic(membership.estimator_)
+        return OwnOrPublic(membership.estimator_, getattr(membership, "class_offsets_", 0.0))
     inside = [getattr(membership, name, None) for name in ("classifier_", "estimator_")]
     models = [m for m in (membership, *inside) if isinstance(m, BaseEstimator) and is_classifier(m)]
     found = [m for m in models if len(getattr(m, "classes_", ())) == 2]
     if not found:
         raise TypeError(
             f"membership must be a fitted classifier of two classes, or have one as classifier_; got "
-            f"{membership!r:.200}."
+            f"{membership!r:.200}. membership=None leaves it out."
         )
     if hasattr(membership, "predict_membership"):
         log_p = log_proba(found[0], X, type(found[0]).__name__)
