@@ -418,24 +418,31 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         -------
         self
         """
+        self.check_is_network()
         estimator = as_estimator(self.estimator)
         if isinstance(estimator, Pipeline):
             head, inner = self._take_apart()
             inner.fit_to_teachers(unchanged(head, head.fit_transform, X) if len(head.steps) else X, log_p, loss)
             self._put_together(head, inner)
-        elif is_net(estimator):
+        else:
             from sklearn_uhc.students.skorch import fit_to_teachers
 
             self.estimator_ = fit_to_teachers(clone(estimator), X, log_p, loss, self.random_state)
             self.strategy_, self._power = DirectStrategy.name, 1.0
-        else:
-            raise TypeError(
-                f"Direct backpropagation trains networks, and {type(estimator).__name__} is not one. Pass a skorch net "
-                "or a torch module, or backprop=False."
-            )
         self.classes_ = self._columns = loss.classes
         self.class_prior_ = np.full(len(self.classes_), 1 / len(self.classes_))
         return self
+
+    def check_is_network(self) -> None:
+        """Raise an error if direct backpropagation cannot train the estimator, or the last step of a Pipeline."""
+        estimator = as_estimator(self.estimator)
+        if isinstance(estimator, Pipeline):
+            self._take_apart()[1].check_is_network()
+        elif not is_net(estimator):
+            raise TypeError(
+                f"Direct backpropagation trains networks, and {type(estimator).__name__} is not one. Pass a skorch net "
+                "or a torch module (pip install 'sklearn-uhc[torch]'), or backprop=False."
+            )
 
     def __sklearn_clone__(self) -> Any:
         without = copy.copy(self)

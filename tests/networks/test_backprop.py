@@ -226,6 +226,22 @@ def test_what_backpropagation_cannot_do(images, teachers, params, error, message
         HeterogeneousDistiller(teachers, net(), backprop=True).fit(images[0][:50], sample_weight=np.ones(50))
 
 
+def test_a_student_that_is_no_network_is_refused_before_teachers_are_called(images, teachers):
+    called = []
+
+    class Watched:
+        classes_ = teachers[0].classes_
+
+        def predict_proba(self, X):
+            called.append(len(X))
+            return teachers[0].predict_proba(X)
+
+    student = make_pipeline(StandardScaler(), RandomForestClassifier())
+    with pytest.raises(TypeError, match="RandomForestClassifier is not one"):
+        HeterogeneousDistiller([Watched(), *teachers[1:]], student, backprop=True).fit(images[0][:200])
+    assert called == []
+
+
 @pytest.mark.parametrize("calibrate", [True, False])
 @pytest.mark.usefixtures("few_steps")
 def test_wrong_answers_are_refused(flat, calibrate):
