@@ -40,7 +40,7 @@ class Decision(NamedTuple):
 
     balances: bool
     why: str
-    frequencies: NDArray[np.float64] | None = None  #: (L,); None: equal frequencies
+    frequencies: NDArray[np.float64] | None = None  #: of the classes, "none of these" aside; None: equal frequencies
 
     @property
     def serves(self) -> str:
@@ -60,18 +60,23 @@ class Decision(NamedTuple):
 def look_for_skew(
     answers: Answers, space: LabelSpace, Q: Any, temperature: float, sample_weight: NDArray[Any] | None = None
 ) -> NDArray[np.float64] | None:
-    """Return the class frequencies of the rows, (L,), if merged labels Q are uneven, else None.
+    """Return the frequencies of the classes that teachers name, if merged labels Q are uneven, else None.
 
-    Also None if they cannot be estimated, as with "none of these", which no teacher names. `space` is that of the
-    teachers, without memberships.
+    Also None if they cannot be estimated. "None of these" is not among them, and rows count by the probability that
+    they are of a named class. `space` is that of the teachers, without memberships.
     """
-    if space.is_shared or Q.shape[1] != space.n_classes:
+    if space.is_shared:
         return None
     P = untempered(to_numpy(Q), temperature)
-    heard = answers.heard if sample_weight is None else answers.heard * np.asarray(sample_weight)  # silence is even
-    if not heard.any() or evenness(P, sample_weight=heard) >= DOUBTFUL:
+    weights = answers.heard * (1.0 if sample_weight is None else np.asarray(sample_weight))  # silence is even
+    named = space.named.any(axis=0)
+    known = np.isin(answers.space.classes, space.classes[named])
+    mass = P[:, known].sum(axis=1)
+    inside, weights = P[:, known] / np.maximum(mass, MIN_MEAN)[:, None], weights * mass
+    if not weights.any() or evenness(inside, sample_weight=weights) >= DOUBTFUL:
         return None
-    return class_frequencies(answers, space, P, sample_weight)
+    found = class_frequencies(answers, space, P if named.sum() < space.n_classes else inside, weights)
+    return found if found is None else found[named] / found[named].sum()
 
 
 def decide_balance(
@@ -104,7 +109,8 @@ def decide_balance(
         return Decision(True, f"no sign that some are rare in these rows (evenness {even:.2f})")
     order = np.argsort(frequencies)
     rare = order[: max(1, np.count_nonzero(frequencies < RARE / len(frequencies)))]
-    names = shorten([f"{space.classes[k]} ({frequencies[k]:.1%})" for k in rare])
+    classes = space.classes[space.named.any(axis=0)]
+    names = shorten([f"{classes[k]} ({frequencies[k]:.1%})" for k in rare])
     return Decision(True, f"to their estimated frequencies, as some seem rare: {names}", frequencies)
 
 

@@ -27,7 +27,7 @@ from sklearn_uhc.few_labels import LabelPool, as_given, label_frequencies, warn_
 from sklearn_uhc.labels import read_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.merger import TeacherMerger
-from sklearn_uhc.not_mine import any_scorer, known_weights, leave_none_unbalanced
+from sklearn_uhc.not_mine import any_scorer, known_weights, weigh_classes
 from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
 from sklearn_uhc.student_membership import by_student, fit_rows, judge_by_student, out_of_fold
 from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_routing, check_student
@@ -112,7 +112,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         only to learn from the teachers' answers. See `docs/few_labels.md`.
     abstain : bool, default=None
         Whether a teacher may leave a row unanswered, by NaN for all its classes. It is then left out for that row. A
-        row that no teacher answers for gets no weight. None means the method's own setting.
+        row that no teacher answers for gets no weight; with `none_label`, scorers decide about it.
+        None means the method's own setting.
     floor : float or "auto", default="auto"
         Smallest probability of a teacher's answers; smaller values are raised to it. See `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
@@ -254,6 +255,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         train = self._train_by_backprop if self.backprop else self._train_on_soft_labels
         if self.backprop:
             self._check_backprop(fit_params, sample_weight)
+            student.check_is_network()
         answers = merger.fit_answers(X, None if self.backprop else y, log_p=log_p)
         if self.backprop and read_labels(y, X, merger.classes_) is not None:
             warn_user(NO_LABELS)
@@ -325,7 +327,9 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             S = out_of_fold(lambda rows: fit_rows(student, X, rows, targets, weights), X)
             S = S[:, np.isin(merger.classes_, answers.space.classes)]
             answers = judge_by_student(answers, S, self.membership_weight, self.store)
-            Q = clone(merger.method_).fit_transform_answers(answers)
+            method = clone(merger.method_)
+            method.warn_about = lambda answers: None  # everything was said about the teachers
+            Q = method.fit_transform_answers(answers)
             Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
             Q, targets, weights, class_weight, decided = self._targets(merger, Q, pool, heard)
         merger.look_at_shares(Q, answers, decided)
@@ -347,8 +351,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         tell_balance(decided, self.verbose)
         if not decided.balances:
             return Q, Q, weights, None, decided
-        class_weight = decided.weigh(class_weights(Q, weights), T)
-        class_weight = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
+        class_weight = weigh_classes(decided, class_weights(Q, weights), merger.classes_, self.none_label, T)
         return Q, *balanced_targets(Q, class_weight, weights), class_weight, decided
 
     def _train_by_backprop(

@@ -20,10 +20,11 @@ from sklearn_uhc.balance import (
     decide_balance,
     heard_weights,
     tell_balance,
+    untempered,
 )
 from sklearn_uhc.few_labels import label_frequencies, warn_of_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
-from sklearn_uhc.not_mine import known_weights, leave_none_unbalanced
+from sklearn_uhc.not_mine import known_weights, weigh_classes
 from sklearn_uhc.soft_labels import SoftLabelMethod
 from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.teachers.input import check_input
@@ -48,11 +49,10 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
         How the teachers' answers are merged.
     balance : bool or "auto", default="auto"
-        Whether to divide the merged probabilities, at the temperature of the merge, by their mean over the data given
-        to `fit`, as a student would learn from balanced soft labels. "auto" does so unless all teachers know the same
-        classes or there are fewer rows than classes. If the rows themselves seem to be imbalanced, it balances
-        to estimated class frequencies instead of equal ones, for predictions on rows like these; True is for rows in
-        which all classes are equally frequent. `verbose=1` prints the decision.
+        Whether to divide the merged probabilities by their mean over the data given to `fit`. "auto" does so unless all
+        teachers know the same classes or there are fewer rows than classes. If the rows themselves seem to be
+        imbalanced, it balances to estimated class frequencies instead of equal ones, for predictions on rows like
+        these; True is for rows in which all classes are equally frequent. `verbose=1` prints the decision.
     temperature : float, default=None
         The teachers' logits are divided by it before the merge; the merged probabilities are brought back to
         temperature 1. None means the method's own temperature, 1 by default (the paper uses 3).
@@ -83,7 +83,8 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         matrix of numbers. None uses the labels only to learn from the teachers' answers. See `docs/few_labels.md`.
     abstain : bool, default=None
         Whether a teacher may leave a row unanswered, by NaN for all its classes. It is then left out for that row. A
-        row that no teacher answers for gets uniform probabilities. None means the method's own setting.
+        row that no teacher answers for gets uniform probabilities; with `none_label`, scorers decide about it.
+        None means the method's own setting.
     floor : float or "auto", default="auto"
         Smallest probability of a teacher's answers; smaller values are raised to it. See `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
@@ -104,7 +105,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     merger_ : TeacherMerger
         The fitted merge: teachers, calibration, weights, method.
     class_weight_ : ndarray of shape (L,) or None
-        1 / mean soft label; None if not balanced.
+        1 / mean merged probability, at temperature 1; None if not balanced.
     n_features_in_ : int
         Number of features, if X is two-dimensional.
 
@@ -197,8 +198,8 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         tell_balance(decided, self.verbose)
         self.class_weight_ = None
         if decided.balances:
-            class_weight = decided.weigh(class_weights(Q, weights), T)
-            self.class_weight_ = leave_none_unbalanced(class_weight, merger.classes_, self.none_label)
+            equal = class_weights(untempered(Q, T), weights)
+            self.class_weight_ = weigh_classes(decided, equal, merger.classes_, self.none_label)
         merger.look_at_shares(Q, answers, decided)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
@@ -225,12 +226,11 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
 
     def _proba(self, answers: Answers, X: Any) -> NDArray[np.float64]:
         """Merge, balance, and return probabilities at temperature 1."""
-        method = self.merger_.method_
-        Q = self.merger_.merge(self.merger_.adjust(answers, X), X)
+        adjusted = self.merger_.adjust(answers, X)
+        proba = sharpen(self.merger_.merge(adjusted, X), self.merger_.method_.temperature)
         if self.class_weight_ is not None:
-            Q = balanced_targets(Q, self.class_weight_)[0]
-        proba = sharpen(Q, method.temperature)
-        proba[~answers.heard] = 1 / len(self.classes_)
+            proba = balanced_targets(proba, self.class_weight_)[0]
+        proba[~adjusted.heard] = 1 / len(self.classes_)
         return proba
 
     def _proba_to_score(self, X: Any, answers: Answers) -> NDArray[np.float64]:

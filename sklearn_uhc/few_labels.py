@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
@@ -50,6 +50,22 @@ SHAPES = (0.3, 1.0, 3.0)
 AVERAGE = ((0.998, 0.97), (0.7, 0.01), (0.3, 0.01), (0.05, 0.01))
 
 
+class NoneOfThese(NamedTuple):
+    """How the probability of "none of these" is divided among it and the classes that only labels have."""
+
+    place: int  #: of "none of these" among all classes
+    shares: NDArray[np.float64]  #: (L,), 0 for classes that teachers know
+
+    @classmethod
+    def of(cls, labels: Labels, codes: NDArray[np.int_], weight: NDArray[Any], none_label: Any) -> NoneOfThese:
+        """Divide by the labelled rows of these classes, and one more of "none of these"."""
+        place = labels.classes.tolist().index(none_label)
+        counts = np.bincount(codes, weight / weight.mean(), minlength=len(labels.classes))
+        counts[place] += 1.0
+        counts *= labels.new | (np.arange(len(counts)) == place)
+        return cls(place, counts / counts.sum())
+
+
 @dataclass(frozen=True, eq=False)
 class LabelPool:
     """What was learned from labels, to be applied to the merge of any rows.
@@ -80,6 +96,8 @@ class LabelPool:
         How frequent the classes are, by the labels. None if the labelled rows are not a random sample of all rows.
     temperature : float
         Of the merge.
+    of_none : NoneOfThese or None
+        How "none of these" is divided among it and the classes that no teacher knows.
     """
 
     classes: NDArray[Any]
@@ -94,6 +112,7 @@ class LabelPool:
     pool: Pool
     class_prior: NDArray[np.float64] | None
     temperature: float
+    of_none: NoneOfThese | None = None
 
     def apply(self, Q: Any, answers: Answers, X: Any) -> Any:
         """Return soft labels (n, L) over all classes, at the temperature of the merge, from those of the merge."""
@@ -105,18 +124,32 @@ class LabelPool:
         return array_namespace(Q).asarray(out, device=device(Q)) if is_torch_array(Q) else out
 
     def _apply(self, merged: NDArray[Any], log_p: NDArray[Any], X: Any) -> NDArray[np.float64]:
-        Q = spread(merged, self.place, len(self.classes), self.temperature)
+        Q = spread(merged, self.place, len(self.classes), self.temperature, self.of_none)
         said = [Q, self.of_answers.says(features(log_p, Q, self.starts)[:, self.columns], Q)]
         if self.of_rows.expert is not None:
             said.append(self.of_rows.says(X, Q))
         return temper(self.pool(opinions(said, self.doubts, self.groups)), self.temperature)
 
 
-def spread(merged: NDArray[Any], place: NDArray[np.int_], n_classes: int, temperature: float) -> NDArray[np.float64]:
-    """Return a merge at temperature 1 over all classes; those that no teacher knows get the mean logit."""
+def spread(
+    merged: NDArray[Any],
+    place: NDArray[np.int_],
+    n_classes: int,
+    temperature: float,
+    of_none: NoneOfThese | None = None,
+) -> NDArray[np.float64]:
+    """Return a merge at temperature 1 over all classes.
+
+    Classes that no teacher knows get the mean logit. With "none of these" they get a share of its probability: to the
+    teachers, rows of these classes are none of theirs.
+    """
     Q = sharpen(merged, temperature)
     if len(place) == n_classes:
         return Q
+    if of_none is not None:
+        out = np.zeros((len(Q), n_classes))
+        out[:, place] = Q
+        return np.asarray(np.where(of_none.shares > 0, out[:, [of_none.place]] * of_none.shares, out))
     logits = np.log(np.maximum(Q, 1e-30))
     out = np.zeros((len(Q), n_classes))
     out[:, place] = logits - logits.mean(axis=1, keepdims=True)
@@ -159,6 +192,7 @@ def learn_from_labels(
     temperature: float,
     label_model: Any,
     row_weight: NDArray[np.float64] | None = None,
+    none_label: Any = None,
 ) -> LabelPool:
     """Learn whom to trust from labelled rows.
 
@@ -180,6 +214,8 @@ def learn_from_labels(
         The classifier of rows.
     row_weight : ndarray of shape (n,), default=None
         Weights of the rows.
+    none_label : label, default=None
+        The class "none of these".
 
     Returns
     -------
@@ -188,7 +224,8 @@ def learn_from_labels(
     weight = np.ones(len(labels)) if row_weight is None else row_weight[labels.rows]
     rows, codes, weight = labels.rows[weight > 0], labels.codes[weight > 0], weight[weight > 0]
     L, place = len(labels.classes), np.searchsorted(labels.classes, answers.space.classes)
-    Q_l = spread(to_numpy(Q)[rows], place, L, temperature)
+    of_none = None if none_label is None else NoneOfThese.of(labels, codes, weight, none_label)
+    Q_l = spread(to_numpy(Q)[rows], place, L, temperature, of_none)
     prior, count = read_sample(Q, answers, labels, place, row_weight)
     weight = weight * count[codes]
     among = np.arange(L) if prior is not None else np.unique(codes)
@@ -213,6 +250,7 @@ def learn_from_labels(
         pool=evidence.pool(said, doubts, groups, among),
         class_prior=prior,
         temperature=temperature,
+        of_none=of_none,
     )
 
 

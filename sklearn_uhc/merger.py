@@ -80,7 +80,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         matrix of numbers. None uses the labels only to learn from the teachers' answers. See `docs/few_labels.md`.
     abstain : bool, default=None
         Whether a teacher may leave a row unanswered, by NaN for all its classes. It is then left out for that row. A
-        row that no teacher answers for gets uniform soft labels. None means the method's own setting.
+        row that no teacher answers for gets uniform soft labels; with `none_label`, scorers decide about it.
+        None means the method's own setting.
     floor : float or "auto", default="auto"
         Smallest probability of a teacher's answers; smaller values are raised to it. See `TeacherOutputs`.
     memory : str or joblib.Memory, default=None
@@ -115,8 +116,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     method_ : soft-label transformer
         The fitted method.
     class_frequencies_ : ndarray of shape (L,) or None
-        How frequent the classes seem to be among the rows, estimated from the teachers' answers if the merged labels
-        are uneven, for `balance="auto"` of the classifiers. None if they are not, or if it cannot be told.
+        How frequent the classes other than `none_label` seem to be among the rows, estimated from the teachers' answers
+        if the merged labels are uneven, for `balance="auto"` of the classifiers. None if they are not, or if it cannot
+        be told.
     labels_ : Labels or None
         The labelled rows and their labels in `fit`; None if there were none.
     label_pool_ : LabelPool or None
@@ -266,10 +268,13 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         method, steps = self._make_method(space), make_steps(self.calibrate, self.teacher_weight)
         outputs, trust = self._make_outputs(method), self._trust(method, space)
         check_label_model(self.label_model)
-        labels = read_labels(y, X, classes, foreign=foreign)
+        sets = None if roster is None else roster.names_of_sets()
+        labels = read_labels(y, X, classes, foreign=foreign, sets=sets)
         if log_p is None:
             assert roster is not None
             outputs.check_params(roster)
+            # Scorers first: one that does not work is found before teachers are called, which may take hours.
+            D = None if memberships is None else memberships.read(check_input(BaseEstimator(), X, reset=True))
             answers = outputs.fit_answers(X, roster=roster, trust=trust)
             self._take_features(outputs)
             X = check_input(outputs, X, reset=False)
@@ -277,6 +282,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             X = None if X is None else check_input(self, X, reset=True)
             n = None if X is None else count_rows(X)
             answers = answers_given(log_p, space, abstain=bool(outputs.abstain), n=n, trust=trust)
+            D = None if memberships is None else memberships.read(X)
         if not answers.heard.any():
             raise ValueError("No teacher answers for any row: there is nothing to learn from.")
         read = answers
@@ -287,7 +293,6 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self.teacher_outputs_ = outputs if log_p is None else None
         self.method_, self.steps_ = method, steps
         self.teacher_weight_, self.memberships_ = answers.trust, memberships
-        D = None if memberships is None else memberships.read(X)
         by_agreement = isinstance(self.teacher_weight, str)
         self.findings_: list[Finding] = find(read, self.calibrator_, by_agreement=by_agreement)
         if D is not None and D.shape[1] == space.n_teachers:
@@ -316,7 +321,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         space, temperature = self.label_space_, self.method_.temperature
         self.class_frequencies_ = look_for_skew(answers, space, Q, temperature, sample_weight)
         Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
-        if Q.shape[1] != space.n_classes:  # how frequent classes are that only y has, teachers do not know
+        if len(self.classes_) != answers.space.n_classes:  # how frequent classes are that only y has, nobody knows
             self.class_frequencies_ = None
         if self.none_label is not None and not self.findings_:
             self.findings_ = find_only_none(to_numpy(Q)[answers.heard], self.classes_, self.none_label)
@@ -367,9 +372,16 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         if labels is None or (sample_weight is not None and not sample_weight[labels.rows].any()):
             return Q, None
         X = None if X is None else check_input(self, X, reset=False)
-        of_merge = {"space": self.label_space_, "temperature": self.method_.temperature}
         pool = learn_from_labels(
-            Q, answers, X, labels, label_model=self.label_model, row_weight=sample_weight, **of_merge
+            Q,
+            answers,
+            X,
+            labels,
+            space=self.label_space_,
+            temperature=self.method_.temperature,
+            label_model=self.label_model,
+            row_weight=sample_weight,
+            none_label=self.none_label,
         )
         return pool.apply(Q, answers, X), pool
 

@@ -19,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers
+from sklearn_uhc.balance import Decision
 from sklearn_uhc.class_sets import OTHER, is_missing
 from sklearn_uhc.label_space import LabelSpace, shorten
 from sklearn_uhc.labels import Labels
@@ -66,7 +67,10 @@ class Memberships:
     folder: Any = None
 
     def join(self, answers: Answers, X: Any) -> Answers:
-        """Return answers with those of the scorers added; a row that no teacher answers stays unanswered."""
+        """Return answers with those of the scorers added.
+
+        A row that no teacher answers stays unanswered, unless there is "none of these": then scorers decide alone.
+        """
         return self.join_scores(answers, self.read(X))
 
     def join_scores(self, answers: Answers, D: NDArray[np.float64]) -> Answers:
@@ -75,10 +79,12 @@ class Memberships:
             raise ValueError(f"Membership has {len(D)} rows, but the teachers' answers have {len(answers)}.")
         D = np.clip(D, LEAST, 1 - LEAST)
         more = np.stack([np.log(D), np.log1p(-D)], axis=2).reshape(len(D), -1)
-        more[~answers.heard] = np.nan
+        named = answers.space.named.any(axis=0).sum()
+        unheard = ~answers.heard & (named == self.space.n_classes)
+        more[unheard] = np.nan
         silent = answers.silent
         if silent is not None:
-            silent = np.hstack([silent, np.repeat(~answers.heard[:, None], D.shape[1], axis=1)])
+            silent = np.hstack([silent, np.repeat(unheard[:, None], D.shape[1], axis=1)])
         # Sets of teachers are right at every temperature only if all columns are tempered alike.
         untempered = None if answers.space.has_sets else np.arange(self.space.n_teachers) >= answers.space.n_teachers
         return Answers(self._beside(answers.log_p, more), self.space, silent, self._trust(answers), untempered)
@@ -141,7 +147,10 @@ def find_scorers(membership: Any, space: LabelSpace, roster: Roster | None) -> l
                 '"auto" or a scorer or None per teacher.'
             )
         if membership != "auto":
-            raise ValueError(f'membership must be None, "auto" or a scorer or None per teacher, got {membership!r}.')
+            raise ValueError(
+                f'membership must be None, "auto", a scorer or None per teacher, or, for HeterogeneousDistiller, '
+                f'"student", got {membership!r}.'
+            )
         given = [None] * N if roster is None else [_carried(teacher) for teacher in roster.teachers]
     else:
         given = _in_order(membership, space)
@@ -234,7 +243,8 @@ def with_none(answers: Answers, none_label: Any) -> Answers:
 def _check_none(none_label: Any, space: LabelSpace, whose: list[int]) -> None:
     """Raise an error if "none of these" is already a class, of another type, or not in any OTHER."""
     values = space.classes.tolist()
-    if isinstance(none_label, str) != isinstance(values[0], str):
+    whole = all(isinstance(value, int) for value in values)
+    if isinstance(none_label, str) != isinstance(values[0], str) or (whole and isinstance(none_label, float)):
         raise TypeError(
             f"none_label={none_label!r} must have the type of the classes, since it becomes one of them. They are "
             f"{shorten(values)}."
@@ -315,9 +325,19 @@ def known_weights(
     return known if weights is None else weights * known
 
 
-def leave_none_unbalanced(class_weight: NDArray[Any], classes: NDArray[Any], none_label: Any) -> NDArray[Any]:
-    """Give "none of these" the median class weight, so that balancing does not decide how often it is predicted."""
+def weigh_classes(
+    decided: Decision, class_weight: NDArray[Any], classes: NDArray[Any], none_label: Any, temperature: float = 1.0
+) -> NDArray[Any]:
+    """Return the class weights for the frequencies decided upon, given those for equal ones.
+
+    "None of these" gets the median weight of the others, so that balancing does not decide how often it is predicted.
+    """
     if none_label is None:
-        return class_weight
-    is_none = np.array([label == none_label for label in classes.tolist()])
-    return np.where(is_none, np.median(class_weight[~is_none]), class_weight)
+        return decided.weigh(class_weight, temperature)
+    known, f = np.array([label != none_label for label in classes.tolist()]), decided.frequencies
+    if f is not None and len(f) == len(classes):  # those of labels
+        decided = decided._replace(frequencies=f[known] / f[known].sum())
+    out = np.empty_like(class_weight)
+    out[known] = decided.weigh(class_weight[known], temperature)
+    out[~known] = np.median(out[known])
+    return out

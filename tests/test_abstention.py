@@ -310,7 +310,9 @@ def test_warnings_of_unanswered_rows_say_what_becomes_of_them_and_point_at_the_c
         make_pipeline(ensemble).fit,
         UnifiedEnsemble(teachers, abstain=True).fit(X[X[:, 0] <= 1]).predict,
     ):
-        with pytest.warns(UserWarning, match="No teacher answers for .* no weight in the student's training") as told:
+        with pytest.warns(
+            UserWarning, match="No teacher answers for .* in `fit` they count neither in training"
+        ) as told:
             call(X)
         assert [warning.filename for warning in told] == [__file__]
     for call in (ensemble.predict, ensemble.score, ensemble.fit):

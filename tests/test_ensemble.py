@@ -59,3 +59,22 @@ def test_search_over_an_ensemble_and_weights(iris, teachers):
     weighted = UnifiedEnsemble(teachers, balance=True).fit(X, sample_weight=weight)
     half = UnifiedEnsemble(teachers, balance=True).fit(X[:75])
     np.testing.assert_allclose(weighted.class_weight_, half.class_weight_)
+
+
+@pytest.mark.parametrize("balance", [True, False])
+def test_temperature_does_not_change_a_linear_merge(iris, teachers, balance):
+    """MF-LF is linear in the logits, and balance weighs probabilities at temperature 1."""
+    X, y = iris
+    at = {T: UnifiedEnsemble(teachers, balance=balance, temperature=T).fit(X) for T in (1, 3, 10)}
+    for T in (3, 10):
+        np.testing.assert_allclose(at[T].predict_proba(X), at[1].predict_proba(X), atol=1e-8)
+    assert not balance or at[10].score(X, y) > 0.9
+
+
+def test_balanced_probabilities(iris, teachers):
+    """Merged probabilities at temperature 1 are divided by their mean."""
+    X, _ = iris
+    plain = UnifiedEnsemble(teachers, method="ce", balance=False, temperature=3).fit(X).predict_proba(X)
+    balanced = UnifiedEnsemble(teachers, method="ce", balance=True, temperature=3).fit(X).predict_proba(X)
+    expected = plain / plain.mean(axis=0)
+    np.testing.assert_allclose(balanced, expected / expected.sum(axis=1, keepdims=True), atol=1e-10)

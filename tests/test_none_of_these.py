@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_blobs
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -30,6 +32,64 @@ def test_none_of_these_is_a_class_of_its_own(sites):
     assert roc_auc_score(foreign, student.predict_proba(X_test)[:, 0]) > 0.85
     assert student.score(X_test) < 0
     SoftLabelDisplay.from_estimator(student, X_test[:20])
+
+
+def test_none_of_these_leaves_the_estimate_of_class_frequencies():
+    """Rows that are imbalanced stay so, with or without "none of these"."""
+    X, y = make_blobs(4000, 6, centers=4, cluster_std=3.0, random_state=0)
+    lists = [[0, 1, 2], [1, 2, 3], [3, 0, 1]]
+    own = [np.flatnonzero(np.isin(y[:600], known)) for known in lists]
+    teachers = [LogisticRegression(max_iter=500).fit(X[rows], y[rows]) for rows in own]
+    rest = np.arange(600, 4000)
+    rows = rest[np.random.default_rng(0).random(len(rest)) < np.array([1, 0.5, 0.1, 0.03])[y[rest]]]
+    scorers = [Knows(X, np.isin(y, known)) for known in lists]
+    plain = UnifiedEnsemble(teachers, membership=scorers).fit(X[rows])
+    none = UnifiedEnsemble(teachers, membership=scorers, none_label=-1).fit(X[rows])
+    assert none.merger_.class_frequencies_.shape == (4,)
+    np.testing.assert_allclose(none.merger_.class_frequencies_, plain.merger_.class_frequencies_, atol=0.02)
+    assert none.score(X[rows], y[rows]) > plain.score(X[rows], y[rows]) - 0.02
+
+
+class Knows:
+    """A scorer that knows the rows, nearly."""
+
+    def __init__(self, X, inside):
+        self.inside = dict(zip(map(bytes, X), inside, strict=True))
+
+    def predict_membership(self, X):
+        return np.array([0.95 if self.inside[bytes(row)] else 0.05 for row in X])
+
+
+def test_classes_that_only_labels_have_are_not_taken_for_none(sites):
+    X, y, X_test, y_test, teachers, scorers = sites
+    given = np.where(np.arange(len(y)) < 150, y.astype(object), None)
+    with pytest.warns(UserWarning, match="classes that no teacher knows"):
+        clf = UnifiedEnsemble(teachers[:2], membership=scorers[:2], none_label=-1).fit(X, given)
+    foreign = y_test > 7
+    assert (clf.predict(X_test[foreign]) == -1).mean() < 0.3
+    assert clf.score(X_test[foreign], y_test[foreign]) > 0.6
+
+
+@pytest.mark.parametrize("none", [-1, 99])
+def test_rows_on_which_all_teachers_are_silent_may_be_none_of_these(sites, none):
+    """Then scorers decide alone, whatever the class is called."""
+    X, _, X_test, y_test, teachers, scorers = sites
+    few = [Quiet(*pair) for pair in zip(teachers[:2], scorers[:2], strict=True)]
+    clf = UnifiedEnsemble(few, membership=scorers[:2], none_label=none, abstain=True).fit(X)
+    assert (clf.predict(X_test[y_test > 7]) == none).mean() > 0.8
+    student = HeterogeneousDistiller(few, KNeighborsClassifier(), membership=scorers[:2], none_label=none, abstain=True)
+    assert (student.fit(X).predict(X_test[y_test > 7]) == none).mean() > 0.6
+
+
+class Quiet:
+    """A teacher that is silent where its scorer says that a row is not its own."""
+
+    def __init__(self, teacher, scorer):
+        self.teacher, self.scorer, self.classes_ = teacher, scorer, teacher.classes_
+
+    def predict_proba(self, X):
+        own = self.scorer.predict_membership(X) >= 0.5
+        return np.where(own[:, None], self.teacher.predict_proba(X), np.nan)
 
 
 def test_none_of_these_keeps_its_probability_where_others_have_none():

@@ -55,10 +55,10 @@ def test_scorers_of_owners_help_labels_and_students(sites):
 
 def test_fit_warns_of_rows_that_no_scorer_takes_for_its_own():
     def scorers(share):
-        """Return scorers that take a share of 40 rows for nobody's, the others for the first teacher's."""
-        return [Fixed(np.where(np.arange(40) < 40 * share, 0.3, 0.9)), Fixed(np.full(40, 0.2))]
+        """Return scorers that take a share of 120 rows for nobody's, the others for the first teacher's."""
+        return [Fixed(np.where(np.arange(120) < 120 * share, 0.3, 0.9)), Fixed(np.full(120, 0.2))]
 
-    X, merger = small(40, membership=scorers(0.5))
+    X, merger = small(120, membership=scorers(0.5))
     with pytest.warns(FindingWarning, match="membership scorers take 50% of them for nobody's"):
         merger.fit(X)
     assert [finding.kind for finding in merger.findings_] == ["foreign"]
@@ -88,8 +88,8 @@ def test_fit_warns_of_rows_that_are_all_none_of_these(make, second):
 
 
 def test_the_report_says_that_no_scorer_takes_rows_for_its_own():
-    X, merger = small(40)
-    scorers = [Fixed(np.full(40, 0.3)), Fixed(np.full(40, 0.2))]
+    X, merger = small(120)
+    scorers = [Fixed(np.full(120, 0.3)), Fixed(np.full(120, 0.2))]
     with pytest.warns(FindingWarning) as said:
         clone(merger).set_params(membership=scorers).fit(X)
     report = teacher_report(merger.teachers, X, membership=scorers)
@@ -100,7 +100,7 @@ def test_the_report_says_that_no_scorer_takes_rows_for_its_own():
     for params in ({"membership": None}, {"membership": [scorers[0], None]}):
         assert not teacher_report(merger.teachers, X, **params)["findings"]
     with pytest.raises(ValueError, match="Memberships need X"):
-        teacher_report(log_p=np.zeros((40, 4)), class_lists=SMALL, membership=scorers)
+        teacher_report(log_p=np.zeros((120, 4)), class_lists=SMALL, membership=scorers)
 
 
 def test_scorers_explain_why_teachers_contradict_each_other():
@@ -271,6 +271,23 @@ def test_what_is_wrong_with_a_scorer_is_said(membership, error, message):
     with pytest.raises(error, match=message):
         merger.fit(X)
     assert not hasattr(merger, "method_")
+
+
+def test_a_scorer_that_does_not_work_is_found_before_teachers_are_called():
+    called = []
+
+    class Watched:
+        classes_ = np.array(["b", "c"])
+
+        def predict_proba(self, X):
+            called.append(len(X))
+            return np.full((len(X), 2), 0.5)
+
+    X, merger = small()
+    wrong = [None, Fixed([0.5, 2.0, 0.5, 0.5, 0.5, 0.5])]
+    with pytest.raises(ValueError, match="gave 2 for row 1"):
+        UnifiedEnsemble([merger.teachers[0], Watched()], membership=wrong).fit(X)
+    assert called == []
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="errors take no notes")

@@ -12,14 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.balance import Decision, check_balance, decide_balance, tell_balance
 from sklearn_uhc.dask.blocks import check_collection, map_rows, per_block
 from sklearn_uhc.dask.cluster import compute
-from sklearn_uhc.dask.labels import Balance, Sums, aligned, labels_in_passing, soft_labels, sums_of, weights_of_blocks
+from sklearn_uhc.dask.labels import Balance, aligned, labels_in_passing, soft_labels, sums_of, weights_of_blocks
 from sklearn_uhc.dask.outputs import merger_for_workers
 from sklearn_uhc.dask.sampling import check_columns
 from sklearn_uhc.dask.soft_blocks import SoftBlocks, parts_of
 from sklearn_uhc.dask.students import train
 from sklearn_uhc.dask.transformers import fit_on_sample, refuse_given
 from sklearn_uhc.ensemble import UnifiedEnsemble
-from sklearn_uhc.not_mine import leave_none_unbalanced
+from sklearn_uhc.not_mine import weigh_classes
 from sklearn_uhc.student_membership import by_student
 from sklearn_uhc.students import SoftLabelClassifier, check_student
 from sklearn_uhc.teachers.input import check_input
@@ -43,8 +43,8 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
     class_weight = None
     decided = _decide(ensemble, merger, int(lengths.sum()))
     if decided.balances:
-        sums = sums_of(labels_in_passing(merger, whole, sample_weight))
-        class_weight = _class_weights(ensemble, merger, sums, decided)
+        sums = sums_of(labels_in_passing(merger, whole, sample_weight), merger.method_.temperature)
+        class_weight = weigh_classes(decided, sums.class_weights(), merger.classes_, ensemble.none_label)
     ensemble.class_weight_, ensemble.merger_, ensemble.classes_ = class_weight, merger, merger.classes_
     ensemble._take_features()
     return ensemble
@@ -67,7 +67,8 @@ def fit_distiller(
         sums, class_weight = sums_of(labels), None
         decided = _decide(distiller, merger, int(sums.rows.sum()))
         if decided.balances:
-            class_weight = _class_weights(distiller, merger, sums, decided)
+            equal, T = sums.class_weights(), merger.method_.temperature
+            class_weight = weigh_classes(decided, equal, merger.classes_, distiller.none_label, T)
         balance = Balance(sums, class_weight)
         parts = parts_of(whole, labels, balance)
         train(student, SoftBlocks(whole, parts, sums.rows, balance.prior, sums.total))
@@ -83,12 +84,6 @@ def _decide(estimator: Any, merger: Any, n: int) -> Decision:
     decided = decide_balance(estimator.balance, merger.label_space_, n, merger.class_frequencies_)
     tell_balance(decided, estimator.verbose)
     return decided
-
-
-def _class_weights(estimator: Any, merger: Any, sums: Sums, decided: Decision) -> NDArray[Any]:
-    """Return the weights that balance the classes as decided."""
-    class_weight = decided.weigh(sums.class_weights(), merger.method_.temperature)
-    return leave_none_unbalanced(class_weight, merger.classes_, estimator.none_label)
 
 
 def _check_params(distiller: Any) -> None:

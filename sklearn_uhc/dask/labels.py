@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
 
-from sklearn_uhc.balance import class_weights
+from sklearn_uhc.balance import class_weights, untempered
 from sklearn_uhc.dask.blocks import (
     check_collection,
     delayed_blocks,
@@ -97,18 +97,21 @@ class Sums:
         return class_weights(self.mean[None, :])
 
 
-def sums_of(labels: list[Any]) -> Sums:
-    """Add up all blocks in one pass, which also writes their soft labels to the store if there is one."""
-    parts = compute(per_block(sums_of_block, "sums", labels))
+def sums_of(labels: list[Any], temperature: float = 1.0) -> Sums:
+    """Add up all blocks in one pass, which also writes their soft labels to the store if there is one.
+
+    Soft labels at a temperature are brought back to 1 first.
+    """
+    parts = compute(per_block(sums_of_block, "sums", labels, temperature=temperature))
     rows, totals, by_class = (np.asarray(each) for each in zip(*parts, strict=True))
     if not totals.sum() > 0:
         raise ValueError("No teacher answers for any row whose weight is above zero: there is nothing to learn from.")
     return Sums(rows, float(totals.sum()), by_class.sum(axis=0))
 
 
-def sums_of_block(labels: NDArray[np.float64]) -> tuple[int, float, NDArray[np.float64]]:
+def sums_of_block(labels: NDArray[np.float64], temperature: float) -> tuple[int, float, NDArray[np.float64]]:
     """Return the sums over one block."""
-    return len(labels), float(labels[:, -1].sum()), labels[:, -1] @ labels[:, :-1]
+    return len(labels), float(labels[:, -1].sum()), labels[:, -1] @ untempered(labels[:, :-1], temperature)
 
 
 @contextmanager
