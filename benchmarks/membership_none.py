@@ -7,7 +7,8 @@
   (`mnist.npz` and `fashion_mnist.npz` in the folder, 30 principal components of the transfer set).
 
 Six teachers and their owners' scorers as in `benchmarks.membership_merge`; area under the ROC curve of the probability
-of `none_label`, in the merge and of students, beside the confidence of a plain student. Appends trial after trial and
+of `none_label`, in the merge and of students, beside the confidence of a plain student; and the shares of known and of
+foreign rows that are predicted as none, by `UnifiedEnsemble` and by students. Appends trial after trial and
 leaves out what is there already; `python -m benchmarks.membership_summary` reads the file.
 """
 
@@ -27,7 +28,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.lines import read
 from benchmarks.membership_merge import FAST, STUDENTS, Trial, digits, mixed
 from benchmarks.membership_summary import NONE_FILE
-from sklearn_uhc import HeterogeneousDistiller, TeacherMerger, fit_membership
+from sklearn_uhc import HeterogeneousDistiller, TeacherMerger, UnifiedEnsemble, fit_membership
 from sklearn_uhc.students.temperature import sharpen
 
 Case = tuple[Trial, NDArray[np.bool_]]
@@ -70,12 +71,18 @@ def measure(setting: str, seed: int, folder: Path) -> dict[str, Any]:
     merger = TeacherMerger(trial.teachers, **params).fit(trial.transfer)
     none = sharpen(merger.transform(trial.test), merger.method_.temperature)[:, 0]
     found = {"merge": roc_auc_score(foreign, none)}
-    for name in FAST:
-        clf = HeterogeneousDistiller(trial.teachers, STUDENTS[name], **params).fit(trial.transfer)
-        found[name] = roc_auc_score(foreign, clf.predict_proba(trial.test)[:, 0])
+    models: dict[str, Any] = {"merge": UnifiedEnsemble(trial.teachers, **params)}
+    models |= {name: HeterogeneousDistiller(trial.teachers, STUDENTS[name], **params) for name in FAST}
+    taken = {}
+    for name, clf in models.items():
+        proba = clf.fit(trial.transfer).predict_proba(trial.test)
+        is_none = proba.argmax(axis=1) == 0
+        taken[name] = [float(is_none[~foreign].mean()), float(is_none[foreign].mean())]
+        if name != "merge":
+            found[name] = roc_auc_score(foreign, proba[:, 0])
     plain = HeterogeneousDistiller(trial.teachers, STUDENTS["k-NN"], membership=None).fit(trial.transfer)
     found["confidence of a plain k-NN student"] = roc_auc_score(foreign, -plain.predict_proba(trial.test).max(axis=1))
-    return {"setting": setting, "seed": seed} | {key: float(value) for key, value in found.items()}
+    return {"setting": setting, "seed": seed, "taken": taken} | {key: float(value) for key, value in found.items()}
 
 
 def main() -> None:

@@ -70,13 +70,14 @@ def summarise(root: Path) -> list[dict[str, Any]]:
     ways = [way for way in dict.fromkeys(r["way"] for r in before) if way != "plain"]
     lines += [{"part": "before"} | _gain(before, way, columns) for way in ways]
     lines += paper_choice(root) + paper_gaps(root)
-    return lines + [_none_line(*each) for each in _by_none(read(root / NONE_FILE))]
+    none = read(root / NONE_FILE)
+    return lines + [_none_line(*each) for each in _by_none(none)] + _taken_lines(none)
 
 
 def called(way: str, data: str) -> str:
     """Return what tables call a way: there are two kinds of supervised training."""
     if way != "supervised":
-        return way
+        return "by the student" if way == "student" else way
     return (
         "supervised, owners' rows" if data in ("Tiny-ImageNet features", "the paper's") else "supervised, true labels"
     )
@@ -151,12 +152,23 @@ def paper_gaps(root: Path) -> list[dict[str, Any]]:
 def _by_none(records: list[dict[str, Any]]) -> list[tuple[str, str, list[float]]]:
     settings = dict.fromkeys(r["setting"] for r in records)
     of = {setting: [r for r in records if r["setting"] == setting] for setting in settings}
-    keys = {setting: [key for key in of[setting][0] if key not in ("setting", "seed")] for setting in settings}
+    keys = {setting: [key for key in of[setting][0] if key not in ("setting", "seed", "taken")] for setting in settings}
     return [(setting, key, [r[key] for r in of[setting]]) for setting in settings for key in keys[setting]]
 
 
 def _none_line(setting: str, key: str, values: list[float]) -> dict[str, Any]:
     return {"part": "none", "setting": setting, "from": key} | mean_and_interval(values)
+
+
+def _taken_lines(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the shares of known and of foreign rows that are predicted as none."""
+    lines = []
+    for setting in dict.fromkeys(r["setting"] for r in records):
+        own = [r["taken"] for r in records if r["setting"] == setting and "taken" in r]
+        for name in own[0] if own else ():
+            known, foreign = (mean_and_interval([each[name][k] for each in own]) for k in (0, 1))
+            lines.append({"part": "taken", "setting": setting, "by": name, "known": known, "foreign": foreign})
+    return lines
 
 
 def _key(column: str) -> str:
