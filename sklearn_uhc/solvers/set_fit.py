@@ -26,7 +26,7 @@ from sklearn_uhc.solvers.newton import add_diagonal, solve_each
 from sklearn_uhc.solvers.set_groups import SMALL_SHARE, Group, groups_of
 from sklearn_uhc.solvers.set_newton import Point
 from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms
-from sklearn_uhc.solvers.set_steps import Kind
+from sklearn_uhc.solvers.set_steps import FEW_STEPS, MOST_STEPS, Kind
 from sklearn_uhc.solvers.set_terms import Bend
 from sklearn_uhc.solvers.set_vanishing import Entry
 from sklearn_uhc.solvers.sets import Columns, SetBlocks, level, lowest
@@ -63,6 +63,8 @@ class Objective(NamedTuple):
     vanish: bool = False  #: whether q = 0 may be optimal also for a class with its own column
     nothing: float = 0.0  #: relative gain that is not worth a step, however long
     terms: Kind | None = None  #: the objective for steps with one matrix for all samples, if any
+    most: int = MOST_STEPS  #: maximum number of these steps
+    goes_on: bool = True  #: whether Newton's method may begin where they end
 
 
 CE = Objective(set_terms.cross_entropy, set_terms.bend_cross_entropy, 1e-2, CrossEntropy(), terms=CrossEntropyTerms)
@@ -75,6 +77,8 @@ MF_P = Objective(
     vanish=True,
     nothing=NOTHING,
     terms=ProbabilityTerms,
+    most=FEW_STEPS,
+    goes_on=False,  # where they do not converge, rounding decides where they are, and so in which local optimum one ends
 )
 
 

@@ -99,13 +99,14 @@ def _approach(problem: SetFit, common: Common | None, others: Starts | None, tol
         U, n_iter, residual = minimize(problem, tol=tol, max_iter=max_iter, damping=1e-3)
         return Reached(U, n_iter, residual, residual < 0)
     steps = CommonSteps.of(terms, problem.X, problem.size, common, tol=tol)
-    found, certain = run_without(steps, problem.start().T, MOST_STEPS)
-    run_sinking(steps, lambda part, V: part.run(V, MOST_STEPS), found, certain)
+    most = problem.objective.most
+    found, certain = run_without(steps, problem.start().T, most)
+    run_sinking(steps, lambda part, V: part.run(V, most), found, certain)
     U, n_iter, residual = found.U.T, found.n_iter, found.residual
     rows = xp.nonzero(~found.solved)[0]
     if rows.shape[0]:
         rest = problem.keep(rows)
-        more = (U[rows, :], *(() if others is None else others(rows)))
+        more = (*((U[rows, :],) if problem.objective.goes_on else ()), *(() if others is None else others(rows)))
         rest = replace(rest, first=lowest_of(rest, rest.start(), *(level(start, blocks, T) for start in more)))
         U[rows, :], steps_more, residual[rows] = minimize(rest, tol=tol, max_iter=max_iter, damping=1e-3)
         n_iter[rows] = n_iter[rows] + steps_more

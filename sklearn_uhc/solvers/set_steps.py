@@ -26,8 +26,8 @@ from sklearn_uhc.solvers.set_sources import CrossEntropyTerms, ProbabilityTerms,
 from sklearn_uhc.solvers.set_vanishing import Entry, Smaller
 from sklearn_uhc.solvers.sets import SetBlocks
 
-#: Maximum number of steps.
-MOST_STEPS = 40
+#: Maximum number of steps of CE, and of MF-P: after more, rounding decides where a sample is.
+MOST_STEPS, FEW_STEPS = 40, 20
 #: Maximum length of the last step in u, relative to the square root of the tolerance, and of the next one before
 #: acceleration, relative to the tolerance.
 SHORT, STILL = 1e-2, 0.1
@@ -124,7 +124,7 @@ class CommonSteps:
                 rest = accelerate(some, first, tol=tol, short=short, still=still, max_iter=most)
                 lower = some.value(rest.U) <= some.value(first) + 1e-3 * tol
                 rest = rest._replace(solved=rest.solved & lower)
-                found.write(rows, rest._replace(U=xp.where(lower, rest.U, first)) if self.rough else rest)
+                found.write(rows, rest._replace(U=xp.where(rest.solved, rest.U, first)) if self.rough else rest)
         return found
 
     def step(self, U: Array) -> Step:
