@@ -13,7 +13,7 @@ test: $(VENV)/.dev  ## every test but the slow ones, docstrings, README and page
 	$(BIN)/python -m pytest -q -n 2 --doctest-modules --doctest-glob="*.md"
 
 slow: $(VENV)/.dev  ## the tests that take minutes
-	$(BIN)/python -m pytest -q -m slow tests
+	$(BIN)/python -m pytest -q -m slow --timeout 0 tests
 
 gpu: $(VENV)/.dev  ## the tests for a machine with a GPU
 	$(BIN)/python -m pytest -q -m gpu tests
@@ -25,7 +25,7 @@ CORE_TESTS := common merger merging distiller ensemble balance calibration abste
 lowest:  ## tests of the core with the oldest releases that pyproject.toml allows
 	$(PYTHON) -m venv build/lowest
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt \
-		--editable ".[plots]" pytest pytest-xdist hypothesis "pandas<2.2"
+		--editable ".[plots]" pytest pytest-xdist pytest-timeout hypothesis "pandas<2.2"
 	build/lowest/bin/python -m pytest -q -n 2 $(CORE_TESTS:%=tests/test_%.py)
 
 check: $(VENV)/.dev  ## lint, format, types

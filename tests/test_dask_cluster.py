@@ -139,7 +139,7 @@ def test_a_worker_that_is_killed_changes_nothing_and_a_second_run_asks_no_teache
     for fitted in (there, again):
         assert_allclose(fitted.class_weight_, here.class_weight_, rtol=1e-10)
         assert_allclose(fitted.predict_proba(lazy).compute(), here.predict_proba(rows[0]), atol=1e-8)
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=60)
     assert all(client.run(has_the_package).values())  # the new one as well, whatever it has been asked to do
 
 
