@@ -7,13 +7,15 @@ import pytest
 import sklearn
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from sklearn_uhc import LabelSpace, LogitFactorization, TeacherCalibrator
+from sklearn_uhc.calibration import LEAST_OVERLAP, OF_CHAINS, overlap
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.solvers.leave_one_out import BOUNDS, Part, best_temperatures, settle, shrink, weighted_median
+from sklearn_uhc.solvers.list_means import directly_linked
 from sklearn_uhc.utils.rows import some_rows
 from tests.helpers import random_lists, random_outputs
 
@@ -190,6 +192,34 @@ def test_no_teacher_of_a_ring_of_pairs_is_called_noise():
         assert calibrator.temperatures_.max() < 10
     assert all("overlap too little" in why for why in TeacherCalibrator(lists).fit(log_p).uncalibrated_.values())
     assert any("who is wrong" in why for why in calibrator.uncalibrated_.values())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_good_teachers_that_share_one_or_two_classes_are_left_as_they_are(seed):
+    """Odds of 0 and 3 follow from those of 0 and 1 and of 1 and 3, which mean little far from class 1."""
+    X, y = make_blobs(1000, n_features=4, centers=5, random_state=seed)
+    lists, rows = [[0, 1, 2], [2, 3, 0], [1, 3, 4]], X[500:]
+    owners = [np.isin(y[:500], known) for known in lists]
+    log_p = np.hstack([LogisticRegression().fit(X[:500][o], y[:500][o]).predict_log_proba(rows) for o in owners])
+    space = LabelSpace(lists)
+    assert LEAST_OVERLAP < overlap(space) < OF_CHAINS * LEAST_OVERLAP
+    found = TeacherCalibrator(lists).fit(log_p)
+    assert np.abs(np.log(found.temperatures_)).max() < 0.5
+    assert "closely enough" in found.uncalibrated_[2]
+    accuracy = [
+        np.mean(LogitFactorization(lists).fit_transform(answers).argmax(axis=1) == y[500:])
+        for answers in (log_p, found.transform(log_p))
+    ]
+    assert accuracy[1] >= accuracy[0] - 0.02
+
+
+def test_classes_are_linked_directly_without_classes_that_the_teacher_does_not_know():
+    space = LabelSpace([["a", "b", "c", "d"], ["a", "b"], ["c", "x"], ["x", "d"], ["b", "y", "c"]])
+    groups = directly_linked(0, space.matrices, np.ones(5, dtype=bool))[:4]
+    assert groups.tolist() == [groups[0]] * 3 + [groups[3]]
+    assert groups[0] != groups[3]
+    silent = directly_linked(0, space.matrices, np.array([True, True, True, True, False]))[:4]
+    assert len(set(silent.tolist())) == 3
 
 
 def test_trust_that_is_given_decides_what_is_usual():

@@ -78,7 +78,7 @@ MF_P = Objective(
     nothing=NOTHING,
     terms=ProbabilityTerms,
     most=FEW_STEPS,
-    goes_on=False,  # where they do not converge, rounding decides where they are, and so in which local optimum one ends
+    goes_on=False,  # where they do not converge, rounding decides where they are, and so which local optimum is next
 )
 
 

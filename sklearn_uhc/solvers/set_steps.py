@@ -27,7 +27,7 @@ from sklearn_uhc.solvers.set_vanishing import Entry, Smaller
 from sklearn_uhc.solvers.sets import SetBlocks
 
 #: Maximum number of steps of CE, and of MF-P: after more, rounding decides where a sample is.
-MOST_STEPS, FEW_STEPS = 40, 20
+MOST_STEPS, FEW_STEPS = 40, 30
 #: Maximum length of the last step in u, relative to the square root of the tolerance, and of the next one before
 #: acceleration, relative to the tolerance.
 SHORT, STILL = 1e-2, 0.1
