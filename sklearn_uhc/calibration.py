@@ -30,8 +30,8 @@ __all__ = ["TeacherCalibrator"]
 NOISE_WEIGHT = 1e-3
 #: Smallest overlap of the class lists, see `overlap`, at which calibration helps.
 LEAST_OVERLAP = 0.5
-#: Twice that overlap is needed for comparisons through classes that a teacher does not know.
-OF_CHAINS = 2.0
+#: With fewer teachers, comparisons through classes that a teacher does not know need twice that overlap.
+CHECKED, OF_CHAINS = 4, 2.0
 #: Maximum number of sets of teachers that answer together, the most frequent first: each needs its own merges.
 MAX_PATTERNS = 40
 #: The same for teachers whose columns stand for sets.
@@ -60,8 +60,8 @@ class TeacherCalibrator(AnswerTransformer):
     cannot be known without labels, so the median of log tau is subtracted. The rest is shrunk by its standard error and
     `tolerance`, to zero if the temperatures differ by no more than these: teachers of one kind do not change.
 
-    If the class lists overlap by less than twice `min_overlap`, two classes are compared only if others link them
-    without classes that teacher i does not know: a chain of such classes adds up the errors of several teachers.
+    With up to three teachers whose lists overlap by less than twice `min_overlap`, two classes are compared only if
+    others link them without classes that teacher i does not know: nobody could check a chain of such classes.
 
     Columns that stand for one class come first. A teacher with fewer than two of them is compared afterwards with their
     merge, summed over its sets, or, if that does not determine two of its sets, with the merge of all columns of the
@@ -273,7 +273,8 @@ class TeacherCalibrator(AnswerTransformer):
         """
         space, trust = answers.space, _relative(answers)
         N, spare = space.n_teachers, overlap(space)
-        enough, chains = spare >= float(self.min_overlap), spare >= OF_CHAINS * float(self.min_overlap)
+        enough, checked = spare >= float(self.min_overlap), has_odds(space).sum() >= CHECKED
+        chains = bool(checked or spare >= OF_CHAINS * float(self.min_overlap))
         parts = list(self._parts(answers, trust, chains)) if enough else []
         found, error = initial_log_temperature(parts, N), np.full(N, np.inf)
         settled = Settled(found, np.zeros(N, dtype=bool), np.zeros(N, dtype=bool))

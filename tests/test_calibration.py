@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from sklearn_uhc import LabelSpace, LogitFactorization, TeacherCalibrator
-from sklearn_uhc.calibration import LEAST_OVERLAP, OF_CHAINS, overlap
+from sklearn_uhc.calibration import CHECKED, LEAST_OVERLAP, OF_CHAINS, overlap
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.solvers.leave_one_out import BOUNDS, Part, best_temperatures, settle, shrink, weighted_median
 from sklearn_uhc.solvers.list_means import directly_linked
@@ -203,6 +203,7 @@ def test_good_teachers_that_share_one_or_two_classes_are_left_as_they_are(seed):
     log_p = np.hstack([LogisticRegression().fit(X[:500][o], y[:500][o]).predict_log_proba(rows) for o in owners])
     space = LabelSpace(lists)
     assert LEAST_OVERLAP < overlap(space) < OF_CHAINS * LEAST_OVERLAP
+    assert len(lists) < CHECKED
     found = TeacherCalibrator(lists).fit(log_p)
     assert np.abs(np.log(found.temperatures_)).max() < 0.5
     assert "closely enough" in found.uncalibrated_[2]

@@ -9,7 +9,7 @@ classes, t is undetermined across the groups they do link, and each group of two
 has weight w, the square root of the probability that the merge of all teachers gives to the classes of teacher i.
 
 Without `chains`, classes count as linked only through classes that teacher i knows itself: a chain through others adds
-up the errors of several teachers about rows that few of them know.
+up errors about rows that few teachers know.
 
 The merge without teacher i (`list_means.py`) has the right-hand side B z - S_i' C_i z_i, so B z and M D^-1 B z are
 computed once for all teachers. A teacher that is silent for the rows of a part has weight 0 there.

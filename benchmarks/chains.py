@@ -1,0 +1,135 @@
+"""Calibration of three teachers that share few classes: with and without comparisons through chains of classes.
+
+    python -m benchmarks.chains [--trials 300] [--seed 1000] [--out docs/chains.json]
+
+Three teachers know two to four of four to seven classes. Their lists allow between one half and one comparison per
+teacher, where `calibrate="auto"` compares two classes only if others link them without classes that the teacher does
+not know. "all" makes all comparisons (`calibrate=True`). Data: digits, made-up tables and points; teachers of one
+kind, or of three different ones; 600 rows or fewer for the teachers, the merge and the test each. "points, logistic" is
+the case in which all comparisons were found to fail: lists [0, 1, 2], [2, 3, 0] and [1, 3, 4]. The rule was chosen on
+seeds below 600. A record per group of trials: accuracy of the merge (`UnifiedEnsemble`) and of a k-NN student, the
+worst change by calibration in points, and how many trials lose more than five points.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs, make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from benchmarks.digits import kinds
+from sklearn_uhc import HeterogeneousDistiller, LabelSpace, UnifiedEnsemble
+from sklearn_uhc.calibration import LEAST_OVERLAP, OF_CHAINS, overlap
+
+Array = NDArray[Any]
+WAYS = {"none": False, "all": True, "auto": "auto"}
+MOST_ROWS, LOST = 1800, 5.0
+
+
+def draw_lists(rng: np.random.Generator, L: int) -> list[list[int]]:
+    """Draw three lists that link L classes and allow few comparisons."""
+    while True:
+        lists = [np.sort(rng.choice(L, rng.integers(2, 5), replace=False)).tolist() for _ in range(3)]
+        space = LabelSpace(lists)
+        if space.n_classes == L and space.is_connected and LEAST_OVERLAP <= overlap(space) < OF_CHAINS * LEAST_OVERLAP:
+            return lists
+
+
+def draw_data(rng: np.random.Generator, L: int, seed: int) -> tuple[Array, Array]:
+    """Draw rows of L classes, in random order."""
+    kind = rng.integers(3)
+    if kind == 0:
+        X, y = load_digits(return_X_y=True)
+        chosen = np.sort(rng.choice(10, L, replace=False))
+        rows = np.isin(y, chosen)
+        X, y = X[rows] / 16, np.searchsorted(chosen, y[rows])
+    elif kind == 1:
+        X, y = make_classification(
+            MOST_ROWS,
+            12,
+            n_informative=8,
+            n_classes=L,
+            n_clusters_per_class=1,
+            class_sep=rng.uniform(1, 2.5),
+            random_state=seed,
+        )
+    else:
+        size, spread = int(rng.choice([2, 4, 8])), rng.uniform(1, 3.5)
+        X, y = make_blobs(MOST_ROWS, n_features=size, centers=L, cluster_std=spread, random_state=seed)
+    order = rng.permutation(len(X))
+    return X[order], y[order]
+
+
+def trial(seed: int) -> dict[str, Any]:
+    """Draw lists, rows and teachers, and merge them."""
+    rng = np.random.default_rng(seed)
+    L, every = int(rng.integers(4, 8)), kinds(seed)["mixed"]
+    X, y = draw_data(rng, L, seed)
+    same = bool(rng.random() < 0.5)
+    models = [every[k] for k in (np.repeat(rng.integers(len(every)), 3) if same else rng.permutation(len(every))[:3])]
+    return {"group": "of one kind" if same else "of three kinds", **merge(X, y, draw_lists(rng, L), models)}
+
+
+def points(seed: int) -> dict[str, Any]:
+    """Merge three logistic regressions of points that are easy to tell apart."""
+    X, y = make_blobs(1500, n_features=4, centers=5, random_state=seed)
+    return {"group": "points, logistic", **merge(X, y, [[0, 1, 2], [2, 3, 0], [1, 3, 4]], [LogisticRegression()] * 3)}
+
+
+def merge(X: Array, y: Array, lists: list[list[int]], models: list[Any]) -> dict[str, Any]:
+    """Train each teacher on its classes, merge them on other rows, and score the result on still others."""
+    n = len(X) // 3
+    own = [np.flatnonzero(np.isin(y[:n], known)) for known in lists]
+    teachers = [clone(model).fit(X[rows], y[rows]) for model, rows in zip(models, own, strict=True)]
+    out = {}
+    for name, calibrate in WAYS.items():
+        made = (
+            UnifiedEnsemble(teachers, calibrate=calibrate),
+            HeterogeneousDistiller(teachers, KNeighborsClassifier(10), calibrate=calibrate),
+        )
+        out[name] = [clf.fit(X[n : 2 * n]).score(X[2 * n :], y[2 * n :]) for clf in made]
+    return out
+
+
+def summary(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a record per group and way to calibrate."""
+    groups = defaultdict(list)
+    for record in records:
+        groups[record["group"]].append(record)
+    out = []
+    for group, own in groups.items():
+        plain = np.array([r["none"] for r in own])
+        for name in WAYS:
+            found = np.array([r[name] for r in own])
+            change = 100 * (found - plain)
+            means = dict(zip(("merge", "student"), found.mean(axis=0).tolist(), strict=True))
+            worst = dict(zip(("worst merge", "worst student"), change.min(axis=0).tolist(), strict=True))
+            lost = int((change.min(axis=1) < -LOST).sum())
+            out.append({"teachers": group, "calibration": name, "trials": len(own), **means, **worst, "lost": lost})
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1000, help="the first one")
+    parser.add_argument("--out", type=Path, default=Path("docs/chains.json"))
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    seeds = range(args.seed, args.seed + args.trials)
+    records = [trial(seed) for seed in seeds] + [points(seed) for seed in seeds[: args.trials // 10]]
+    args.out.write_text(json.dumps(summary(records), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
