@@ -327,9 +327,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             S = out_of_fold(lambda rows: fit_rows(student, X, rows, targets, weights), X)
             S = S[:, np.isin(merger.classes_, answers.space.classes)]
             answers = judge_by_student(answers, S, self.membership_weight, self.store)
-            method = clone(merger.method_)
-            method.warn_about = lambda answers: None  # everything was said about the teachers
-            Q = method.fit_transform_answers(answers)
+            Q = merger.method_.transform_answers(answers)  # without the warnings of fit, which were given before
             Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
             Q, targets, weights, class_weight, decided = self._targets(merger, Q, pool, heard)
         merger.look_at_shares(Q, answers, decided)
