@@ -30,8 +30,8 @@ __all__ = ["TeacherCalibrator"]
 NOISE_WEIGHT = 1e-3
 #: Smallest overlap of the class lists, see `overlap`, at which calibration helps.
 LEAST_OVERLAP = 0.5
-#: With fewer teachers, comparisons through classes that a teacher does not know need twice that overlap.
-CHECKED, OF_CHAINS = 4, 2.0
+#: The same for teachers of one kind, which differ little in confidence: there is less to gain than to lose.
+OF_ONE_KIND = 1.0
 #: Maximum number of sets of teachers that answer together, the most frequent first: each needs its own merges.
 MAX_PATTERNS = 40
 #: The same for teachers whose columns stand for sets.
@@ -60,9 +60,6 @@ class TeacherCalibrator(AnswerTransformer):
     cannot be known without labels, so the median of log tau is subtracted. The rest is shrunk by its standard error and
     `tolerance`, to zero if the temperatures differ by no more than these: teachers of one kind do not change.
 
-    With up to three teachers whose lists overlap by less than twice `min_overlap`, two classes are compared only if
-    others link them without classes that teacher i does not know: nobody could check a chain of such classes.
-
     Columns that stand for one class come first. A teacher with fewer than two of them is compared afterwards with their
     merge, summed over its sets, or, if that does not determine two of its sets, with the merge of all columns of the
     others. If sets of different teachers overlap partly, unions that both distinguish are compared. Temperatures found
@@ -78,7 +75,7 @@ class TeacherCalibrator(AnswerTransformer):
     min_overlap : float, default=0.5
         Nothing is calibrated if the class lists allow fewer comparisons per teacher than this. Teacher i provides
         k_i - 1 odds, and a merge of L linked classes needs L - 1; the rest can be compared. Teachers with one column do
-        not count. 0: always calibrate, by all comparisons.
+        not count. 0: always calibrate.
     teacher_weight : list of float, default=None
         Weight of each teacher in the merges and in the median. None: 1 each.
     n_rounds : int, default=3
@@ -256,13 +253,13 @@ class TeacherCalibrator(AnswerTransformer):
             return None
         return max(1, min(int(self.max_samples), MAX_ANSWERS // space.n_outputs))
 
-    def _parts(self, answers: Answers, weight: NDArray[Any], chains: bool) -> Iterator[Part]:
+    def _parts(self, answers: Answers, weight: NDArray[Any]) -> Iterator[Part]:
         """Yield rows grouped by the teachers that answer, in chunks of bounded memory; other answers become NaN."""
         X, space, blocks = answers.log_p, answers.space, answers.space.matrices
         for speaking, rows in rows_by_speakers(telling(answers), MAX_PATTERNS):
             for chunk in chunks(len(rows), 64 * (X.shape[1] + space.n_classes)):
                 heard = speaking[blocks.teacher_of]
-                part = Part.of(np.where(heard, X[rows[chunk]], np.nan), blocks, weight, chains)
+                part = Part.of(np.where(heard, X[rows[chunk]], np.nan), blocks, weight)
                 if part.comparisons:
                     yield part
 
@@ -272,10 +269,8 @@ class TeacherCalibrator(AnswerTransformer):
         Return the median of log tau, which is subtracted, or None if there is nothing to learn from.
         """
         space, trust = answers.space, _relative(answers)
-        N, spare = space.n_teachers, overlap(space)
-        enough, checked = spare >= float(self.min_overlap), has_odds(space).sum() >= CHECKED
-        chains = bool(checked or spare >= OF_CHAINS * float(self.min_overlap))
-        parts = list(self._parts(answers, trust, chains)) if enough else []
+        N, enough = space.n_teachers, overlap(space) >= float(self.min_overlap)
+        parts = list(self._parts(answers, trust)) if enough else []
         found, error = initial_log_temperature(parts, N), np.full(N, np.inf)
         settled = Settled(found, np.zeros(N, dtype=bool), np.zeros(N, dtype=bool))
         for _ in range(int(self.n_rounds) if parts else 0):
@@ -321,7 +316,7 @@ class TeacherCalibrator(AnswerTransformer):
             elif not together[i]:
                 reasons[i] = "answers too few rows that others also answer"
             elif i not in compared:
-                reasons[i] = "shares fewer than two classes that the other teachers link closely enough"
+                reasons[i] = "shares fewer than two classes that the other teachers link"
             elif not known[i]:
                 reasons[i] = NO_EVIDENCE
             elif known.sum() == 1:

@@ -90,8 +90,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"
         Whether to divide each teacher's logits by its own temperature before the merge. Temperatures are learned from
         the other teachers' answers, without labels. "auto" does so if the class lists overlap enough to compare
-        teachers, True always. If teachers differ by no more than noise, all temperatures are 1. See
-        `docs/teachers.md`.
+        teachers, those of one kind twice as much, and True always. If teachers differ by no more than noise, all
+        temperatures are 1. See `docs/teachers.md`.
     teacher_weight : array-like of N positive numbers or "agreement", default=None
         Weight of each teacher in the method's objective. "agreement" detects teachers whose answers do not fit the
         others and gives them almost no weight.

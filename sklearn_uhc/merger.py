@@ -59,8 +59,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     calibrate : bool, "auto" or TeacherCalibrator, default="auto"
         Whether to divide each teacher's logits by its own temperature before the merge. Temperatures are learned from
         the other teachers' answers, without labels. "auto" does so if the class lists overlap enough to compare
-        teachers, True always. If teachers differ by no more than noise, all temperatures are 1. See
-        `docs/teachers.md`.
+        teachers, those of one kind twice as much, and True always. If teachers differ by no more than noise, all
+        temperatures are 1. See `docs/teachers.md`.
     teacher_weight : array-like of N positive numbers or "agreement", default=None
         Weight of each teacher in the method's objective. "agreement" detects teachers whose answers do not fit the
         others and gives them almost no weight. None means the method's own weights.
@@ -265,7 +265,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         roster, space = self._check_teachers(log_p)
         memberships = self._make_memberships(roster, space, X)
         classes = space.classes if memberships is None else memberships.space.classes
-        method, steps = self._make_method(space), make_steps(self.calibrate, self.teacher_weight)
+        one_kind = roster is not None and roster.is_of_one_kind
+        method, steps = self._make_method(space), make_steps(self.calibrate, self.teacher_weight, one_kind=one_kind)
         outputs, trust = self._make_outputs(method), self._trust(method, space)
         check_label_model(self.label_model)
         sets = None if roster is None else roster.names_of_sets()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.calibration import TeacherCalibrator
+from sklearn_uhc.calibration import LEAST_OVERLAP, OF_ONE_KIND, TeacherCalibrator
 from sklearn_uhc.utils.notes import warn_user
 
 
@@ -27,9 +27,12 @@ class Step(Protocol):
         """Return the changed answers."""
 
 
-def make_steps(calibrate: Any, teacher_weight: Any) -> list[Step]:
-    """Return the unfitted steps for these parameters of a merge; raise an error if a parameter is wrong."""
-    calibrator = resolve_calibrator(calibrate)
+def make_steps(calibrate: Any, teacher_weight: Any, *, one_kind: bool = False) -> list[Step]:
+    """Return the unfitted steps for these parameters of a merge; raise an error if a parameter is wrong.
+
+    Teachers of `one_kind` need more overlap for calibration, but not to find those that do not agree with the others.
+    """
+    calibrator = resolve_calibrator(calibrate, one_kind=one_kind and not isinstance(teacher_weight, str))
     steps: list[Step] = [] if calibrator is None else [calibrator]
     if isinstance(teacher_weight, str):
         if teacher_weight != "agreement":
@@ -40,12 +43,12 @@ def make_steps(calibrate: Any, teacher_weight: Any) -> list[Step]:
     return steps
 
 
-def resolve_calibrator(calibrate: Any) -> Any:
+def resolve_calibrator(calibrate: Any, *, one_kind: bool = False) -> Any:
     """Return a new calibrator, or None; True calibrates whatever the overlap of the lists."""
     if isinstance(calibrate, (bool, np.bool_)):
         return TeacherCalibrator(min_overlap=0.0) if calibrate else None
     if isinstance(calibrate, str) and calibrate == "auto":
-        return TeacherCalibrator()
+        return TeacherCalibrator(min_overlap=OF_ONE_KIND if one_kind else LEAST_OVERLAP)
     if isinstance(calibrate, type) or not hasattr(calibrate, "fit_transform_answers"):
         raise ValueError(
             f'calibrate must be True, False, "auto", a TeacherCalibrator or another AnswerTransformer, got '

@@ -7,15 +7,20 @@ import pytest
 import sklearn
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_blobs
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import LabelSpace, LogitFactorization, TeacherCalibrator
-from sklearn_uhc.calibration import CHECKED, LEAST_OVERLAP, OF_CHAINS, overlap
+from sklearn_uhc import FunctionTeacher, LabelSpace, LogitFactorization, TeacherCalibrator, UnifiedEnsemble
+from sklearn_uhc.calibration import LEAST_OVERLAP, OF_ONE_KIND, overlap
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.solvers.leave_one_out import BOUNDS, Part, best_temperatures, settle, shrink, weighted_median
-from sklearn_uhc.solvers.list_means import directly_linked
+from sklearn_uhc.teachers.roster import check_teachers
 from sklearn_uhc.utils.rows import some_rows
 from tests.helpers import random_lists, random_outputs
 
@@ -194,33 +199,37 @@ def test_no_teacher_of_a_ring_of_pairs_is_called_noise():
     assert any("who is wrong" in why for why in calibrator.uncalibrated_.values())
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_good_teachers_that_share_one_or_two_classes_are_left_as_they_are(seed):
-    """Odds of 0 and 3 follow from those of 0 and 1 and of 1 and 3, which mean little far from class 1."""
-    X, y = make_blobs(1000, n_features=4, centers=5, random_state=seed)
-    lists, rows = [[0, 1, 2], [2, 3, 0], [1, 3, 4]], X[500:]
-    owners = [np.isin(y[:500], known) for known in lists]
-    log_p = np.hstack([LogisticRegression().fit(X[:500][o], y[:500][o]).predict_log_proba(rows) for o in owners])
-    space = LabelSpace(lists)
-    assert LEAST_OVERLAP < overlap(space) < OF_CHAINS * LEAST_OVERLAP
-    assert len(lists) < CHECKED
-    found = TeacherCalibrator(lists).fit(log_p)
-    assert np.abs(np.log(found.temperatures_)).max() < 0.5
-    assert "closely enough" in found.uncalibrated_[2]
-    accuracy = [
-        np.mean(LogitFactorization(lists).fit_transform(answers).argmax(axis=1) == y[500:])
-        for answers in (log_p, found.transform(log_p))
-    ]
-    assert accuracy[1] >= accuracy[0] - 0.02
+def test_teachers_of_one_kind_need_more_overlap():
+    X, y = make_blobs(1500, n_features=5, centers=8, random_state=22)
+    lists = [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7]]
+    assert LEAST_OVERLAP < overlap(LabelSpace(lists)) < OF_ONE_KIND
+
+    def accuracy(models, calibrate, **params):
+        own = [rows[np.isin(y[rows], known)] for rows, known in zip(np.split(np.arange(600), 3), lists, strict=True)]
+        teachers = [clone(model).fit(X[rows], y[rows]) for model, rows in zip(models, own, strict=True)]
+        clf = UnifiedEnsemble(teachers, calibrate=calibrate, **params).fit(X[600:1100])
+        calibrated = bool(calibrate) and not clf.merger_.calibrator_.uncalibrated_
+        return clf.score(X[1100:], y[1100:]), calibrated
+
+    alike = [LogisticRegression(max_iter=300)] * 3
+    plain, _ = accuracy(alike, False)
+    assert accuracy(alike, "auto") == (plain, False)
+    assert accuracy(alike, True)[0] < plain - 0.3  # this is what the rule is for
+    assert accuracy(alike, "auto", teacher_weight="agreement")[1]
+    assert accuracy([*alike[:2], GaussianNB()], "auto")[1]
 
 
-def test_classes_are_linked_directly_without_classes_that_the_teacher_does_not_know():
-    space = LabelSpace([["a", "b", "c", "d"], ["a", "b"], ["c", "x"], ["x", "d"], ["b", "y", "c"]])
-    groups = directly_linked(0, space.matrices, np.ones(5, dtype=bool))[:4]
-    assert groups.tolist() == [groups[0]] * 3 + [groups[3]]
-    assert groups[0] != groups[3]
-    silent = directly_linked(0, space.matrices, np.array([True, True, True, True, False]))[:4]
-    assert len(set(silent.tolist())) == 3
+def test_kinds_of_teachers():
+    X, y = load_iris(return_X_y=True)
+    models = [LogisticRegression(max_iter=500), make_pipeline(StandardScaler(), LogisticRegression()), GaussianNB()]
+    first, second, other = (model.fit(X, y) for model in models)
+    function = FunctionTeacher(first.predict_proba, [0, 1, 2])
+    for teachers, alike in (
+        ([first, second, FrozenEstimator(first)], True),
+        ([first, other], False),
+        ([function, function], False),  # what is behind them is not known
+    ):
+        assert check_teachers(teachers).is_of_one_kind == alike
 
 
 def test_trust_that_is_given_decides_what_is_usual():

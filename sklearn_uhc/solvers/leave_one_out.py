@@ -8,9 +8,6 @@ is the cross-entropy of softmax(b z_i) against it, which is convex in one variab
 classes, t is undetermined across the groups they do link, and each group of two or more classes has its own sum. A row
 has weight w, the square root of the probability that the merge of all teachers gives to the classes of teacher i.
 
-Without `chains`, classes count as linked only through classes that teacher i knows itself: a chain through others adds
-up errors about rows that few teachers know.
-
 The merge without teacher i (`list_means.py`) has the right-hand side B z - S_i' C_i z_i, so B z and M D^-1 B z are
 computed once for all teachers. A teacher that is silent for the rows of a part has weight 0 there.
 """
@@ -26,7 +23,7 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.solvers.blocks import Blocks, softmax
 from sklearn_uhc.solvers.incidence import Incidence
-from sklearn_uhc.solvers.list_means import ListMeans, directly_linked, share_classes
+from sklearn_uhc.solvers.list_means import ListMeans, share_classes
 
 Floats = NDArray[np.floating[Any]]
 
@@ -89,21 +86,19 @@ class Part:
     Z: Floats  #: (K, n), centred logits, 0 for silent teachers; rows are contiguous, so that sums over classes are fast
     blocks: Blocks  #: of all teachers
     weight: Floats  #: (N,), weights of the teachers in the merges, 0 for silent ones
-    chains: bool  #: whether classes may be compared through classes that a teacher does not know
     merge: ListMeans
     comparisons: Sequence[Comparison]
 
     @classmethod
-    def of(cls, X: Floats, blocks: Blocks, weight: Floats, chains: bool = True) -> Part:
+    def of(cls, X: Floats, blocks: Blocks, weight: Floats) -> Part:
         """Prepare answers X (n, K), with NaN for teachers that are silent for all rows."""
         Z = blocks.center(blocks.shift(np.asarray(np.nan_to_num(X, nan=0.0), dtype=float))).T
         silent = np.array([np.isnan(X[0, own.start]) for own in blocks.slices])
-        weight = np.where(silent, 0.0, weight)
-        return cls(np.ascontiguousarray(Z), blocks, weight, chains, *prepare(blocks, weight, chains))
+        return cls(np.ascontiguousarray(Z), blocks, *prepare(blocks, np.where(silent, 0.0, weight)))
 
     def reweighted(self, weight: Floats) -> Part:
         """Return the same rows with other weights of the teachers."""
-        return Part(self.Z, self.blocks, weight, self.chains, *prepare(self.blocks, weight, self.chains))
+        return Part(self.Z, self.blocks, *prepare(self.blocks, weight))
 
     def logits(self, compared: Comparison) -> Floats:
         """(r, n), a teacher's logits in the compared columns; the largest of every group is 0."""
@@ -170,13 +165,13 @@ class Piece(NamedTuple):
         return self.weight * first, self.weight * second
 
 
-def compare(i: int, blocks: Blocks, weight: Floats, links: NDArray[np.bool_], chains: bool) -> Comparison | None:
+def compare(i: int, blocks: Blocks, weight: Floats, links: NDArray[np.bool_]) -> Comparison | None:
     """Prepare teacher i; return None if it shares no two classes that the others link."""
     others = np.where(np.arange(len(weight)) == i, 0.0, weight)
     merge = ListMeans.of(blocks, others, links)
     columns = np.arange(len(blocks.class_of))[blocks.slices[i]]
     columns = columns[merge.heard[blocks.class_of[columns]] > 0]
-    groups = (merge.groups if chains else directly_linked(i, blocks, others > 0))[blocks.class_of[columns]]
+    groups = merge.groups[blocks.class_of[columns]]
     columns = columns[np.argsort(groups, kind="stable")]
     sizes = np.unique(groups, return_counts=True)[1]
     columns, sizes = columns[np.repeat(sizes, sizes) > 1], sizes[sizes > 1]
@@ -190,11 +185,11 @@ def compare(i: int, blocks: Blocks, weight: Floats, links: NDArray[np.bool_], ch
     return Comparison(i, columns, np.cumsum(sizes) - sizes, merge.heard[own], merge.inverse, lists)
 
 
-def prepare(blocks: Blocks, weight: Floats, chains: bool) -> tuple[ListMeans, list[Comparison]]:
-    """Return the merge of all teachers with a weight, and the comparisons of those that allow one."""
+def prepare(blocks: Blocks, weight: Floats) -> tuple[Floats, ListMeans, list[Comparison]]:
+    """Return the weights, the merge of all teachers with a weight, and the comparisons of those that allow one."""
     links = share_classes(blocks)
-    found = [compare(i, blocks, weight, links, chains) for i in np.flatnonzero(weight).tolist()]
-    return ListMeans.of(blocks, weight, links), [each for each in found if each is not None]
+    found = [compare(i, blocks, weight, links) for i in np.flatnonzero(weight).tolist()]
+    return weight, ListMeans.of(blocks, weight, links), [each for each in found if each is not None]
 
 
 def initial_log_temperature(parts: Sequence[Part], n_teachers: int) -> Floats:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_uhc.solvers.blocks import Blocks
@@ -70,15 +69,3 @@ def teacher_groups(links: NDArray[np.bool_], heard: NDArray[np.bool_]) -> NDArra
     """Return (N,): the group of every teacher, linked through teachers with a weight; others form their own groups."""
     groups: NDArray[np.int_] = connected_components(links & heard & heard[:, None], directed=False)[1]
     return groups
-
-
-def directly_linked(i: int, blocks: Blocks, heard: NDArray[np.bool_]) -> NDArray[np.int_]:
-    """Return (L,): groups of the classes of teacher i that other teachers link without classes unknown to teacher i."""
-    own = np.zeros(blocks.n_classes, dtype=bool)
-    own[blocks.class_of[blocks.slices[i]]] = True
-    columns = np.flatnonzero(own[blocks.class_of] & heard[blocks.teacher_of] & (blocks.teacher_of != i))
-    n = blocks.n_classes + len(heard)  # a graph of classes and teachers
-    ends = blocks.class_of[columns], blocks.n_classes + blocks.teacher_of[columns]
-    graph = coo_matrix((np.ones(len(columns)), ends), shape=(n, n))
-    groups: NDArray[np.int_] = connected_components(graph, directed=False)[1]
-    return groups[: blocks.n_classes]

@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.label_space import OTHER, LabelSpace, check_class_list, check_is_list, shorten
+from sklearn_uhc.teachers.answering import AnsweringTeacher
 from sklearn_uhc.teachers.check_kind import check_kind_of_teacher, check_several
 from sklearn_uhc.utils.notes import warn_user
 
@@ -25,6 +26,12 @@ class Roster(NamedTuple):
     def called(self, i: int) -> str:
         """Return the name of a teacher in messages: its name or position, and its type."""
         return _called(self.space.called(i), self.teachers[i])
+
+    @property
+    def is_of_one_kind(self) -> bool:
+        """Whether all teachers are of the same type; what is behind a file or a server is not known."""
+        known = not any(isinstance(teacher, AnsweringTeacher) for teacher in self.teachers)
+        return known and len(set(map(kind_of_teacher, self.teachers))) == 1
 
     def names_of_sets(self) -> dict[Any, str]:
         """Return the teachers' own names of columns that class lists turn into sets, and what became of them."""
