@@ -57,7 +57,7 @@ def instances():
     yield HeterogeneousDistiller(teachers, RandomForestClassifier(n_estimators=5, random_state=0))
     yield HeterogeneousDistiller(teachers, LogisticRegression(), method="mf_p", balance=False)
     for method in ("sd", "ce", "mf_p", "mf_lu", "mf_lf"):
-        yield UnifiedEnsemble(teachers, method=method)
+        yield UnifiedEnsemble(teachers, method=method, calibrate=True)  # "auto" leaves teachers of one kind alone here
     distiller = HeterogeneousDistiller(teachers, LogisticRegression(), calibrate=False)
     yield TeacherHoldoutSearch(distiller, {"temperature": [1, 3]}, folds=2)
 
