@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, to_numpy
 from sklearn_uhc.balance import (
-    Decision,
     balanced_targets,
     check_balance,
     class_weights,
@@ -69,16 +68,20 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         forests and neighbours are trained as regressors of the same kind, so a fitted forest shows up as a
         `RandomForestRegressor`; see `SoftLabelClassifier`. You may also pass a `SoftLabelClassifier`, for example to
         set its `strategy`; its classes and temperature are set by the merge.
-    method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
+    method : {"ce", "mf_lf", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="ce"
         How the teachers' answers are merged. "mf_lv" is another name for "mf_lu".
     balance : bool or "auto", default="auto"
-        Whether classes that are rare among the soft labels get more weight. "auto" balances unless all teachers know
-        the same classes or there are fewer rows than classes. If the rows themselves seem to be imbalanced, it
-        balances to estimated class frequencies instead of equal ones, for predictions on rows like these; True is for
-        rows in which all classes are equally frequent. `verbose=1` prints the decision. See `docs/choosing.md`.
+        Whether classes that are rare among the soft labels get more weight in training. True makes all classes count
+        equally, as in the paper: choose it if they are, or should count, about equally often. False leaves the soft
+        labels as they are. "auto" does so too, unless labels of random rows show how frequent the classes are: then it
+        balances to these frequencies. See `docs/choosing.md`.
     temperature : float, default=None
         The teachers' logits are divided by it. Values above 1 make the soft labels smoother. None means the method's
         own temperature: 1 by default (the paper uses 3), and 3 with `backprop`.
+    class_prior : dict or array-like of shape (L,), default=None
+        How frequent the classes are in the rows, if you know: frequencies by class, or in the order of `classes_`. The
+        merged labels are scaled until their mean is the prior. 0 means that a class never occurs. A dict may leave out
+        `none_label` and classes that only y has, which keep the share that the merge gives them. None assumes nothing.
     backprop : bool, default=False
         Whether to train a network directly on the method's objective instead of on soft labels (CE-BP, MF-P-BP,
         MF-LU-BP, MF-LF-BP of the paper; see `sklearn_uhc.losses`). The student must be a skorch net or a torch module.
@@ -139,7 +142,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     merger_ : TeacherMerger
         The fitted merge: teachers, calibration, weights, method.
     class_weight_ : ndarray of shape (L,) or None
-        Class weights, 1 / mean soft label; None if not balanced.
+        Class weights, see `balance`; None if not balanced.
     soft_labels_ : ndarray of shape (n, L)
         The soft labels before balancing; only with `store_soft_labels`.
     n_features_in_ : int
@@ -179,9 +182,10 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         teachers: Any,
         student: Any,
         *,
-        method: str | SoftLabelMethod = "mf_lf",
+        method: str | SoftLabelMethod = "ce",
         balance: bool | str = "auto",
         temperature: float | None = None,
+        class_prior: Any = None,
         backprop: bool = False,
         class_lists: Any = None,
         calibrate: Any = "auto",
@@ -203,6 +207,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         self.method = method
         self.balance = balance
         self.temperature = temperature
+        self.class_prior = class_prior
         self.backprop = backprop
         self.class_lists = class_lists
         self.calibrate = calibrate
@@ -321,7 +326,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         Q, pool = merger.fit_merge(answers, X, sample_weight=sample_weight), merger.label_pool_
         student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
         heard = heard_weights(answers, sample_weight, merger.labels_)
-        Q, targets, weights, class_weight, decided = self._targets(merger, Q, pool, heard)
+        Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
         if by_student(self.membership):
             self._tell("on folds of the rows, to estimate membership")
             S = out_of_fold(lambda rows: fit_rows(student, X, rows, targets, weights), X)
@@ -329,8 +334,9 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             answers = judge_by_student(answers, S, self.membership_weight, self.store)
             Q = merger.method_.transform_answers(answers)  # without the warnings of fit, which were given before
             Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
-            Q, targets, weights, class_weight, decided = self._targets(merger, Q, pool, heard)
-        merger.look_at_shares(Q, answers, decided)
+            Q, _ = merger.scale_classes(Q, np.ones(len(Q)) if heard is None else heard)
+            Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
+        merger.look_at_shares(Q, answers)
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
         student.fit(X, targets, sample_weight=weights, **routed)
@@ -339,18 +345,18 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
 
     def _targets(
         self, merger: TeacherMerger, Q: NDArray[Any], pool: LabelPool | None, weights: NDArray[Any] | None
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[np.float64] | None, Decision]:
-        """Return soft labels, the student's targets, row weights and class weights, and how to balance was decided."""
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[np.float64] | None]:
+        """Return soft labels, the student's targets, row weights and class weights."""
         T = merger.method_.temperature
         Q = as_given(Q, merger.labels_, T)
         weights = known_weights(Q, merger.classes_, self.none_label, T, weights, merger.labels_)
         of_labels = label_frequencies(pool, self.verbose)
-        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.class_frequencies_, of_labels)
+        decided = decide_balance(self.balance, of_labels, told=self.class_prior is not None)
         tell_balance(decided, self.verbose)
         if not decided.balances:
-            return Q, Q, weights, None, decided
+            return Q, Q, weights, None
         class_weight = weigh_classes(decided, class_weights(Q, weights), merger.classes_, self.none_label, T)
-        return Q, *balanced_targets(Q, class_weight, weights), class_weight, decided
+        return Q, *balanced_targets(Q, class_weight, weights), class_weight
 
     def _train_by_backprop(
         self, merger: TeacherMerger, student: SoftLabelClassifier, X: Any, answers: Answers, *_: Any
@@ -378,6 +384,11 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             raise ValueError(
                 "balance=True weights soft labels, and direct backpropagation makes none. Use balance='auto' or False "
                 "with backprop=True, or backprop=False."
+            )
+        if self.class_prior is not None:
+            raise ValueError(
+                "class_prior scales soft labels, and direct backpropagation makes none: leave it out, or use "
+                "backprop=False."
             )
         if self.store_soft_labels:
             raise ValueError("Direct backpropagation makes no soft labels: leave store_soft_labels at False.")

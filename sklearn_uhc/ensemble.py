@@ -20,17 +20,16 @@ from sklearn_uhc.balance import (
     decide_balance,
     heard_weights,
     tell_balance,
-    untempered,
 )
 from sklearn_uhc.few_labels import label_frequencies, warn_of_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.not_mine import known_weights, weigh_classes
 from sklearn_uhc.soft_labels import SoftLabelMethod
-from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.teachers.input import check_input
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.rows import check_row_weights
+from sklearn_uhc.utils.simplex import sharpen
 
 __all__ = ["UnifiedEnsemble"]
 
@@ -46,16 +45,19 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     teachers : list or dict of fitted classifiers
         Any objects with `predict_log_proba`, `predict_proba` or `decision_function`. A dict, or a list of
         (name, classifier) pairs, names them. They are never refitted, changed or cloned.
-    method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
+    method : {"ce", "mf_lf", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="ce"
         How the teachers' answers are merged.
     balance : bool or "auto", default="auto"
-        Whether to divide the merged probabilities by their mean over the data given to `fit`. "auto" does so unless all
-        teachers know the same classes or there are fewer rows than classes. If the rows themselves seem to be
-        imbalanced, it balances to estimated class frequencies instead of equal ones, for predictions on rows like
-        these; True is for rows in which all classes are equally frequent. `verbose=1` prints the decision.
+        Whether to divide the merged probabilities by their mean over the data given to `fit`, as if all classes were
+        equally frequent. False does not. "auto" does not either, unless labels of random rows show how frequent the
+        classes are: then it brings the mean to these frequencies.
     temperature : float, default=None
         The teachers' logits are divided by it before the merge; the merged probabilities are brought back to
         temperature 1. None means the method's own temperature, 1 by default (the paper uses 3).
+    class_prior : dict or array-like of shape (L,), default=None
+        How frequent the classes are in the rows, if you know: frequencies by class, or in the order of `classes_`. The
+        merged labels are scaled until their mean is the prior. 0 means that a class never occurs. A dict may leave out
+        `none_label` and classes that only y has, which keep the share that the merge gives them. None assumes nothing.
     class_lists : list or dict of lists, default=None
         The names of each teacher's classes, in the order of its outputs. None, for all teachers or for one, means the
         teacher's own `classes_`.
@@ -129,9 +131,10 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         self,
         teachers: Any,
         *,
-        method: str | SoftLabelMethod = "mf_lf",
+        method: str | SoftLabelMethod = "ce",
         balance: bool | str = "auto",
         temperature: float | None = None,
+        class_prior: Any = None,
         class_lists: Any = None,
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
@@ -150,6 +153,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         self.method = method
         self.balance = balance
         self.temperature = temperature
+        self.class_prior = class_prior
         self.class_lists = class_lists
         self.calibrate = calibrate
         self.teacher_weight = teacher_weight
@@ -194,13 +198,13 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         T = merger.method_.temperature
         weights = known_weights(Q, merger.classes_, self.none_label, T, weights, merger.labels_)
         of_labels = label_frequencies(merger.label_pool_, self.verbose)
-        decided = decide_balance(self.balance, merger.label_space_, len(Q), merger.class_frequencies_, of_labels)
+        decided = decide_balance(self.balance, of_labels, told=self.class_prior is not None)
         tell_balance(decided, self.verbose)
         self.class_weight_ = None
         if decided.balances:
-            equal = class_weights(untempered(Q, T), weights)
+            equal = class_weights(sharpen(Q, T), weights)
             self.class_weight_ = weigh_classes(decided, equal, merger.classes_, self.none_label)
-        merger.look_at_shares(Q, answers, decided)
+        merger.look_at_shares(Q, answers)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
         warn_of_labels(merger.label_pool_)

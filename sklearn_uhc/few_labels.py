@@ -28,9 +28,9 @@ from sklearn_uhc.labels.sampling import drawn_at_random
 from sklearn_uhc.labels.scaling import Scaling, fit_scaling, is_matrix
 from sklearn_uhc.students import SoftLabelClassifier
 from sklearn_uhc.students.direct import as_estimator, is_net
-from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import chunks, some_rows, take_rows
+from sklearn_uhc.utils.simplex import sharpen
 
 #: Smallest log-probability for the classifier of answers; smaller ones are raised to it, as practically certain.
 LEAST_LOG_P = float(np.log(1e-3))

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
-from sklearn_uhc.balance import Decision, look_for_skew
+from sklearn_uhc.class_prior import ClassScale, check_labels_occur, fit_scale, read_prior
 from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
 from sklearn_uhc.findings import Finding, find, find_foreign, find_only_none, find_uneven, warn_of
 from sklearn_uhc.label_space import LabelSpace
@@ -31,6 +31,7 @@ from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.parameters import check_flag, check_weights
 from sklearn_uhc.utils.rows import count_rows
+from sklearn_uhc.utils.simplex import sharpen
 
 __all__ = ["TeacherMerger"]
 
@@ -47,12 +48,16 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Any objects with `predict_log_proba`, `predict_proba` or `decision_function`. A dict, or a list of
         (name, classifier) pairs, names them. They are never refitted, changed or cloned. May be None if `fit` is given
         `log_p`.
-    method : {"mf_lf", "ce", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="mf_lf"
+    method : {"ce", "mf_lf", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="ce"
         How the teachers' answers are merged. "mf_lv" is another name for "mf_lu". An instance must not have class lists
         of its own.
     temperature : float, default=None
         The teachers' logits are divided by it. Values above 1 make the soft labels smoother. None means the method's
         own temperature, 1 by default (the paper uses 3).
+    class_prior : dict or array-like of shape (L,), default=None
+        How frequent the classes are in the rows, if you know: frequencies by class, or in the order of `classes_`. The
+        merged labels are scaled until their mean is the prior. 0 means that a class never occurs. A dict may leave out
+        `none_label` and classes that only y has, which keep the share that the merge gives them. None assumes nothing.
     class_lists : list or dict of lists, default=None
         The names of each teacher's classes, in the order of its outputs. None, for all teachers or for one, means the
         teacher's own `classes_`.
@@ -115,10 +120,10 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         The membership scorers in use; None if there are none.
     method_ : soft-label transformer
         The fitted method.
-    class_frequencies_ : ndarray of shape (L,) or None
-        How frequent the classes other than `none_label` seem to be among the rows, estimated from the teachers' answers
-        if the merged labels are uneven, for `balance="auto"` of the classifiers. None if they are not, or if it cannot
-        be told.
+    class_frequencies_ : ndarray of shape (L,)
+        How frequent the classes are among the rows by the soft labels, at temperature 1.
+    class_scale_ : ClassScale or None
+        The factors of the classes that follow from `class_prior`; None without it.
     labels_ : Labels or None
         The labelled rows and their labels in `fit`; None if there were none.
     label_pool_ : LabelPool or None
@@ -147,8 +152,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self,
         teachers: Any,
         *,
-        method: str | SoftLabelMethod = "mf_lf",
+        method: str | SoftLabelMethod = "ce",
         temperature: float | None = None,
+        class_prior: Any = None,
         class_lists: Any = None,
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
@@ -166,6 +172,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self.teachers = teachers
         self.method = method
         self.temperature = temperature
+        self.class_prior = class_prior
         self.class_lists = class_lists
         self.calibrate = calibrate
         self.teacher_weight = teacher_weight
@@ -271,6 +278,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         check_label_model(self.label_model)
         sets = None if roster is None else roster.names_of_sets()
         labels = read_labels(y, X, classes, foreign=foreign, sets=sets)
+        prior = self._read_prior(classes, labels)
         if log_p is None:
             assert roster is not None
             outputs.check_params(roster)
@@ -291,6 +299,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             answers = step.fit_transform_answers(answers)
         self.roster_, self.label_space_ = roster, space
         self.labels_, self.classes_ = labels, classes if labels is None else labels.classes
+        self._prior = prior
         self.teacher_outputs_ = outputs if log_p is None else None
         self.method_, self.steps_ = method, steps
         self.teacher_weight_, self.memberships_ = answers.trust, memberships
@@ -319,11 +328,10 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : array of shape (n, L)
         """
         Q = self.method_.fit_transform_answers(answers)
-        space, temperature = self.label_space_, self.method_.temperature
-        self.class_frequencies_ = look_for_skew(answers, space, Q, temperature, sample_weight)
         Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
-        if len(self.classes_) != answers.space.n_classes:  # how frequent classes are that only y has, nobody knows
-            self.class_frequencies_ = None
+        weights = answers.heard * (1.0 if sample_weight is None else sample_weight)
+        Q, self.class_scale_ = self.scale_classes(Q, weights)
+        self.class_frequencies_ = np.average(sharpen(to_numpy(Q), self.method_.temperature), axis=0, weights=weights)
         if self.none_label is not None and not self.findings_:
             self.findings_ = find_only_none(to_numpy(Q)[answers.heard], self.classes_, self.none_label)
             warn_of(self.findings_)
@@ -345,7 +353,31 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         """
         Q = self.method_.transform_answers(answers)
         pool: LabelPool | None = getattr(self, "label_pool_", None)
-        return Q if pool is None else pool.apply(Q, answers, None if X is None else check_input(self, X, reset=False))
+        if pool is not None:
+            Q = pool.apply(Q, answers, None if X is None else check_input(self, X, reset=False))
+        scale: ClassScale | None = getattr(self, "class_scale_", None)
+        return Q if scale is None else scale.apply(Q, self.method_.temperature)
+
+    def scale_classes(self, Q: Any, weights: NDArray[Any]) -> tuple[Any, ClassScale | None]:
+        """Scale soft labels to `class_prior`.
+
+        Parameters
+        ----------
+        Q : array of shape (n, L)
+            Soft labels of the rows given to `fit_answers`.
+        weights : ndarray of shape (n,)
+            Row weights.
+
+        Returns
+        -------
+        Q : array of shape (n, L)
+        scale : ClassScale or None
+            The factors; None without a prior.
+        """
+        if self._prior is None or not weights.any():
+            return Q, None
+        scale = fit_scale(Q, self._prior, self.method_.temperature, weights)
+        return scale.apply(Q, self.method_.temperature), scale
 
     def learn_labels(
         self, Q: Any, answers: Answers, X: Any = None, *, sample_weight: NDArray[Any] | None = None
@@ -429,8 +461,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             raise ValueError("This merge has memberships, which need X: pass the rows with the answers.")
         return memberships.join(answers, check_input(self, X, reset=False))
 
-    def look_at_shares(self, Q: Any, answers: Answers, decided: Decision) -> None:
-        """Add to `findings_`, and warn, if the merged classes are very uneven.
+    def look_at_shares(self, Q: Any, answers: Answers) -> None:
+        """Add to `findings_`, and warn, if some classes seem to be rare or absent, unless it is known how frequent.
 
         Parameters
         ----------
@@ -438,14 +470,13 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             Soft labels.
         answers : Answers
             The answers they were made from.
-        decided : Decision
-            How the classes are balanced afterwards.
         """
-        if not self.findings_:  # if teachers contradict each other, uneven classes are only a symptom
+        known = self.class_prior is not None or (
+            self.label_pool_ is not None and self.label_pool_.class_prior is not None
+        )
+        if not self.findings_ and not known:  # if teachers contradict each other, uneven classes are only a symptom
             of_teachers = np.isin(self.classes_, answers.space.classes)  # labels may have added classes
-            self.findings_ = find_uneven(
-                to_numpy(Q)[:, of_teachers], answers, self.none_label, decided.serves, self.label_space_
-            )
+            self.findings_ = find_uneven(to_numpy(Q)[:, of_teachers], answers, self.none_label, self.label_space_)
             warn_of(self.findings_)
 
     @property
@@ -488,6 +519,17 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         if found is not None and X is None:
             raise ValueError("Memberships need X, which is None: pass X with log_p, or membership=None.")
         return found
+
+    def _read_prior(self, classes: NDArray[Any], labels: Labels | None) -> NDArray[np.float64] | None:
+        """Return the frequencies that were told, checked against classes and labels."""
+        every = classes if labels is None else labels.classes
+        free = np.array([label == self.none_label for label in every.tolist()])
+        if labels is not None:
+            free = free | labels.new
+        prior = read_prior(self.class_prior, every, free, labelled=labels is not None)
+        if labels is not None:
+            check_labels_occur(prior, every, labels.codes)
+        return prior
 
     def _make_method(self, space: LabelSpace) -> Any:
         """Return the method at the temperature of this merge, with its parameters checked."""

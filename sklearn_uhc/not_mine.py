@@ -23,12 +23,12 @@ from sklearn_uhc.balance import Decision
 from sklearn_uhc.class_sets import OTHER, is_missing
 from sklearn_uhc.label_space import LabelSpace, shorten
 from sklearn_uhc.labels import Labels
-from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.teachers.features import own_columns
 from sklearn_uhc.teachers.roster import Roster
 from sklearn_uhc.teachers.store import stack
 from sklearn_uhc.utils.notes import add_note, warn_user
 from sklearn_uhc.utils.rows import chunks, count_rows, row_bytes, take_columns, take_rows
+from sklearn_uhc.utils.simplex import sharpen
 from sklearn_uhc.utils.unchanged import unchanged
 
 #: Smallest d and 1 - d; smaller ones are raised to it, since scorers return 0 and 1. It is the floor of a binary tree.
@@ -335,7 +335,7 @@ def weigh_classes(
     if none_label is None:
         return decided.weigh(class_weight, temperature)
     known, f = np.array([label != none_label for label in classes.tolist()]), decided.frequencies
-    if f is not None and len(f) == len(classes):  # those of labels
+    if f is not None:
         decided = decided._replace(frequencies=f[known] / f[known].sum())
     out = np.empty_like(class_weight)
     out[known] = decided.weigh(class_weight[known], temperature)

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.answers import to_numpy
 from sklearn_uhc.labels import is_labelled
 from sklearn_uhc.merger import TeacherMerger
-from sklearn_uhc.students.temperature import sharpen
 from sklearn_uhc.utils.rows import count_rows
+from sklearn_uhc.utils.simplex import sharpen
 
 __all__ = ["rank_to_label"]
 

@@ -23,6 +23,7 @@ RINGS = [
         "solvers",
         "answers",
         "frequencies",
+        "class_prior",
         "losses",
         "utils",
         "taxonomy",

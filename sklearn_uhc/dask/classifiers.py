@@ -39,9 +39,9 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
     whole = check_collection(X)
     weights_of_blocks(sample_weight, whole)
     merger = ensemble.make_merger()
-    lengths = fit_on_sample(merger, X)
+    fit_on_sample(merger, X)
     class_weight = None
-    decided = _decide(ensemble, merger, int(lengths.sum()))
+    decided = _decide(ensemble)
     if decided.balances:
         sums = sums_of(labels_in_passing(merger, whole, sample_weight), merger.method_.temperature)
         class_weight = weigh_classes(decided, sums.class_weights(), merger.classes_, ensemble.none_label)
@@ -65,7 +65,7 @@ def fit_distiller(
     student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
     with soft_labels(merger, whole, sample_weight) as labels:
         sums, class_weight = sums_of(labels), None
-        decided = _decide(distiller, merger, int(sums.rows.sum()))
+        decided = _decide(distiller)
         if decided.balances:
             equal, T = sums.class_weights(), merger.method_.temperature
             class_weight = weigh_classes(decided, equal, merger.classes_, distiller.none_label, T)
@@ -79,9 +79,9 @@ def fit_distiller(
     return distiller
 
 
-def _decide(estimator: Any, merger: Any, n: int) -> Decision:
-    """Decide whether to balance as in memory, with class frequencies estimated on the sample."""
-    decided = decide_balance(estimator.balance, merger.label_space_, n, merger.class_frequencies_)
+def _decide(estimator: Any) -> Decision:
+    """Decide whether to balance as in memory."""
+    decided = decide_balance(estimator.balance, told=estimator.class_prior is not None)
     tell_balance(decided, estimator.verbose)
     return decided
 

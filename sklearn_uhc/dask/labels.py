@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
 
-from sklearn_uhc.balance import class_weights, untempered
+from sklearn_uhc.balance import supported, weights_of_mean
 from sklearn_uhc.dask.blocks import (
     check_collection,
     delayed_blocks,
@@ -34,6 +34,7 @@ from sklearn_uhc.dask.parcel import Parcel
 from sklearn_uhc.dask.store import BlockStore, key_of_block
 from sklearn_uhc.not_mine import known_weights
 from sklearn_uhc.utils.rows import in_range
+from sklearn_uhc.utils.simplex import sharpen
 
 
 class LabelMaker:
@@ -86,6 +87,7 @@ class Sums:
     rows: NDArray[np.int_]  #: (blocks,), number of rows of each block
     total: float  #: sum of the row weights
     by_class: NDArray[np.float64]  #: (L,), sum of soft labels times row weights
+    supported: NDArray[np.bool_]  #: (L,), whether the class is the most probable one of a row
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -94,7 +96,7 @@ class Sums:
 
     def class_weights(self) -> NDArray[np.float64]:
         """Return the weights that balance the classes."""
-        return class_weights(self.mean[None, :])
+        return weights_of_mean(self.mean, self.supported)
 
 
 def sums_of(labels: list[Any], temperature: float = 1.0) -> Sums:
@@ -103,15 +105,18 @@ def sums_of(labels: list[Any], temperature: float = 1.0) -> Sums:
     Soft labels at a temperature are brought back to 1 first.
     """
     parts = compute(per_block(sums_of_block, "sums", labels, temperature=temperature))
-    rows, totals, by_class = (np.asarray(each) for each in zip(*parts, strict=True))
+    rows, totals, by_class, support = (np.asarray(each) for each in zip(*parts, strict=True))
     if not totals.sum() > 0:
         raise ValueError("No teacher answers for any row whose weight is above zero: there is nothing to learn from.")
-    return Sums(rows, float(totals.sum()), by_class.sum(axis=0))
+    return Sums(rows, float(totals.sum()), by_class.sum(axis=0), np.asarray(support.any(axis=0)))
 
 
-def sums_of_block(labels: NDArray[np.float64], temperature: float) -> tuple[int, float, NDArray[np.float64]]:
+def sums_of_block(
+    labels: NDArray[np.float64], temperature: float
+) -> tuple[int, float, NDArray[np.float64], NDArray[np.bool_]]:
     """Return the sums over one block."""
-    return len(labels), float(labels[:, -1].sum()), labels[:, -1] @ untempered(labels[:, :-1], temperature)
+    Q, weights = labels[:, :-1], labels[:, -1]
+    return len(labels), float(weights.sum()), weights @ sharpen(Q, temperature), supported(Q, weights)
 
 
 @contextmanager

@@ -71,11 +71,12 @@ def open_label_store(merger: Any, folder: str | os.PathLike[str]) -> BlockStore:
     roster, method, memberships = merger.roster_, merger.method_, merger.memberships_
     learnt = [{k: v for k, v in vars(step).items() if isinstance(v, np.ndarray)} for step in merger.steps_]
     scorers = None if memberships is None else (memberships.scorers, memberships.whose, memberships.weight)
+    scale = None if merger.class_scale_ is None else merger.class_scale_.factors
     decides = (
         [fingerprint(teacher) for teacher in roster.teachers],
         [labels.tolist() for labels in merger.label_space_.class_lists],
         *(merger.teacher_outputs_.floor_, merger.teacher_weight_, learnt, [type(step) for step in merger.steps_]),
-        *(type(method), _settings(method), scorers, merger.none_label),
+        *(type(method), _settings(method), scorers, merger.none_label, scale),
     )
     columns = [*(str(label) for label in merger.classes_), "row weight"]
     return BlockStore(folder, "soft_labels", Hasher().of(decides).hex(), columns).open(

@@ -38,7 +38,6 @@ def find_uneven(
     Q: NDArray[Any],
     answers: Answers,
     none_label: Any = None,
-    serves: str | None = None,
     teachers: LabelSpace | None = None,
 ) -> list[Finding]:
     """Return a finding if merged classes are very uneven.
@@ -51,8 +50,6 @@ def find_uneven(
         What they were made from.
     none_label : label, default=None
         The class "none of these", which does not count.
-    serves : str, default=None
-        Future rows that the balance of the classes assumes (`Decision.serves`); None: that is still to be decided.
     teachers : LabelSpace, default=None
         The teachers' label space, if answers include those of membership scorers; None: that of the answers.
     """
@@ -74,7 +71,7 @@ def find_uneven(
         f"{counts.sum():,} rows, {spelled(least)} of {counts.min():,}."
     )
     figures = {"count_commonest": int(counts.max()), "count_rarest": int(counts.min())}
-    return [Finding("uneven", (), {"commonest": most.item(), "rarest": least.item(), **figures}, says, REMEDY[serves])]
+    return [Finding("uneven", (), {"commonest": most.item(), "rarest": least.item(), **figures}, says, REMEDY)]
 
 
 def seem_even(answers: Answers, space: LabelSpace, Q: NDArray[Any]) -> bool:
@@ -115,13 +112,7 @@ def claims(answers: Answers) -> Floats:
     return np.where(known, least, np.median(least[known])) if known.any() else np.ones(len(least))
 
 
-REMEDY = {
-    "like these": "They are balanced to their estimated frequencies: the result is for data like these. If all classes "
-    "will be equally frequent, use balance=True.",
-    "equal": "They are balanced: the result is for data in which all classes are equally frequent. If future rows "
-    "are as uneven as these, use balance=False.",
-    "merged": "They are not balanced: the result is for data as uneven as these, and may never choose rare classes. If "
-    "all classes matter equally, use balance=True.",
-    None: "balance=True gives a result for data in which all classes are equally frequent, balance=False one for data "
-    "as uneven as these: choose what future rows will be like.",
-}
+REMEDY = (
+    "Label 20 to 50 rows drawn at random and pass them to fit(X, y): nothing helps more. Or tell class_prior, how "
+    "frequent the classes are in the rows. If all classes will be equally frequent, use balance=True."
+)

@@ -305,7 +305,9 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
         raises = isinstance(self.error_score, str)
         light = {key: reading.for_trials() for key, reading in readings.items()}
         done = Parallel(n_jobs=self.n_jobs, verbose=max(0, int(self.verbose) - 1))(
-            delayed(try_candidate)(without_teachers(c.merged, fold), light[c.key], fold, rows[k], raises)
+            delayed(try_candidate)(
+                without_teachers(c.merged, fold, light[c.key].answers.space), light[c.key], fold, rows[k], raises
+            )
             for c in candidates
             for k, fold in enumerate(folds)
         )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sklearn_uhc.answers import Answers, answers_given
+from sklearn_uhc.class_prior import restrict_prior
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.not_mine import find_scorers, read_scorer
@@ -132,15 +133,16 @@ def find_teachers(merged: MergedClassifier, log_p: Any) -> tuple[Roster | None, 
     return None, log_p.space if merged.class_lists is None else LabelSpace(merged.class_lists)
 
 
-def without_teachers(merged: MergedClassifier, fold: Fold) -> Any:
-    """Return a candidate without teachers, for the answers of those that are not held out."""
+def without_teachers(merged: MergedClassifier, fold: Fold, space: LabelSpace) -> Any:
+    """Return a candidate without teachers, for the answers of those that are not held out; `space` is that of all."""
     method, given = resolve_method(merged.method), given_weights(merged)
     weight = merged.teacher_weight if given is None else given[fold.rest]
     own = {name: None for name in ("teacher_weight", "class_lists") if name in method.get_params(deep=False)}
     new = clone(merged).set_params(teachers=None, class_lists=None, memory=None, store=None, verbose=0)
     if not by_student(merged.membership):
         new.set_params(membership=None)
-    return new.set_params(method=method.set_params(**own), teacher_weight=weight)
+    prior = restrict_prior(merged.class_prior, space.classes, fold.space.classes, merged.none_label)
+    return new.set_params(method=method.set_params(**own), teacher_weight=weight, class_prior=prior)
 
 
 def fit_to(merged: Any, reading: Reading) -> Any:

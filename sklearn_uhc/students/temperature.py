@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 from sklearn.base import is_classifier
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.ensemble import AdaBoostClassifier
@@ -24,6 +24,7 @@ from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, Gaussi
 
 from sklearn_uhc.students.soft_data import SoftData
 from sklearn_uhc.utils.rows import some_rows, take_rows
+from sklearn_uhc.utils.simplex import sharpen
 
 #: Classifiers whose probabilities are not fitted to the labels: p(x | class) with soft labels as weights, and votes.
 UNTEMPERED = (
@@ -50,14 +51,6 @@ def log_on_simplex(S: NDArray[Any], prior: NDArray[Any]) -> NDArray[np.float64]:
     total = S.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore"):
         return np.log(np.where(total > 0, S / np.where(total > 0, total, 1.0), prior))
-
-
-def sharpen(S: NDArray[Any], temperature: float) -> NDArray[np.float64]:
-    """Raise probabilities to the power of the temperature and normalise."""
-    with np.errstate(divide="ignore"):
-        log_s = np.log(np.asarray(S, dtype=float))
-    sharpened: NDArray[np.float64] = softmax(temperature * log_s, axis=1)
-    return sharpened
 
 
 def power_of(fitted: Any, data: SoftData, log_answers: Callable[[Any], NDArray[Any]]) -> float:
