@@ -16,7 +16,7 @@ sample and certificate of ours (numpy and torch, float64 and float32), beside
 
 `growth`: time per sample and memory as n grows. `share`: the share of the soft-label step in a whole
 `HeterogeneousDistiller.fit`. Times are processor times with one thread, the better of two runs; only ratios within a
-draw mean anything. Writes a JSON file and, from it, a figure.
+draw mean anything. `python -m benchmarks.pictures` draws the result.
 """
 
 from __future__ import annotations
