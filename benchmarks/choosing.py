@@ -1,7 +1,7 @@
 """Choosing settings without labels: teachers held out, against the default, agreement and a few labelled rows.
 
     python -m benchmarks.choosing run --data FOLDER [--out FILE]     39 trials and the README's model; goes on later
-    python -m benchmarks.choosing summary [--out FILE]               docs/search.json
+    python -m benchmarks.choosing summary [--out FILE]               benchmarks/results/search.json
 
 A trial is a world of `benchmarks.worlds` with 500 transfer rows. All 24 settings of method, temperature,
 balance and student are fitted with all teachers, which gives their accuracy on the test rows, and judged by
@@ -40,7 +40,7 @@ from sklearn_uhc.utils.rows import take_rows
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "choosing.jsonl"
-SUMMARY = HERE.parent / "docs" / "search.json"
+SUMMARY = HERE / "results" / "search.json"
 Array = NDArray[Any]
 
 MIXED = ["digits, mixed", "MNIST, mixed", "Fashion-MNIST, mixed", "Tiny-ImageNet, mixed"]

@@ -1,6 +1,6 @@
 """The merge compared with what people do instead, on the same teachers and rows.
 
-    python -m benchmarks.comparison [--data FOLDER] [--seeds 10] [--out docs/comparison.json]
+    python -m benchmarks.comparison [--data FOLDER] [--seeds 10] [--out benchmarks/results/comparison.json]
 
 Without a student: the best single teacher (chosen with the test labels), votes, averages, the most confident teacher.
 With a student: the same student, trained on what each approach makes of the unlabelled rows; our default; and training
@@ -149,6 +149,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of the image data")
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--out", default="docs/comparison.json")
+    parser.add_argument("--out", default="benchmarks/results/comparison.json")
     options = parser.parse_args()
     Path(options.out).write_text(json.dumps(summarize(run(options.data, options.seeds)), indent=1) + "\n")

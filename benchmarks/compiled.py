@@ -1,6 +1,6 @@
 """Would a compiled kernel be worth an extra? CE, row by row in numba, compared with the batched code, in turns.
 
-    python -m benchmarks.compiled [--rounds 7] [--out docs/compiled.json]
+    python -m benchmarks.compiled [--rounds 7] [--out benchmarks/results/compiled.json]
 
 The kernel does for every row what `solve_ce` does for a batch: steps with the Hessian of uniform answers, then Newton's
 by Cholesky factors, until the gradient is within 1e-9 and the next step negligible, and a certificate of the smallest
@@ -163,7 +163,7 @@ def compare(size: str, temperature: float, rounds: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--out", type=Path, default=Path("docs/compiled.json"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/compiled.json"))
     args = parser.parse_args()
     table = []
     for size in SIZES:

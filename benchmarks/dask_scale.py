@@ -10,7 +10,7 @@ Two worker processes with a memory limit each read, ask, merge and write block b
 the teachers about all rows, and `predict_proba` asks them again. Not in the times: making the data, training the
 teachers, and starting Python with its imports, on the workers as in the process.
 
-Results are appended to docs/dask_scale.json, one record a run; runs that are there are left out, so that a benchmark
+Results are appended to results/dask_scale.json, one record a run; runs that are there are left out, so that a benchmark
 that was interrupted goes on. A record "overhead" compares medians. CPU seconds are those of all processes together.
 """
 
@@ -38,7 +38,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_uhc import UnifiedEnsemble
 
-RESULTS = Path(__file__).parent.parent / "docs" / "dask_scale.json"
+RESULTS = Path(__file__).parent / "results" / "dask_scale.json"
 FEATURES, CLASSES, TEACHERS, KNOWN = 20, 10, 6, 5
 ROWS_PER_FILE = 100_000
 MEMORY_LIMIT = 2**30

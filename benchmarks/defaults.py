@@ -18,7 +18,7 @@ stages before:
 - membership: the best setting with membership by the student, or by the owners.
 
 A world's teachers are called once per seed. One line of JSON per trained student is appended, and existing ones are
-skipped, so that a stopped run resumes. `benchmarks.defaults_summary` writes `docs/defaults.json` from them.
+skipped, so that a stopped run resumes. `benchmarks.defaults_summary` writes `results/defaults.json` from them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 
 Array = NDArray[Any]
 Record = dict[str, Any]
-RESULTS, SUMMARY = Path("benchmarks/results/defaults.jsonl"), Path("docs/defaults.json")
+RESULTS, SUMMARY = Path("benchmarks/results/defaults.jsonl"), Path("benchmarks/results/defaults.json")
 #: Settings are chosen on the first seeds, and reported on the others: the last ones where classes are uneven.
 CHOOSING, MORE, RIVALS, BALANCING, REPORTING = range(2), range(2, 5), range(5, 13), range(20), range(400, 405)
 REPORTING_UNEVEN = range(410, 420)

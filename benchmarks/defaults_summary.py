@@ -1,4 +1,4 @@
-"""What `benchmarks.defaults` has found, as records for the pages: `docs/defaults.json`.
+"""What `benchmarks.defaults` has found, as records for the pages: `benchmarks/results/defaults.json`.
 
     python -m benchmarks.defaults_summary
 

@@ -3,7 +3,7 @@
     python -m benchmarks.few_labels [--data FOLDER] [--seeds 210 222] [--worlds NAME ...]     measures, or goes on
     python -m benchmarks.few_labels --wide [...]                              more seeds where intervals are wide
     python -m benchmarks.few_labels --ranking [...]                           which rows to label: by rank, or any
-    python -m benchmarks.few_labels --summary                                 writes docs/few_labels.json
+    python -m benchmarks.few_labels --summary                                 writes benchmarks/results/few_labels.json
 
 One line a trial in benchmarks/results/few-labels.jsonl. Settings were chosen on seeds below 100. All else is left at
 the defaults; "labels alone" is the same student, trained on the labelled rows. Twelve seeds in all worlds; where the
@@ -38,7 +38,7 @@ RESULTS = Path(__file__).parent / "results"
 TRIALS, RANKED = RESULTS / "few-labels.jsonl", RESULTS / "few-labels-ranking.jsonl"
 #: From choosing how to rank, with an earlier strength of the pool: rows at random, by rank, and the hardest ones alone.
 TRIED = RESULTS / "few-labels-ranking-tried.jsonl"
-SUMMARY = Path(__file__).parents[1] / "docs" / "few_labels.json"
+SUMMARY = Path(__file__).parent / "results" / "few_labels.json"
 AMOUNTS = (30, 100, 300)
 #: Seeds that all worlds have.
 FIRST = range(210, 222)

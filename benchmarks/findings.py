@@ -3,7 +3,7 @@
     python -m benchmarks.findings run --data FOLDER [--part choosing] [--out benchmarks/results/findings.jsonl]
     python -m benchmarks.findings summary
 
-`run` appends trial after trial and leaves out what is there already; `summary` writes `docs/findings.json`. Every trial
+`run` appends trial after trial and leaves out what is there ; `summary` writes `results/findings.json`. Every trial
 of `benchmarks/worlds.py` is fitted as it is, with all its transfer rows and with 300 of them, and, on the first seeds,
 broken on purpose:
 
@@ -43,7 +43,7 @@ from sklearn_uhc.findings import find
 from sklearn_uhc.utils.rows import take_rows
 
 Array = NDArray[Any]
-RESULTS, SUMMARY = Path("benchmarks/results/findings.jsonl"), Path("docs/findings.json")
+RESULTS, SUMMARY = Path("benchmarks/results/findings.jsonl"), Path("benchmarks/results/findings.json")
 SEEDS = {"choosing": (*range(3), *range(730, 745), *range(750, 765)), "reporting": tuple(range(770, 785))}
 UNEVEN = [name for name, recipe in WORLDS.items() if recipe.ratio > 1]
 KINDS = ("contradiction", "positions", "foreign", "uneven")

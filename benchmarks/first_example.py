@@ -1,6 +1,6 @@
 """The README's first example on random splits instead of the order of the data set.
 
-    python -m benchmarks.first_example [--splits 20] [--out docs/first_example.json]
+    python -m benchmarks.first_example [--splits 20] [--out benchmarks/results/first_example.json]
 
 In the order of the data set, sites, unlabelled and test images come from different writers. Random splits mix the
 writers, which is easier for every approach. Written are the mean accuracy of each approach and its 95 % interval.
@@ -46,7 +46,7 @@ def measure(seed: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=20)
-    parser.add_argument("--out", type=Path, default=Path("docs/first_example.json"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/first_example.json"))
     args = parser.parse_args()
     found = [measure(seed) for seed in range(args.splits)]
     records = []

@@ -1,7 +1,7 @@
 """How the score of `TeacherHoldoutSearch` was chosen: which rows, which classes, which weights.
 
     python -m benchmarks.holdout_variants run --data FOLDER --fits FOLDER [--out FILE]   a line per trial and variant
-    python -m benchmarks.holdout_variants summary [--out FILE]                           docs/search_variants.json
+    python -m benchmarks.holdout_variants summary [--out FILE]            benchmarks/results/search_variants.json
 
 Every trial fits 36 settings without each teacher, on a share of the rows, and keeps what they say about all rows in
 the folder --fits, so that variants of the score cost nothing. Seeds are others than those of `benchmarks.choosing`.
@@ -33,7 +33,7 @@ from sklearn_uhc.utils.rows import take_rows
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "holdout-variants.jsonl"
-SUMMARY = HERE.parent / "docs" / "search_variants.json"
+SUMMARY = HERE / "results" / "search_variants.json"
 Array = NDArray[Any]
 
 SEED, N_ROWS = 100, 700

@@ -1,6 +1,6 @@
 """Calibration of three to five teachers whose class lists overlap little.
 
-    python -m benchmarks.little_overlap [--trials 400] [--seed 2000] [--out docs/little_overlap.json]
+    python -m benchmarks.little_overlap [--trials 400] [--seed 2000] [--out benchmarks/results/little_overlap.json]
 
 Teachers know two to four of four to seven classes, and their lists allow between one half and one comparison per
 teacher (`TeacherCalibrator(min_overlap=...)`). There `calibrate="auto"` calibrates teachers of different kinds, but not
@@ -127,7 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=400)
     parser.add_argument("--seed", type=int, default=2000, help="the first one")
-    parser.add_argument("--out", type=Path, default=Path("docs/little_overlap.json"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/little_overlap.json"))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     seeds = range(args.seed, args.seed + args.trials)

@@ -1,6 +1,6 @@
 """How often MF-P ends above the paper's alternating sweeps, and what it costs.
 
-    python -m benchmarks.local_optima [--seeds 1 2] [--out docs/local_optima.json]
+    python -m benchmarks.local_optima [--seeds 1 2] [--out benchmarks/results/local_optima.json]
 
 Per seed 30 label spaces of 4 to 20 classes and 2 to 10 teachers, 900 rows each, T = 1: logits of spread 2, 4 or 6 with
 noise of .3, 1 or 2 and probabilities not below 1e-6. A row ends above if its squared error exceeds that of 1,500 plain
@@ -79,7 +79,7 @@ def measure(seed: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--out", type=Path, default=Path("local_optima.json"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/local_optima.json"))
     args = parser.parse_args()
     found = []
     for seed in args.seeds:

@@ -1,6 +1,6 @@
 """Thousands of classes: time and memory of every method with 20,000, and of the report with 1,000.
 
-    python -m benchmarks.many_classes [PART ...] [--method NAME ...] [--rows N] [--out docs/many_classes.json]
+    python -m benchmarks.many_classes [PART ...] [--method NAME ...] [--rows N] [--out FILE]
 
 `merge`: 200 teachers with some 131,000 columns. Processor time of `transform` for 64 rows, and the most memory that
 `fit_transform` allocates beyond input and output, on `ROWS` rows of single precision; rows are merged in chunks of at
@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[], metavar="PART")
     parser.add_argument("--method", nargs="*", choices=METHODS, default=METHODS)
     parser.add_argument("--rows", type=int, default=5000, help="most rows")
-    parser.add_argument("--out", type=Path, default=Path("many_classes.json"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/many_classes.json"))
     args = parser.parse_args()
     for part in args.parts or PARTS:
         for row in PARTS[part](args.rows, args.method):

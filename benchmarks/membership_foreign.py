@@ -9,7 +9,7 @@ whole. A record per trial: the share of rows that no scorer takes for its own; w
 the scorers and six teachers of different kinds warns that rows look foreign, because of what scorers say or for any
 reason; whether it warns of anything else; and whether a fit without scorers warns of foreign rows. The rule's threshold
 was chosen on seeds 0 and 1. Appends to `benchmarks/results/membership-foreign.jsonl`, leaves out what is there, and
-writes `docs/membership_foreign.json`.
+writes `benchmarks/results/membership_foreign.json`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from benchmarks.lines import measure_once, read
 from benchmarks.membership_merge import KINDS
 from sklearn_uhc import FindingWarning, LabelSpace, TeacherMerger, fit_membership
 
-RESULTS, SUMMARY = Path("benchmarks/results/membership-foreign.jsonl"), Path("docs/membership_foreign.json")
+RESULTS = Path("benchmarks/results/membership-foreign.jsonl")
+SUMMARY = RESULTS.with_name("membership_foreign.json")
 FILES = {"MNIST": "mnist.npz", "Fashion-MNIST": "fashion_mnist.npz"}
 #: Rows that are merged, and the scorers' public rows.
 CASES = [("clean", "clean"), ("foreign", "clean"), ("foreign", "foreign")]

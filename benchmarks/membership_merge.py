@@ -5,7 +5,7 @@
 
 `run` appends trial after trial and leaves out what is there already. `more` adds forests and networks on Tiny-ImageNet
 features, and trials of forests with `membership="student"`, whose gains vary most. `python -m
-benchmarks.membership_summary` writes `docs/membership.json`, from this and from the two scripts named below.
+benchmarks.membership_summary` writes `results/membership.json`, from this and from the two scripts named below.
 
 - digits (scikit-learn's), MNIST and Fashion-MNIST (`mnist.npz`, `fashion_mnist.npz` in the folder, 30 principal
   components of the transfer set): six teachers that know 3 to 5 classes each, of different kinds; for digits, six

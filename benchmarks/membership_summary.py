@@ -3,7 +3,7 @@
     python -m benchmarks.membership_summary
 
 Reads what `benchmarks.membership_merge`, `membership_paper` and `membership_none` have measured, and the paper's table
-of `python -m benchmarks run features`, and writes `docs/membership.json`.
+of `python -m benchmarks run features`, and writes `benchmarks/results/membership.json`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy.stats import t as student_t
 from benchmarks.lines import read
 from benchmarks.membership_merge import DATA, GAMMAS, MORE, RESULTS, STUDENTS
 
-SUMMARY = Path("docs/membership.json")
+SUMMARY = Path("benchmarks/results/membership.json")
 #: In the order of the tables.
 WAYS = ("plain", "membership", "membership, none of these", "student", "supervised")
 #: Trials of the paper's setting from here on are for choosing.

@@ -1,6 +1,6 @@
 """How fast teachers in ONNX files are read beside the originals, how exact they are, and what memory they take.
 
-    python -m benchmarks.onnx_teachers [--rows 20000] [--seeds 1 2 3] [--out docs/onnx_teachers.json]
+    python -m benchmarks.onnx_teachers [--rows 20000] [--seeds 1 2 3] [--out benchmarks/results/onnx_teachers.json]
 
 Five teachers of digits (forest, logistic regression in a Pipeline, LightGBM, XGBoost, a small convolutional network)
 are trained, converted, and asked about rows of digits with noise, in double precision, one thread each. Times are the

@@ -1,6 +1,6 @@
 """Fuzzed packages counted, and the way from owners to onnxruntime measured: `python -m benchmarks.packages`.
 
-Writes docs/packages.json. `--data` is a folder with fashion_mnist.npz; without it only digits are taken.
+Writes benchmarks/results/packages.json. `--data` is a folder with fashion_mnist.npz; without it only digits are taken.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main() -> None:
     for name, data_set in sets.items():
         with tempfile.TemporaryDirectory() as folder:
             result[name] = deployed(Path(folder), *data_set)
-    Path("docs/packages.json").write_text(json.dumps(result, indent=1) + "\n")
+    Path("benchmarks/results/packages.json").write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
 
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.pictures [solvers] [students] [teachers]
 
-Reads docs/solvers.json, docs/students.json and docs/teachers.json and writes a PNG beside each. Colours are those of
-all plots (`sklearn_uhc.plots.style`).
+Reads solvers.json, students.json and teachers.json in benchmarks/results and writes PNGs of the same names into docs.
+Colours are those of all plots (`sklearn_uhc.plots.style`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from scipy.stats import t
 
 from sklearn_uhc.plots.style import CONTRAST, GUIDE, INK, MAIN, PALETTE
 
+RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parent.parent / "docs"
 
 
@@ -171,9 +172,9 @@ PICTURES: dict[str, Callable[[Any, Path], None]] = {
 }
 
 
-def draw(name: str, folder: Path = DOCS) -> None:
-    """Draw a picture from the result file beside it."""
-    PICTURES[name](json.loads((folder / f"{name}.json").read_text()), folder / f"{name}.png")
+def draw(name: str) -> None:
+    """Draw a picture from its result file."""
+    PICTURES[name](json.loads((RESULTS / f"{name}.json").read_text()), DOCS / f"{name}.png")
     plt.close("all")
 
 

@@ -6,7 +6,7 @@ The cases of `benchmarks.sets`, three of digits, texts and Fashion-MNIST (`fashi
 teachers of single classes and two with coarse ones. The coarse teachers are "left out", "kept" (calibration as it is,
 but teachers with fewer than two single classes at temperature 1, as before they were looked at) or "calibrated".
 Accuracy of the merged labels and of a k-NN student. Appends a line of JSON per trial to
-`benchmarks/results/set-calibration.jsonl`, leaves out what is there, and writes `docs/set_calibration.json`.
+`benchmarks/results/set-calibration.jsonl`, leaves out what is there, and writes `set_calibration.json` beside it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.lines import measure_once, read
 from benchmarks.sets import COARSE, Case, accuracy, interval, make_case
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator
 
-OUT, SUMMARY = Path("benchmarks/results/set-calibration.jsonl"), Path("docs/set_calibration.json")
+OUT, SUMMARY = Path("benchmarks/results/set-calibration.jsonl"), Path("benchmarks/results/set_calibration.json")
 WAYS = ("left out", "kept", "calibrated")
 
 

@@ -1,6 +1,6 @@
 """How well consistent answers about sets give q back, by the condition of the label space at that q.
 
-    python -m benchmarks.set_recovery [--spaces 600] [--seed 12] [--out docs/set_recovery.json]
+    python -m benchmarks.set_recovery [--spaces 600] [--seed 12] [--out benchmarks/results/set_recovery.json]
 
 Random lists of three to eight classes with sets, OTHER and coarse classes that determine q; 50 rows of random q each,
 none below 1e-3, T = 1. Seeds 0 to 2, 10 and 11 were used to choose the solvers' starts. A row is off if an entry of q
@@ -69,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spaces", type=int, default=600)
     parser.add_argument("--seed", type=int, default=12)
-    parser.add_argument("--out", type=Path, default=Path("docs/set_recovery.json"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/set_recovery.json"))
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
     spaces = label_spaces(rng)

@@ -255,7 +255,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/sets.jsonl"))
-    parser.add_argument("--summary", type=Path, default=Path("docs/sets.json"))
+    parser.add_argument("--summary", type=Path, default=Path("benchmarks/results/sets.json"))
     args = parser.parse_args()
     seeds = range(args.first, args.first + args.seeds)
     records = [json.loads(line) for line in args.out.read_text().splitlines()] if args.out.exists() else []

@@ -1,6 +1,6 @@
 """How fast and how exact the soft-label solvers are, beside what one would do instead.
 
-    python -m benchmarks.solvers [PART ...] [--draws 5] [--out docs/solvers]
+    python -m benchmarks.solvers [PART ...] [--draws 5] [--out benchmarks/results/solvers.json]
 
 Parts: `methods`, `growth`, `share`; all by default. An interrupted run goes on where it stopped: what the JSON file
 has is not measured again. `methods`, for each size and method, in several draws of class lists and answers: time per
@@ -16,7 +16,7 @@ sample and certificate of ours (numpy and torch, float64 and float32), beside
 
 `growth`: time per sample and memory as n grows. `share`: the share of the soft-label step in a whole
 `HeterogeneousDistiller.fit`. Times are processor times with one thread, the better of two runs; only ratios within a
-draw mean anything. Writes a JSON file and, from it, a figure.
+draw mean anything. `python -m benchmarks.pictures` draws the result.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize as scipy_minimize
 
 from benchmarks.paper_solvers import alternate, gradient_descent
-from benchmarks.pictures import draw_solvers
 from sklearn_uhc import CrossEntropyUnifier, LabelSpace, LogitFactorization, ProbabilityFactorization
 from sklearn_uhc.soft_labels.base import CHUNK_ROWS
 from sklearn_uhc.solvers import ce, mf_lf, mf_lu, mf_p
@@ -316,15 +315,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[], metavar="PART")
     parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("solvers"), help="JSON and figure, without suffix")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/solvers.json"))
     args = parser.parse_args()
-    file = args.out.with_suffix(".json")
+    file = args.out
     file.parent.mkdir(parents=True, exist_ok=True)
     machine = {"cores": os.cpu_count(), "python": platform.python_version(), "numpy": np.__version__}
     found = json.loads(file.read_text()) if file.exists() else {"machine": machine, "methods": [], "growth": []}
     for _ in measure(found, args.parts or list(PARTS), args.draws):
         file.write_text(json.dumps(found, indent=1) + "\n")
-    draw_solvers(found, args.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":

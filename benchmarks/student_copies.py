@@ -1,7 +1,7 @@
 """Students that learn from a few copies or drawn labels, compared with all weighted copies of the rows.
 
     python -m benchmarks.student_copies --data FOLDER [--seeds 1 5] [--only NAME ...]    measures, or goes on
-    python -m benchmarks.student_copies --summary                                        writes docs/student_copies.json
+    python -m benchmarks.student_copies --summary                    writes benchmarks/results/student_copies.json
 
 Students and data of `benchmarks.student_price`: 35 classes of Tiny-ImageNet features, 10,000 rows, T = 1, with other
 classes, teachers and rows in every seed (seed 0 is that of the table of prices). All copies are up to 35 per row, which
@@ -27,7 +27,7 @@ from benchmarks.students import FEATURES, features_problem, prepare
 from sklearn_uhc import SoftLabelClassifier
 
 RESULTS = Path("benchmarks/results/student-copies.jsonl")
-SUMMARY = Path("docs/student_copies.json")
+SUMMARY = Path("benchmarks/results/student_copies.json")
 #: Students that do not learn exactly from soft labels, and accept weighted copies. Kernel machines are left out: all
 #: copies would take them hours.
 NAMES = (

@@ -1,7 +1,7 @@
 """The cost of soft labels for every scikit-learn classifier that takes `sample_weight` or has `partial_fit`.
 
     python -m benchmarks.student_price --data FOLDER [--only NAME ...] [--rows N] [--temperature T]
-        [--out docs/student_price.json]
+        [--out benchmarks/results/student_price.json]
 
 Tiny-ImageNet features (35 classes, 10,000 rows, the first 64 values of each), labels merged by MF-LF and balanced. In
 one process, training on the most probable labels and on the soft ones take turns: the processor time is the best of
@@ -146,7 +146,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(STUDENTS), default=DEFAULT, metavar="NAME")
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--out", type=Path, default=Path("student_price.json"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/student_price.json"))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:

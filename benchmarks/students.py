@@ -1,6 +1,6 @@
 """Every kind of student on soft labels: cost and benefit.
 
-    python -m benchmarks.students [--data FOLDER] [--only NAME ...] [--temperatures T ...] [--seeds N] [--out docs]
+    python -m benchmarks.students [--data FOLDER] [--only NAME ...] [--temperatures T ...] [--seeds N] [--out FILE]
 
 Teachers that know some of the classes are merged by MF-LF, balanced. Then each student is trained, every time in a
 process of its own, on
@@ -17,7 +17,7 @@ best rescaling. Digits ship with scikit-learn; with `--data` the Tiny-ImageNet f
 classes, 10,000 rows of 64 values, fewer rows for learners that are slow by nature). A seed draws the data, the lists of
 classes and the teachers anew. Every run is appended to `benchmarks/results/students.jsonl`; one that stands there is
 not repeated. `students.json` has the means over seeds, and the ratios of soft to argmax labels of every seed, which
-`students.png` shows with intervals.
+`python -m benchmarks.pictures` shows with intervals.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ from sklearn.utils.validation import has_fit_parameter
 
 from benchmarks.digits import make_trial
 from benchmarks.lines import RESULTS, measure_once, read
-from benchmarks.pictures import draw_students
 from sklearn_uhc import LabelSpace, LogitFactorization, SoftLabelClassifier, TeacherOutputs
 from sklearn_uhc.balance import balanced_targets, class_weights
 from sklearn_uhc.students.temperature import sharpen
@@ -222,7 +221,7 @@ def rescaled_log_loss(y: Array, P: Array) -> float:
 def in_its_own_process(name: str, way: str, path: Path, limit: float) -> dict[str, Any]:
     """Train in a new process; failures and timeouts are recorded."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["sklearn_uhc", "benchmarks.digits", "benchmarks.pictures"])
+    context.set_forkserver_preload(["sklearn_uhc", "benchmarks.digits"])
     answers, send = context.Pipe(duplex=False)
     process = context.Process(target=_train_and_send, args=(send, name, way, path))
     process.start()
@@ -306,12 +305,11 @@ def main() -> None:
     parser.add_argument("--temperatures", metavar="T", nargs="+", type=float, default=[1.0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--results", type=Path, default=RESULTS / "students.jsonl")
-    parser.add_argument("--out", type=Path, default=Path("docs"), help="folder of students.json and students.png")
+    parser.add_argument("--out", type=Path, default=RESULTS / "students.json")
     args = parser.parse_args()
     run(args)
     rows = summary(read(args.results))
-    (args.out / "students.json").write_text(json.dumps(rows, indent=1) + "\n")
-    draw_students(rows, args.out / "students.png")
+    args.out.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Teachers of different reliability: benefit and cost of calibration, weights and abstention.
 
-    python -m benchmarks.teachers [--seeds 20] [--data FOLDER] [--trials 10] [--out docs/teachers]
+    python -m benchmarks.teachers [--seeds 20] [--data FOLDER] [--trials 10] [--out FILE]
 
 For each mixture of teachers and method, without and with `calibrate="auto"`: accuracy of the merged labels of the
 transfer set, accuracy and log-loss of a k-NN student and accuracy of a logistic regression on the test, log-loss and
@@ -8,7 +8,7 @@ calibration error of the merged `predict_proba` (UnifiedEnsemble) there; beside 
 constant floor, which nobody could know. Then six teachers of digits of which one answers at random, or is silent
 about 30 % of the rows, and what calibration gains for class lists that overlap more and more. With --data, a folder
 with `tinyimagenet_lite0_pca256.npz`, network teachers of the paper's size (see `benchmarks.paper`) are added. Results
-are saved as JSON and a figure; finished parts are not run again.
+are saved as JSON; finished parts are not run again. `python -m benchmarks.pictures` draws them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from benchmarks.digits import Trial, make_trial
 from benchmarks.mixtures import make_mixture
-from benchmarks.pictures import draw_teachers
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator, TeacherOutputs, UnifiedEnsemble
 from sklearn_uhc.soft_labels import METHODS
 
@@ -287,13 +286,11 @@ def main() -> None:
     parser.add_argument("--first-trial", type=int, default=720, help="first seed with --data")
     parser.add_argument("--only", default="", help="run only parts with this in their name")
     parser.add_argument("--n-jobs", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("docs/teachers"), help="files to write, without suffix")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/teachers.json"))
     args = parser.parse_args()
-    file = args.out.with_suffix(".json")
-    found = json.loads(file.read_text()) if file.exists() else {}
-    run(args, found, file)
+    found = json.loads(args.out.read_text()) if args.out.exists() else {}
+    run(args, found, args.out)
     show(found)
-    draw_teachers(found, args.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":

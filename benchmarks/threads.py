@@ -1,6 +1,6 @@
 """What a second core gains: `transform` with `n_jobs=1` and `n_jobs=2`, in turns.
 
-    python -m benchmarks.threads [--rows 100000] [--pairs 5] [--seed 1] [--out docs/threads.json]
+    python -m benchmarks.threads [--rows 100000] [--pairs 5] [--seed 1] [--out benchmarks/results/threads.json]
 
 Wall time at the paper's ImageNet size and T = 3, BLAS at one thread throughout, so that `n_jobs=1` uses one core.
 Needs two cores, which should be idle. Time that the threads spend waiting for a core on which other work runs is taken
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=METHODS, nargs="*", default=METHODS)
-    parser.add_argument("--out", type=Path, default=Path("threads.json"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/threads.json"))
     args = parser.parse_args()
     known = json.loads(args.out.read_text()) if args.out.exists() else []
     table = {row["method"]: row for row in known}

@@ -1,6 +1,6 @@
 """Speed of two source trees, in turns.
 
-    python -m benchmarks.versions BEFORE AFTER [--pairs 11] [--seed 1] [--only TEXT] [--out docs/versions.json]
+    python -m benchmarks.versions BEFORE AFTER [--pairs 11] [--seed 1] [--only TEXT] [--out FILE]
 
 BEFORE and AFTER are folders that hold `sklearn_uhc`, such as two git worktrees. One process is started for either. Each
 task is run by the one, then by the other, `--pairs` times; what counts is processor time, with one thread. Written are
@@ -153,7 +153,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=11)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="tasks with this text in their name")
-    parser.add_argument("--out", type=Path, default=Path("versions.json"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/versions.json"))
     args = parser.parse_args()
     if args.work:
         work(args.seed)

@@ -1,24 +1,24 @@
-"""Fill the marked regions of pages from result files, so that no figure differs from what was measured.
+"""Fill the tables of pages from result files, so that no table differs from what was measured.
 
     python docs/fill_figures.py [--check]
 
-A region names a JSON file beside the page with a list of records, which of them, and what of them:
+A table names a file of benchmarks/results, which of its records, and what of them, with a line for each record:
 
     <!-- figure: FILE; KEY=VALUE & KEY=VALUE; HEADING = KEY:FORMAT | HEADING = KEY / KEY:FORMAT -->
     <!-- end -->
 
-Several records make a table, with a line for each. Within a line of text, a region with a single KEY:FORMAT stands for
-one number: `<!-- figure: FILE; KEY=VALUE; KEY:FORMAT -->...<!-- end -->`. A key within a record within a record is
-written `outer.inner`, `KEY / KEY` is a ratio, and a dash stands for what is not there. Tables and sentences that need
-more than that come from `docs/claims`: `<!-- figure: NAME -->` is a table, sentences stand on the page as they are.
+A key within a record within a record is written `outer.inner`, `KEY / KEY` is a ratio, a VALUE may be a pattern
+(`*rows`), and a dash stands for what is not there. `mean KEY` is a mean: then there is a line for records that agree
+in the other columns, and `mean KEY[KEY=VALUE]` is over some of them. FILE is a list of records or has one per line
+(.jsonl); `FILE/NAME` is a list within a file. `<!-- figure: NAME -->` is a table by a function of docs/tables.py.
 `--check` changes nothing and fails if a page would change.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -26,42 +26,61 @@ FOLDER = Path(__file__).parent
 if str(FOLDER.parent) not in sys.path:  # as a script
     sys.path.insert(0, str(FOLDER.parent))
 
-from docs import claims  # noqa: E402
+from docs import tables  # noqa: E402
+from docs.tables import Record, load  # noqa: E402
 
-REGION = re.compile(r"(<!-- figure: (.*?) -->)(.*?)(<!-- end -->)", re.DOTALL)
-
-
-def filled(text: str, page: Path) -> str:
-    """Return the text of a page with all its regions and sentences filled."""
-    text = REGION.sub(lambda found: found[1] + content(found[2], "\n" in found[3], page) + found[4], text)
-    return claims.filled(text, claims.sentences(page), page.name)
+REGION = re.compile(r"(<!-- figure: ([^\n]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
-def content(spec: str, is_table: bool, page: Path) -> str:
-    """Return what belongs into a region."""
-    if ";" not in spec:
-        return claims.table(page, spec.strip())
+def pages() -> list[Path]:
+    """Return the pages that may have tables."""
+    return [FOLDER.parent / "README.md", *sorted(FOLDER.glob("*.md"))]
+
+
+def filled(text: str) -> str:
+    """Return the text of a page with all its tables filled."""
+    return REGION.sub(lambda found: found[1] + table(found[2]) + found[4], text)
+
+
+def table(spec: str) -> str:
+    """Return a table as Markdown."""
+    heading, *rows = from_records(spec) if ";" in spec else getattr(tables, spec.strip())()
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def from_records(spec: str) -> tables.Rows:
+    """Return the rows of a table that is described on its page."""
     file, where, what = (part.strip() for part in spec.split(";", 2))
-    conditions = [part.split("=", 1) for part in where.split(" & ") if part]
-    records = json.loads((page.parent / file).read_text())
-    chosen = [r for r in records if all(str(value(r, k.strip())) == v.strip() for k, v in conditions)]
-    if not is_table:
-        if len(chosen) != 1:
-            raise ValueError(f"{file}: {len(chosen)} records with {where!r}, one is wanted for a number.")
-        return cell(chosen[0], what)
-    columns = [part.split("=", 1) for part in what.split("|")]
-    lines = [[heading.strip() for heading, _ in columns], ["---"] * len(columns)]
-    lines += [[cell(record, wanted.strip()) for _, wanted in columns] for record in chosen]
-    return "\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    chosen = matching(load(file), where)
+    if not chosen:
+        raise ValueError(f"{file}: no record with {where!r}.")
+    headings, wanted = zip(*([s.strip() for s in part.split("=", 1)] for part in what.split("|")), strict=True)
+    fixed = [key for key in wanted if not key.startswith("mean ")]
+    groups: dict[Any, list[Record]] = {}
+    for number, record in enumerate(chosen):
+        same = number if len(fixed) == len(wanted) else tuple(cell([record], key) for key in fixed)
+        groups.setdefault(same, []).append(record)
+    return [list(headings), *([cell(group, key) for key in wanted] for group in groups.values())]
 
 
-def cell(record: dict[str, Any], wanted: str) -> str:
-    """Return `KEY:FORMAT` or `KEY / KEY:FORMAT` of a record."""
-    keys, _, form = wanted.partition(":")
-    values = [value(record, key.strip()) for key in keys.split(" / ")]
-    if any(v is None for v in values):
+def matching(records: list[Record], where: str) -> list[Record]:
+    """Return the records that have the values of `KEY=VALUE & KEY=VALUE`."""
+    conditions = [[s.strip() for s in part.split("=", 1)] for part in where.split(" & ") if part]
+    return [r for r in records if all(fnmatchcase(str(value(r, key)), wanted) for key, wanted in conditions)]
+
+
+def cell(records: list[Record], wanted: str) -> str:
+    """Return `KEY:FORMAT` or `KEY / KEY:FORMAT` of a record, or `mean KEY:FORMAT` of several."""
+    keys, _, form = wanted.removeprefix("mean ").partition(":")
+    key, _, where = keys.partition("[")
+    if where:
+        records, keys = matching(records, where.rstrip("]")), key
+    values = [[value(record, key.strip()) for key in keys.split(" / ")] for record in records]
+    found = [pair[0] if len(pair) == 1 else pair[0] / pair[1] for pair in values if None not in pair]
+    if not found:
         return "-"
-    return format(values[0] if len(values) == 1 else values[0] / values[1], form)
+    return format(sum(found) / len(found) if wanted.startswith("mean ") else found[0], form)
 
 
 def value(record: Any, key: str) -> Any:
@@ -74,11 +93,11 @@ def value(record: Any, key: str) -> Any:
 def main(check: bool) -> int:
     """Fill all pages; return how many differ, if only to be checked."""
     differ = 0
-    for page in [FOLDER.parent / "README.md", *sorted(FOLDER.glob("*.md"))]:
+    for page in pages():
         text = page.read_text()
-        new = filled(text, page)
+        new = filled(text)
         if new != text:
-            print(f"{page.name}: figures {'differ from their files' if check else 'filled in'}")
+            print(f"{page.name}: tables {'differ from their files' if check else 'filled in'}")
             differ += 1
             if not check:
                 page.write_text(new)

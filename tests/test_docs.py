@@ -84,10 +84,3 @@ def test_every_example_has_its_place_in_the_gallery():
 def test_pictures_are_made_by_the_script():
     drawn = re.findall(r'FOLDER / "(\w+\.png)"', (DOCS / "make_pictures.py").read_text())
     assert sorted(drawn) == sorted(path.name for path in (DOCS / "images").iterdir())
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_no_line_of_a_paragraph_begins_with_a_comment(page):
-    """It would begin a block of HTML, in which Markdown is not read: stars and links would be shown as they are."""
-    begun = re.findall(r"(?<=[^\n>] \n|[^\n>]{2}\n)[ ]*<!-- figure[^\n]*<!-- end -->[^\n]*", page.read_text())
-    assert not begun

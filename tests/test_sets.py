@@ -49,7 +49,7 @@ def noisy():
 
 
 @given(seed=st.integers(0, 10**6), T=st.sampled_from([1.0, 3.0, 10.0]))
-@settings(max_examples=40, deadline=None, derandomize=True)  # docs/set_recovery.json: none of 30,000 rows misses
+@settings(max_examples=40, deadline=None, derandomize=True)  # set_recovery.json: no row of 30,000 misses
 def test_consistent_answers_give_q_at_every_temperature(seed, T):
     rng = np.random.default_rng(seed)
     L = int(rng.integers(3, 9))

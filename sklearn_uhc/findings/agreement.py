@@ -2,7 +2,7 @@
 
 Teachers that mean the same confirm nearly all shared classes of each other. If leaving out a few teachers restores
 that, these are to blame; if leaving out any one of them does not, it is the class lists or the rows. The thresholds
-were chosen on data and seeds other than those reported in `docs/findings.json` (`benchmarks/findings.py`).
+were chosen on data and seeds other than those reported in `benchmarks/results/findings.json`.
 """
 
 from __future__ import annotations
