@@ -475,8 +475,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             self.label_pool_ is not None and self.label_pool_.class_prior is not None
         )
         if not self.findings_ and not known:  # if teachers contradict each other, uneven classes are only a symptom
-            of_teachers = np.isin(self.classes_, answers.space.classes)  # labels may have added classes
-            self.findings_ = find_uneven(to_numpy(Q)[:, of_teachers], answers, self.none_label, self.label_space_)
+            own = np.isin(self.classes_, self.label_space_.classes)  # labels and none_label may have added classes
+            Q, heard = to_numpy(Q)[:, own], answers.heard
+            self.findings_ = find_uneven(Q, heard, self.classes_[own], self.label_space_, self.none_label)
             warn_of(self.findings_)
 
     @property

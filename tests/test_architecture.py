@@ -22,7 +22,6 @@ RINGS = [
         "left_open",
         "solvers",
         "answers",
-        "frequencies",
         "class_prior",
         "losses",
         "utils",

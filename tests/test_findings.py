@@ -17,7 +17,7 @@ from sklearn_uhc import (
     teacher_report,
 )
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.findings import find, find_uneven, shares
+from sklearn_uhc.findings import find, find_uneven
 from sklearn_uhc.findings.agreement import _wrong
 from sklearn_uhc.findings.comparisons import MASS, compare, enough_rows
 from sklearn_uhc.suggestions.behaviour import surest_rows
@@ -152,63 +152,73 @@ def uneven(seed=0, n=1500):
     return np.hstack([truth + 0.3 * rng.normal(size=(n, 6)) for _ in lists]), lists, y
 
 
-@pytest.mark.parametrize("balance", [True, False])
-def test_uneven_classes_and_what_balance_does(balance):
+@pytest.mark.parametrize("balance", [True, False, "auto"])
+def test_uneven_classes_and_what_helps(balance):
     Z, lists, y = uneven()
     clf = HeterogeneousDistiller(None, GaussianNB(), class_lists=lists, balance=balance)
     (message,) = told(clf.fit, np.zeros((len(Z), 2)) + y[:, None], log_p=Z)
     (finding,) = clf.merger_.findings_
     assert str(finding) == message
     assert (finding.kind, finding.teachers) == ("uneven", ())
-    assert (finding.evidence["commonest"], finding.evidence["rarest"]) == (0, 5)
-    assert finding.evidence["count_rarest"] == (y == 5).sum()
-    assert f"balance={not balance}" in message
+    assert finding.evidence["commonest"] == 0
+    assert finding.evidence["absent"] == []
+    assert f"0 is the most probable class of {(y == 0).sum()} of 1,500 rows." in message
+    assert "Label 20 to 50 rows drawn at random" in message
+    assert "class_prior" in message
 
 
-def test_uneven_classes_of_different_lists_are_balanced_to_their_frequencies(monkeypatch):
-    Z, _, y = uneven()
-    lists = [[k for k in range(6) if k != out] for out in (0, 3, 5)]
-    Z = np.hstack([Z[:, own] for own in lists])
-    clf = HeterogeneousDistiller(None, GaussianNB(), class_lists=lists)
-    (message,) = told(clf.fit, np.zeros((len(Z), 2)) + y[:, None], log_p=Z)
-    assert clf.merger_.findings_[0].kind == "uneven"
-    assert "for data like these" in message
-    assert "use balance=True" in message
-    Q = TeacherMerger(None, class_lists=lists).fit_transform(None, log_p=Z)
-    for frequencies in (np.full(6, 1 / 6), None):  # only the merge is uneven, or nobody can tell
-        monkeypatch.setattr("sklearn_uhc.findings.shares.class_frequencies", lambda *_, f=frequencies: f)
-        assert find_uneven(Q, answers_of(Z, lists)) == []
+def test_nothing_is_said_of_uneven_classes_if_frequencies_are_known():
+    Z, lists, y = uneven()
+    X = np.zeros((len(Z), 2)) + y[:, None]
+    share = np.bincount(y, minlength=6) / len(y)
+    assert told(HeterogeneousDistiller(None, GaussianNB(), class_lists=lists, class_prior=share).fit, X, log_p=Z) == []
+    some = np.where(np.random.default_rng(0).random(len(y)) < 0.05, y, -1)
+    assert told(HeterogeneousDistiller(None, GaussianNB(), class_lists=lists).fit, X, some, log_p=Z) == []
+
+
+def test_classes_that_seem_to_be_absent_are_named():
+    Z, lists, y = uneven()
+    few = np.isin(y, [1, 2])
+    merger = TeacherMerger(None, class_lists=lists)
+    Q = merger.fit_transform(None, log_p=Z[few])
+    (finding,) = find_uneven(Q, np.ones(few.sum(), dtype=bool), merger.classes_, merger.label_space_)
+    assert finding.evidence["absent"] == [0, 3, 4, 5]
+    assert "4 of 6 classes seem to be absent: [0, 3, 4, 5]" in finding.says
+
+
+def test_a_teacher_that_alone_claims_many_rows_is_named():
+    """Nobody can compare the last teacher: it shares one class with the others."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(5, size=600)
+    good = 5.0 * np.eye(5)[y] + rng.normal(size=(600, 5))
+    constant = np.tile([0.0, 4.0], (600, 1))
+    lists = [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 9]]
+    merger = TeacherMerger(None, class_lists=dict(zip("abc", lists, strict=True)))
+    Q = merger.fit_transform(None, log_p=np.hstack([good, good, constant]))
+    (finding,) = find_uneven(Q, np.ones(600, dtype=bool), merger.classes_, merger.label_space_)
+    assert finding.teachers == (2,)
+    assert "of the rows it is a class that only teacher 'c' knows" in finding.says
+    assert finding.remedy.startswith("Nobody can confirm teacher 'c', so check it first.")
 
 
 def test_even_classes_are_not_uneven():
     Z, lists, y = uneven()
-    rows = np.concatenate([np.flatnonzero(y == k)[:8] for k in range(6)])
-    rows = np.resize(rows, 600)
-    answers = answers_of(Z[rows], lists)
-    Q = TeacherMerger(None, class_lists=lists).fit_transform(None, log_p=Z[rows])
-    assert find_uneven(Q, answers) == []
-
-
-def test_overlap_is_computed_only_if_all_else_speaks_for_uneven_classes(monkeypatch):
-    Z, lists, y = uneven()
-    monkeypatch.setattr(shares, "overlap", None)  # with sets, it is slow
     rows = np.resize(np.concatenate([np.flatnonzero(y == k)[:8] for k in range(6)]), 600)
-    assert find_uneven(np.eye(6)[y[rows]], answers_of(Z[rows], lists)) == []
-
-
-def test_overlap_is_that_of_the_teachers_without_scorers():
-    Z, lists, y = uneven()
-    answers, few = answers_of(Z, lists), LabelSpace([[0, 1, 2], [2, 3, 4, 5]])
-    assert find_uneven(np.eye(6)[y], answers)
-    assert find_uneven(np.eye(6)[y], answers, teachers=few) == []
+    merger = TeacherMerger(None, class_lists=lists)
+    Q, heard = merger.fit_transform(None, log_p=Z[rows]), np.ones(600, dtype=bool)
+    assert find_uneven(Q, heard, merger.classes_, merger.label_space_) == []
+    assert find_uneven(np.eye(6)[[0] * 29], heard[:29], merger.classes_, merger.label_space_) == []  # too few rows
+    assert find_uneven(np.eye(6)[[0] * 30], heard[:30], merger.classes_, merger.label_space_)
+    assert find_uneven(np.eye(6)[[0] * 30], ~heard[:30], merger.classes_, merger.label_space_) == []
 
 
 def test_none_of_these_is_no_class_that_could_be_rare():
-    Z, lists, _ = uneven()
-    answers = answers_of(Z[:, :6], lists[:1])
-    Q = np.exp(Z[:, :6]) / np.exp(Z[:, :6]).sum(axis=1, keepdims=True)
-    (finding,) = find_uneven(Q, answers, none_label=5)
-    assert finding.evidence["rarest"] == 4
+    space, rows = LabelSpace([["a", "b", "c"]]), np.ones(40, dtype=bool)
+    Q = np.eye(4)[np.r_[[3] * 10, [0] * 10, [1] * 10, [2] * 10]]
+    classes = np.array(["a", "b", "c", "none"])
+    assert find_uneven(Q[:, :3], rows, classes[:3], space) == []
+    Q = np.eye(4)[[3] * 20 + [0, 1, 2, 0, 1, 2] * 3 + [0, 1]]
+    assert find_uneven(Q + 0.1 * np.tile([1, 0, 0, 0], (40, 1)), rows, classes, space, "none")
 
 
 class Given:

@@ -34,7 +34,7 @@ def test_none_of_these_is_a_class_of_its_own(sites):
     SoftLabelDisplay.from_estimator(student, X_test[:20])
 
 
-def test_none_of_these_leaves_the_estimate_of_class_frequencies():
+def test_none_of_these_leaves_the_class_frequencies():
     """Rows that are imbalanced stay so, with or without "none of these"."""
     X, y = make_blobs(4000, 6, centers=4, cluster_std=3.0, random_state=0)
     lists = [[0, 1, 2], [1, 2, 3], [3, 0, 1]]
@@ -45,8 +45,8 @@ def test_none_of_these_leaves_the_estimate_of_class_frequencies():
     scorers = [Knows(X, np.isin(y, known)) for known in lists]
     plain = UnifiedEnsemble(teachers, membership=scorers).fit(X[rows])
     none = UnifiedEnsemble(teachers, membership=scorers, none_label=-1).fit(X[rows])
-    assert none.merger_.class_frequencies_.shape == (4,)
-    np.testing.assert_allclose(none.merger_.class_frequencies_, plain.merger_.class_frequencies_, atol=0.02)
+    found = none.merger_.class_frequencies_
+    np.testing.assert_allclose(found[1:] / found[1:].sum(), plain.merger_.class_frequencies_, atol=0.02)
     assert none.score(X[rows], y[rows]) > plain.score(X[rows], y[rows]) - 0.02
 
 

@@ -116,8 +116,7 @@ class SoftLabelDisplay:
         answers = teacher_answers(holder, X, stored)
         if not answers.heard.any():
             raise ValueError("No teacher answers for any row of X: there are no soft labels to plot.")
-        adjusted = holder.adjust(answers, X).take(np.flatnonzero(answers.heard))
-        Q = to_numpy(holder.method_.transform_answers(adjusted))
+        Q = to_numpy(holder.merge(holder.adjust(answers, X), X))[answers.heard]
         weight = getattr(last, "class_weight_", None)
         T = getattr(holder.method_, "temperature", None)
         return cls(Q, classes=holder.classes_, class_weight=weight, temperature=T).plot(ax, kind=kind)

@@ -23,8 +23,9 @@ from sklearn_uhc.plots import SoftLabelDisplay, TeacherAgreementDisplay
 from sklearn_uhc.plots.overlap import overlap_of_space
 from sklearn_uhc.report.result import COLUMNS, TeacherReport
 from sklearn_uhc.report.words import label_of
-from sklearn_uhc.soft_labels import LogitFactorization
+from sklearn_uhc.soft_labels import CrossEntropyUnifier
 from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.steps import resolve_calibrator
 from sklearn_uhc.suggestions import Suggestions, suggest_harmonization
 from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.teachers.input import check_input
@@ -108,8 +109,8 @@ def teacher_report(
     for name, value in (("n_pairs", n_pairs), ("n_rows", n_rows)):
         if not isinstance(value, Integral) or value < 0:
             raise ValueError(f"{name} must be an integer of at least 0, got {value!r}.")
-    names, answers, scores = _read(teachers, X, log_p, class_lists, membership)
-    space, calibrator = answers.space, TeacherCalibrator()
+    names, answers, scores, one_kind = _read(teachers, X, log_p, class_lists, membership)
+    space, calibrator = answers.space, resolve_calibrator("auto", one_kind=one_kind)
     calibrated = calibrator.fit_transform_answers(answers)
     agree = agreement_of_pairs(answers)
     heard = np.flatnonzero(answers.heard)
@@ -164,14 +165,17 @@ class _Scores:
         return find_foreign(self.D) if self.D is not None and self.D.shape[1] == n_teachers else []
 
 
-def _read(teachers: Any, X: Any, log_p: Any, class_lists: Any, membership: Any) -> tuple[list[str], Answers, _Scores]:
-    """Return the teachers' names, their answers, computed or passed by the user, in double precision, and scores."""
+def _read(
+    teachers: Any, X: Any, log_p: Any, class_lists: Any, membership: Any
+) -> tuple[list[str], Answers, _Scores, bool]:
+    """Return names, answers (called or passed) in double precision, scores, and whether teachers are of one kind."""
     if (teachers is None) == (log_p is None) or (X is None and log_p is None):
         raise ValueError("Pass either fitted teachers and X, or log_p and class_lists.")
-    outputs = TeacherOutputs(teachers, class_lists=class_lists, abstain=True)
+    outputs, one_kind = TeacherOutputs(teachers, class_lists=class_lists, abstain=True), False
     if log_p is None:
         roster = check_teachers(teachers, class_lists)
         space, own = roster.space, [kind_of_teacher(teacher) for teacher in roster.teachers]
+        one_kind = roster.is_of_one_kind
         memberships = make_memberships(membership, 1.0, None, space, roster)
         answers = outputs.fit_answers(X, roster=roster)
     else:
@@ -187,7 +191,7 @@ def _read(teachers: Any, X: Any, log_p: Any, class_lists: Any, membership: Any) 
     if memberships is not None:
         scores = _Scores(memberships, memberships.read(check_input(outputs, X, reset=log_p is not None)))
     names = space.teacher_names if space.is_named else own
-    return names, answers.saying(to_numpy(answers.log_p).astype(float)), scores
+    return names, answers.saying(to_numpy(answers.log_p).astype(float)), scores, one_kind
 
 
 def _find(
@@ -195,7 +199,9 @@ def _find(
 ) -> list[Finding]:
     """Return what `fit` would warn about; uneven classes only if nothing else was found."""
     found = scores.find(answers.space.n_teachers) or find(answers, calibrator)
-    return found or find_uneven(Q, joined, teachers=answers.space)
+    space = answers.space
+    own = np.isin(joined.space.classes, space.classes)
+    return found or find_uneven(Q[:, own], np.ones(len(Q), dtype=bool), space.classes, space)
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
@@ -211,7 +217,7 @@ def _merge(answers: Answers) -> Floats:
     with warnings.catch_warnings():
         for about in REPORTED:
             warnings.filterwarnings("ignore", message=about)
-        Q: Floats = LogitFactorization(temperature=1.0).fit_transform_answers(answers)
+        Q: Floats = CrossEntropyUnifier(temperature=1.0).fit_transform_answers(answers)
     return Q
 
 
@@ -277,7 +283,7 @@ def _teachers(
                 "accepted": scores.accepted(i),
                 "confidence": float(confidence.mean()) if len(confidence) else None,
                 "temperature": float(calibrator.temperatures_[i]),
-                "weight": float(calibrator.weights_[i]),
+                "noise": bool(calibrator.weights_[i] < 1),
                 "left": calibrator.uncalibrated_.get(i),
                 "shared": int((space.named[i] & several).sum()),
                 "agreement": float(np.average(agree[i, known], weights=shared[i, known])) if len(known) else None,

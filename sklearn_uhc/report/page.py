@@ -39,7 +39,6 @@ COLUMNS = {
     "confidence": "mean of its largest probability",
     "temperature": "its logits are divided by it; above 1 if it is more confident than the others justify; "
     "-: could not be estimated",
-    "weight": "1, or 0.001 for a teacher whose answers look random compared with the others",
     "agreement": "how often it chooses the same class as others among shared classes; -: shares fewer than two",
     "residual": "mean Kullback-Leibler divergence from the merge; 0: it agrees with the merge",
 }
@@ -172,8 +171,8 @@ def _soft_labels(plot: str | None) -> list[str]:
     if plot is None:
         return ["<p>None: no teacher answers for any row.</p>"]
     text = (
-        "The mean soft label of every class over the rows, and the class weight from balance. A class that hardly "
-        "occurs will hardly be learned."
+        "The mean soft label of every class over the rows: how frequent the classes seem to be. A fit uses them so, "
+        "unless it is given labels, class_prior or balance=True (then classes have the weights shown)."
     )
     return [f"<p>{text}</p>", plot]
 

@@ -37,12 +37,13 @@ class TeacherReport(dict[str, Any]):
     - "n_samples" and "n_unanswered", the number of rows, and of rows that no teacher answers for; "accepted", the share
       of rows that at least one membership scorer gives more than one half, None without scorers;
     - "teachers", one entry each: `teacher` (its number), `name`, `called`, how sentences refer to it, `n_classes`, the
-      number of classes it names, alone or in sets, and `classes`, what its columns stand for;
-      `coverage`, the share of rows it answers for; `accepted`, the share of rows that its membership scorer gives more
-      than one half; `confidence`, its mean largest probability; `temperature` and `weight` of `TeacherCalibrator`, and
-      `left`, why it was not calibrated; `shared`, how many of its classes others name; `agreement`, how often it
-      chooses the same class as others among shared classes (`pairwise_agreement`); `residual`, its mean
-      Kullback-Leibler divergence from the merge (MF-LF at temperature 1, calibrated, with membership scorers);
+      number of classes it names, alone or in sets, and `classes`, what its columns stand for; `coverage`, the share of
+      rows it answers for; `accepted`, the share of rows that its membership scorer gives more than one half;
+      `confidence`, its mean largest probability; `temperature`, as `fit` uses it, and `left`, why it was not
+      calibrated; `noise`, whether its answers look random compared with the others; `shared`, how many of its classes
+      others name; `agreement`, how often it chooses the same class as others among shared classes
+      (`pairwise_agreement`); `residual`, its mean Kullback-Leibler divergence from the merge (CE at temperature 1,
+      calibrated, with membership scorers);
     - "pairs" of teachers that disagree most: `first`, `second`, `shared` (two classes or more) and `agreement`;
     - "rows" that are hardest to reconcile: `row` (its number), `error` (`reconciliation_error` of that merge, without
       teachers that are noise), `says` and `probability`, the merge's first choice, and `contradicted_by`: for every

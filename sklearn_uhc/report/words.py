@@ -219,7 +219,7 @@ def _alone(report: dict[str, Any]) -> list[str]:
 
 def is_noise(teacher: dict[str, Any]) -> bool:
     """Return whether calibration found that a teacher is noise."""
-    return bool(teacher["weight"] < 1)
+    return bool(teacher["noise"])
 
 
 def blamed(report: dict[str, Any]) -> set[int]:
@@ -239,7 +239,7 @@ def contradicting(report: dict[str, Any]) -> list[dict[str, Any]]:
 def teacher_table(report: dict[str, Any]) -> Table:
     """Return the table of teachers."""
     accepts = ("accepts",) if has_scorers(report) else ()
-    numbers = ("confidence", "temperature", "weight", "agreement", "residual")
+    numbers = ("confidence", "temperature", "agreement", "residual")
     head = ("teacher", "classes", "n", "shared", "coverage", *accepts, *numbers)
     rows, marked, guilty = [], set(), contradicting(report)
     for k, teacher in enumerate(report["teachers"]):
@@ -247,7 +247,7 @@ def teacher_table(report: dict[str, Any]) -> Table:
         temperature = None if teacher["left"] else teacher["temperature"]
         counts = [str(teacher["n_classes"]), str(teacher["shared"])]
         spread = [_number(teacher["confidence"]), _temperature(temperature)]
-        last = [_number(teacher[name]) for name in ("weight", "agreement", "residual")]
+        last = [_number(teacher[name]) for name in ("agreement", "residual")]
         rows.append([label_of(teacher), teacher["classes"], *counts, *shares, *spread, *last])
         if is_noise(teacher) or teacher in guilty or teacher["coverage"] == 0 or k in blamed(report):
             marked.add(k)
