@@ -462,7 +462,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         return memberships.join(answers, check_input(self, X, reset=False))
 
     def look_at_shares(self, Q: Any, answers: Answers) -> None:
-        """Add to `findings_`, and warn, if some classes seem to be rare or absent, unless it is known how frequent.
+        """Add to `findings_`, and warn, if some classes seem rare or absent and there is neither a prior nor a label.
 
         Parameters
         ----------
@@ -471,13 +471,10 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         answers : Answers
             The answers they were made from.
         """
-        known = self.class_prior is not None or (
-            self.label_pool_ is not None and self.label_pool_.class_prior is not None
-        )
+        known = self.class_prior is not None or self.labels_ is not None
         if not self.findings_ and not known:  # if teachers contradict each other, uneven classes are only a symptom
-            own = np.isin(self.classes_, self.label_space_.classes)  # labels and none_label may have added classes
-            Q, heard = to_numpy(Q)[:, own], answers.heard
-            self.findings_ = find_uneven(Q, heard, self.classes_[own], self.label_space_, self.none_label)
+            space, none = self.label_space_, self.none_label
+            self.findings_ = find_uneven(to_numpy(Q), answers.heard, self.classes_, space, none)
             warn_of(self.findings_)
 
     @property

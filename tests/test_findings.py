@@ -191,7 +191,7 @@ def test_a_teacher_that_alone_claims_many_rows_is_named():
     rng = np.random.default_rng(0)
     y = rng.integers(5, size=600)
     good = 5.0 * np.eye(5)[y] + rng.normal(size=(600, 5))
-    constant = np.tile([0.0, 4.0], (600, 1))
+    constant = np.tile([0.0, 9.0], (600, 1))
     lists = [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 9]]
     merger = TeacherMerger(None, class_lists=dict(zip("abc", lists, strict=True)))
     Q = merger.fit_transform(None, log_p=np.hstack([good, good, constant]))
@@ -216,9 +216,11 @@ def test_none_of_these_is_no_class_that_could_be_rare():
     space, rows = LabelSpace([["a", "b", "c"]]), np.ones(40, dtype=bool)
     Q = np.eye(4)[np.r_[[3] * 10, [0] * 10, [1] * 10, [2] * 10]]
     classes = np.array(["a", "b", "c", "none"])
-    assert find_uneven(Q[:, :3], rows, classes[:3], space) == []
-    Q = np.eye(4)[[3] * 20 + [0, 1, 2, 0, 1, 2] * 3 + [0, 1]]
-    assert find_uneven(Q + 0.1 * np.tile([1, 0, 0, 0], (40, 1)), rows, classes, space, "none")
+    assert find_uneven(Q, rows, classes, space, "none") == []
+    Q = np.eye(4)[[3] * 25 + [0] * 15]
+    (finding,) = find_uneven(Q, rows, classes, space, "none")
+    assert finding.evidence["absent"] == ["b", "c"]
+    assert find_uneven(Q, np.arange(40) < 39, classes, space, "none") == []  # 14 rows are too few
 
 
 class Given:

@@ -37,20 +37,20 @@ def find_uneven(
     heard : ndarray of bool, shape (n,)
         Rows that a teacher answers.
     classes : ndarray of shape (L,)
-        The classes.
+        The classes. Those that no teacher knows do not count.
     space : LabelSpace
         Who knows which class.
     none_label : label, default=None
-        The class "none of these", which does not count.
+        The class "none of these", which does not count either.
 
     Returns
     -------
     findings : list of Finding
         One, or none.
     """
-    known = np.array([label != none_label for label in classes.tolist()])
-    classes, n = classes[known], int(heard.sum())
-    counts = np.bincount(Q[heard][:, known].argmax(axis=1), minlength=len(classes)) if n else np.zeros(len(classes))
+    known = np.isin(classes, space.classes) & np.array([label != none_label for label in classes.tolist()])
+    counts = np.bincount(Q[heard].argmax(axis=1), minlength=len(classes))[known]
+    classes, n = classes[known], int(counts.sum())
     if n < LEAST_ROWS * len(classes) or evenness(counts) >= UNEVEN:
         return []
     most, absent = classes[counts.argmax()], classes[counts == 0]

@@ -200,8 +200,7 @@ def _find(
     """Return what `fit` would warn about; uneven classes only if nothing else was found."""
     found = scores.find(answers.space.n_teachers) or find(answers, calibrator)
     space = answers.space
-    own = np.isin(joined.space.classes, space.classes)
-    return found or find_uneven(Q[:, own], np.ones(len(Q), dtype=bool), space.classes, space)
+    return found or find_uneven(Q, np.ones(len(Q), dtype=bool), joined.space.classes, space)
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
