@@ -32,6 +32,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
+from benchmarks import PAPER
 from benchmarks.lines import read
 from benchmarks.membership_summary import mean_and_interval
 from benchmarks.worlds import World, available, make_world
@@ -157,7 +158,7 @@ def run_readme(seed: int) -> dict[str, Any]:
     own = [np.flatnonzero(np.isin(y, labels)) for labels in known]
     teachers = [RandomForestClassifier(random_state=0).fit(X[rows], y[rows]) for rows in own]
     transfer, test, y_test = X_rest[:500], X_rest[500:], y_rest[500:]
-    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier())
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(), **PAPER)
     grid = {"student__n_neighbors": [1, 3, 5, 10, 20]}
     record = {"part": "README", "seed": seed, "as it is": float(clone(clf).fit(transfer).score(test, y_test))}
     record["held out"] = TeacherHoldoutSearch(clf, grid).fit(transfer).score(test, y_test)

@@ -42,12 +42,12 @@ from sklearn.metrics import log_loss
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
+from sklearn_uhc.frequencies import class_frequencies
 
 from benchmarks.worlds import WORLDS, World, available, make_world
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherMerger, TeacherOutputs, fit_membership
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.balance import Decision, balanced_targets, class_weights, decide_balance, look_for_skew, untempered
-from sklearn_uhc.frequencies import class_frequencies
 from sklearn_uhc.soft_labels import resolve_method
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 

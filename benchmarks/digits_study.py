@@ -81,7 +81,7 @@ def rank_correlations(seed: int) -> list[dict[str, Any]]:
 def _correlate(trial: Trial, grid: list[dict[str, Any]]) -> dict[str, float | None]:
     agreement, accuracy, loss = [], [], []
     for params in grid:
-        clf = HeterogeneousDistiller(trial.teachers, STUDENTS["10-NN"], balance=False, calibrate=False)
+        clf = HeterogeneousDistiller(trial.teachers, STUDENTS["10-NN"], method="mf_lf", balance=False, calibrate=False)
         clf.set_params(**params)
         clf.fit(trial.X_unlabelled)
         agreement.append(clf.score(trial.X_test))

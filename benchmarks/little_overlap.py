@@ -27,6 +27,7 @@ from sklearn.datasets import load_digits, make_blobs, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
+from benchmarks import PAPER
 from benchmarks.digits import kinds
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, UnifiedEnsemble
 from sklearn_uhc.calibration import LEAST_OVERLAP, OF_ONE_KIND, overlap
@@ -97,8 +98,8 @@ def merge(X: Array, y: Array, lists: list[list[int]], models: list[Any]) -> dict
     out = {}
     for name, calibrate in WAYS.items():
         made = (
-            UnifiedEnsemble(teachers, calibrate=calibrate),
-            HeterogeneousDistiller(teachers, KNeighborsClassifier(10), calibrate=calibrate),
+            UnifiedEnsemble(teachers, calibrate=calibrate, **PAPER),
+            HeterogeneousDistiller(teachers, KNeighborsClassifier(10), calibrate=calibrate, **PAPER),
         )
         out[name] = [clf.fit(X[n : 2 * n]).score(X[2 * n :], y[2 * n :]) for clf in made]
     return out

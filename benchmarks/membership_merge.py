@@ -44,6 +44,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from benchmarks import PAPER
 from benchmarks.lines import read
 from benchmarks.paper.protocol import MANY_CLASSES, draw_trial
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherMerger, fit_membership
@@ -162,11 +163,11 @@ def accuracies(trial: Trial, students: dict[str, Any], **params: Any) -> dict[st
     """Return the accuracy of the soft labels, where the transfer set has true ones, and of every student."""
     found = {}
     if trial.y_transfer is not None:
-        merger = TeacherMerger(trial.teachers, **params)
+        merger = TeacherMerger(trial.teachers, method="mf_lf", **params)
         Q = merger.fit_transform(trial.transfer)
         found["soft labels"] = float((merger.classes_[Q.argmax(axis=1)] == trial.y_transfer).mean())
     for name, student in students.items():
-        clf = HeterogeneousDistiller(trial.teachers, student, **params).fit(trial.transfer)
+        clf = HeterogeneousDistiller(trial.teachers, student, **PAPER, **params).fit(trial.transfer)
         found[name] = known_accuracy(clf, trial, params.get("none_label"))
     return found
 

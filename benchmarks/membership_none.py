@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 
+from benchmarks import PAPER
 from benchmarks.lines import read
 from benchmarks.membership_merge import FAST, STUDENTS, Trial, digits, mixed
 from benchmarks.membership_summary import NONE_FILE
@@ -68,11 +69,11 @@ def measure(setting: str, seed: int, folder: Path) -> dict[str, Any]:
     """Return the areas of a trial."""
     trial, foreign = SETTINGS[setting](seed, folder)
     params: dict[str, Any] = {"membership": trial.scorers, "none_label": -1}
-    merger = TeacherMerger(trial.teachers, **params).fit(trial.transfer)
+    merger = TeacherMerger(trial.teachers, method="mf_lf", **params).fit(trial.transfer)
     none = sharpen(merger.transform(trial.test), merger.method_.temperature)[:, 0]
     found = {"merge": roc_auc_score(foreign, none)}
-    models: dict[str, Any] = {"merge": UnifiedEnsemble(trial.teachers, **params)}
-    models |= {name: HeterogeneousDistiller(trial.teachers, STUDENTS[name], **params) for name in FAST}
+    models: dict[str, Any] = {"merge": UnifiedEnsemble(trial.teachers, **PAPER, **params)}
+    models |= {name: HeterogeneousDistiller(trial.teachers, STUDENTS[name], **PAPER, **params) for name in FAST}
     taken = {}
     for name, clf in models.items():
         proba = clf.fit(trial.transfer).predict_proba(trial.test)
@@ -80,7 +81,7 @@ def measure(setting: str, seed: int, folder: Path) -> dict[str, Any]:
         taken[name] = [float(is_none[~foreign].mean()), float(is_none[foreign].mean())]
         if name != "merge":
             found[name] = roc_auc_score(foreign, proba[:, 0])
-    plain = HeterogeneousDistiller(trial.teachers, STUDENTS["k-NN"], membership=None).fit(trial.transfer)
+    plain = HeterogeneousDistiller(trial.teachers, STUDENTS["k-NN"], membership=None, **PAPER).fit(trial.transfer)
     found["confidence of a plain k-NN student"] = roc_auc_score(foreign, -plain.predict_proba(trial.test).max(axis=1))
     return {"setting": setting, "seed": seed, "taken": taken} | {key: float(value) for key, value in found.items()}
 

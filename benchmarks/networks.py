@@ -67,7 +67,7 @@ def accuracy(seed: int, student: Any, **params: Any) -> float:
         rows = 300 * k + np.flatnonzero(np.isin(y[300 * k : 300 * k + 300], known))
         teachers.append(RandomForestClassifier(random_state=seed).fit(X[rows], y[rows]))
     student = SoftLabelClassifier(student, random_state=seed)
-    clf = HeterogeneousDistiller(teachers, student, **params).fit(X[900:1400])
+    clf = HeterogeneousDistiller(teachers, student, balance=not params.get("backprop"), **params).fit(X[900:1400])
     return float(clf.score(X[1400:], y[1400:]))
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
+from benchmarks import PAPER
 from benchmarks.lines import measure_once, read
 from benchmarks.sets import COARSE, Case, accuracy, interval, make_case
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator
@@ -46,7 +47,7 @@ def run(name: str, seed: int, folder: Path) -> list[dict[str, Any]]:
     for way in WAYS:
         lists, log_p, found = answers(case, way)
         clf = HeterogeneousDistiller(
-            None, KNeighborsClassifier(10), class_lists=lists, calibrate=False, store_soft_labels=True
+            None, KNeighborsClassifier(10), class_lists=lists, calibrate=False, store_soft_labels=True, **PAPER
         ).fit(case.X, log_p=log_p)
         labels = accuracy(clf.soft_labels_, clf.classes_, case.y)
         student = accuracy(clf.predict_proba(case.X_test), clf.classes_, case.y_test)

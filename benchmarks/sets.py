@@ -192,6 +192,7 @@ def run(name: str, seed: int, folder: Path, done: Collection[tuple[str, str]] = 
                     None,
                     clone(model),
                     method=method,
+                    balance=True,
                     class_lists=lists,
                     teacher_weight=weight,
                     store_soft_labels=True,

@@ -85,7 +85,7 @@ def label_accuracy(log_p: Floats, lists: Any, method: str, y: Any, **more: Any) 
 
 def measure(trial: Trial, method: str, calibrate: bool | str, neighbors: Any) -> list[float]:
     """Return what `MEASURES` names."""
-    params: dict[str, Any] = {"method": method, "calibrate": calibrate, "temperature": T}
+    params: dict[str, Any] = {"method": method, "balance": True, "calibrate": calibrate, "temperature": T}
     distiller = HeterogeneousDistiller(trial.teachers, neighbors, store_soft_labels=True, **params)
     distiller.fit(trial.X_unlabelled)
     labels = distiller.classes_[distiller.soft_labels_.argmax(axis=1)]
@@ -163,7 +163,7 @@ def silent(seed: int, kind: str, copies: int = 10) -> dict[str, Any]:
         result: dict[str, list[float]] = {}
         for name, answers, abstain in (("complete", log_p, False), ("silent", quiet, True)):
             params: dict[str, Any] = {"method": method, "class_lists": lists, "abstain": abstain, "temperature": T}
-            student = HeterogeneousDistiller(None, KNeighborsClassifier(10), **params)
+            student = HeterogeneousDistiller(None, KNeighborsClassifier(10), balance=True, **params)
             score = student.fit(trial.X_unlabelled, log_p=answers).score(trial.X_test, trial.y_test)
             many, times = np.tile(answers, (copies, 1)), []
             for _ in range(3):
@@ -210,7 +210,7 @@ def networks(seed: int, folder: Path) -> dict[str, Any]:
         out[method] = {}
         for name, log_p in (("plain", answers_test), ("auto", tempered.transform(answers_test))):
             params = {"method": method, "class_lists": lists, "calibrate": name == "auto" and "auto", "temperature": T}
-            student = HeterogeneousDistiller(None, LogisticRegression(C=0.1), **params)
+            student = HeterogeneousDistiller(None, LogisticRegression(C=0.1), balance=True, **params)
             score = float(student.fit(X_u, log_p=answers).score(X_test, y_test))
             out[method][name] = [label_accuracy(log_p, lists, method, y_test), score]
     return out

@@ -24,6 +24,7 @@ from sklearn_uhc.utils.searches import searched_without_labels
 NOT_BY_AGREEMENT = (
     "method",
     "temperature",
+    "class_prior",
     "balance",
     "calibrate",
     "teacher_weight",
