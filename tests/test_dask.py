@@ -119,6 +119,17 @@ def test_the_ensemble_is_that_of_rows_in_memory(both, rows):
         assert there.score(lazy, lazy_y) == pytest.approx(here.score(X, y))
 
 
+def test_told_frequencies_count_as_in_memory(frames, tmp_path):
+    X, lazy, teachers = frames
+    prior = dict(zip(NAMES.tolist(), [0.6, 0.2, 0.2, 0.0], strict=True))
+    here = HeterogeneousDistiller(teachers, GaussianNB(), class_prior=prior).fit(X).predict_proba(X)
+    for store in (None, tmp_path):
+        plain = HeterogeneousDistiller(teachers, GaussianNB(), store=store).fit(lazy)
+        there = HeterogeneousDistiller(teachers, GaussianNB(), class_prior=prior, store=store).fit(lazy)
+        assert_same(there.predict_proba(lazy), here, atol=1e-8)
+        assert np.abs(plain.predict_proba(lazy).compute().to_numpy() - here).max() > 0.1  # not what was stored
+
+
 def test_weights_of_rows_count_as_in_memory(frames):
     X, lazy, teachers = frames
     weight = pd.Series(np.random.default_rng(0).random(len(X)), index=X.index)
