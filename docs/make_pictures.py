@@ -119,7 +119,7 @@ def path_data() -> dict[str, Any]:
     ]
     own = [np.flatnonzero(np.isin(y[:900], known)) for known in lists]
     teachers = [model.fit(X[rows], y[rows]) for model, rows in zip(models, own, strict=True)]
-    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(10), temperature=1).fit(X[900:1400])
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(10)).fit(X[900:1400])
     outputs = TeacherOutputs(teachers).fit(X[900:1400])
     # A row on which two teachers choose different classes of those that both know, and the merge is right.
     parts = np.split(outputs.transform(X[1400:]), [6, 12], axis=1)
@@ -128,17 +128,15 @@ def path_data() -> dict[str, Any]:
     right = clf.predict(X[1400:]) == y[1400:]
     row = 1400 + int(np.flatnonzero(shared & right)[0])
     x = X[row : row + 1]
-    Q = clf.merger_.method_.transform(outputs.transform(x))[0]
-    weighted = Q * clf.class_weight_
     answers = [np.exp(part[0]) for part in np.split(outputs.transform(x), [6, 12], axis=1)]
     return {
-        "image": x.reshape(8, 8), "lists": lists, "answers": answers, "merged": Q,
-        "balanced": weighted / weighted.sum(), "student": clf.predict_proba(x)[0],
+        "image": x.reshape(8, 8), "lists": lists, "answers": answers,
+        "merged": clf.merger_.transform(x)[0], "student": clf.predict_proba(x)[0],
     }  # fmt: skip
 
 
 def draw_path() -> None:
-    """One image on its way through teachers, merge, balance and student."""
+    """One image on its way through teachers, merge and student."""
     found = path_data()
     figure = plt.figure(figsize=(11, 4.6), layout="constrained")
     grid = figure.add_gridspec(3, 4, width_ratios=[0.75, 1, 1, 1])
@@ -151,9 +149,8 @@ def draw_path() -> None:
         title = ("2  log_p: every teacher's answer\n" if k == 0 else "") + f"p{k + 1}: {kinds[k]}"
         bars(figure.add_subplot(grid[k, 1]), known, answer, title, PALETTE[k + 1])
     title = "3  Q: one answer over all classes"
-    bars(figure.add_subplot(grid[0, 2]), range(10), found["merged"], title, DARK)
-    bars(figure.add_subplot(grid[1, 2]), range(10), found["balanced"], "4  targets: Q, balanced", DARK)
-    bars(figure.add_subplot(grid[1, 3]), range(10), found["student"], "5  student.predict_proba(X)", INK)
+    bars(figure.add_subplot(grid[1, 2]), range(10), found["merged"], title, DARK)
+    bars(figure.add_subplot(grid[1, 3]), range(10), found["student"], "4  student.predict_proba(X)", INK)
     note = figure.add_subplot(grid[2, 2:])
     note.axis("off")
     text = (

@@ -44,11 +44,10 @@ X_unlabelled, X_test, y_test = X[900:1400], X[1400:], y[1400:]
 # %%
 # One classifier
 # --------------
-# ``fit`` needs unlabelled images only. The student can be any classifier. The temperature is 1, the default; the
-# paper's 3 is meant for networks.
+# ``fit`` needs unlabelled images only. The student can be any classifier.
 
 names = ["forest", "logistic", "neighbours"]
-clf = HeterogeneousDistiller(dict(zip(names, teachers)), student=KNeighborsClassifier(10), temperature=1)
+clf = HeterogeneousDistiller(dict(zip(names, teachers)), student=KNeighborsClassifier(10))
 clf.fit(X_unlabelled)
 
 # %%
@@ -70,7 +69,7 @@ TeacherAgreementDisplay.from_estimator(clf, X_unlabelled, ax=axes[1])
 plt.show()
 
 # %%
-# The mean merged soft label of every digit, with the class weight from balance, which is on by default:
+# The mean merged soft label of every digit, and the weight that ``balance=True`` would give it:
 
 SoftLabelDisplay.from_estimator(clf, X_unlabelled)
 plt.show()
