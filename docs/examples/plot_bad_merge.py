@@ -64,7 +64,7 @@ mixed_up = merge(teachers, X_unlabelled, class_lists=wrong)
 print(f"accuracy {mixed_up.score(X_test, y_test):.3f}, agreement {mixed_up.score(X_unlabelled):.3f}")
 
 # %%
-# The student loses only a few points, as calibration makes such a teacher unsure. Do not rely on that. The teachers'
+# The student loses less than it might, as calibration makes such a teacher unsure. Do not rely on that. The teachers'
 # agreement on the digits that they share shows who it is: its row and column stand out.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")

@@ -51,8 +51,8 @@ test, y_test = cells(2000)
 # %%
 # Merged without care
 # -------------------
-# There are eight classes, since nothing says that "T cell" has subtypes. ``fit`` warns of the two spellings, and that
-# "unknown" counts as a class. ``suggest_harmonization`` compares names and
+# There are eight classes, since nothing says that "T cell" has subtypes. ``fit`` warns of the two spellings, that
+# "unknown" counts as a class, and that one class seems to be absent. ``suggest_harmonization`` compares names and
 # answers. Here it finds the two spellings, and that "unknown" may mean OTHER. It misses
 # the subtypes of "T cell": suggestions are nearly always right, but many cases are missed.
 
