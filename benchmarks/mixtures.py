@@ -1,4 +1,4 @@
-"""Other data with teachers of different kinds: 20 classes of points, and of texts by TF-IDF; generated data."""
+"""Other data with teachers of different kinds, most of them generated: points, texts by TF-IDF, tables."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import load_wine, make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.digits import Trial
@@ -44,6 +47,44 @@ def texts(seed: int) -> tuple[Any, NDArray[Any]]:
     y = rng.integers(20, size=5000)
     counts = np.stack([rng.multinomial(rng.integers(15, 40), topics[c] / topics[c].sum()) for c in y])
     return TfidfTransformer().fit_transform(counts), y
+
+
+def table(seed: int, n: int = 4500) -> tuple[pd.DataFrame, NDArray[Any]]:
+    """Make a table of 8 classes: ten numbers, four columns of categories, a tenth of all values missing."""
+    rng = np.random.default_rng(seed)
+    X, y = make_classification(
+        n, 14, n_informative=11, n_redundant=1, n_classes=8, n_clusters_per_class=2, class_sep=2.2, random_state=seed
+    )
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(14)])
+    for j in range(10, 14):
+        names = np.array(["low", "middle", "high", "extreme"])
+        frame[f"x{j}"] = names[np.digitize(X[:, j], np.quantile(X[:, j], [0.3, 0.6, 0.9]))]
+    frame = frame.mask(rng.random(frame.shape) < 0.1)
+    return frame, np.array([f"kind {label}" for label in y])
+
+
+def clusters(seed: int) -> tuple[Any, NDArray[Any]]:
+    """Draw 11,000 points of 8 classes, a cluster each, that overlap."""
+    return make_classification(
+        11_000,
+        14,
+        n_informative=10,
+        n_redundant=2,
+        n_classes=8,
+        n_clusters_per_class=1,
+        class_sep=1.5,
+        random_state=seed,
+    )
+
+
+def encode_table() -> Any:
+    """Return what turns such a table into numbers."""
+    numbers = make_pipeline(SimpleImputer(), StandardScaler())
+    categories = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    return make_column_transformer(
+        (numbers, make_column_selector(dtype_include="number")),
+        (categories, make_column_selector(dtype_exclude="number")),
+    )
 
 
 def wine(seed: int) -> tuple[Any, NDArray[Any]]:

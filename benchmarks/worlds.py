@@ -4,9 +4,12 @@
     trial = make_world("digits, mixed", seed=0)
     HeterogeneousDistiller(trial.teachers, trial.student(KNeighborsClassifier(10))).fit(trial.X)
 
-Digits, texts and tables ship with scikit-learn or are made up. MNIST, Fashion-MNIST and features of Tiny-ImageNet are
-read from a folder (`mnist.npz`, `fashion_mnist.npz`, `tinyimagenet_lite0_pca256.npz`), which is an argument or stands
-in the environment variable BENCHMARK_DATA; `available` leaves out what is not there.
+The rows of `WORLDS` are mostly even. Those of `KINDS` are like real ones: even, uneven, with half or a fifth of the
+classes present; intents; language detectors that know many languages that do not occur. Teachers have seen all their
+classes about equally often.
+
+Digits, texts, tables and points ship with scikit-learn or are made up. All else is read from a folder (`FILES`), which
+is an argument or stands in the environment variable BENCHMARK_DATA; `available` leaves out what is not there.
 
     python -m benchmarks.worlds [--data FOLDER] [--seed 0]      prints a line about each
 """
@@ -18,25 +21,22 @@ import os
 import time
 import warnings
 import zlib
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.compose import make_column_selector, make_column_transformer
-from sklearn.datasets import load_digits, make_classification
+from sklearn.datasets import load_digits, make_blobs
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.impute import SimpleImputer
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from benchmarks import mixtures
+from benchmarks import mixtures, real
 from benchmarks.digits import kinds as digit_kinds
 from benchmarks.paper.protocol import MANY_CLASSES, draw_trial
 from sklearn_uhc import LabelSpace
@@ -61,7 +61,7 @@ class World:
     X_test, y_test : rows and their classes
         All of known classes.
     own : list of (rows, classes)
-        What each teacher was trained on; no row stands twice.
+        What each teacher was trained on; no row stands twice. Empty if they were trained elsewhere.
     encoder : transformer or None
         What a student needs before it can read X, not fitted.
     """
@@ -98,7 +98,8 @@ class Recipe:
     sizes: tuple[int, int, int] = (1500, 1500, 1500)  #: rows for the teachers, to transfer, to test
     n_classes: int | None = None  #: drawn anew for every seed; None: all
     ratio: float = 1.0  #: of the most to the least frequent class in the transfer set
-    same_test: bool = True  #: whether the test is as unbalanced as that
+    present: float = 1.0  #: share of the classes that occur in the transfer set
+    same_test: bool = True  #: whether the test has the same shares
 
 
 DIGITS, TEXTS = (600, 600, 597), (2000, 1500, 1500)
@@ -122,12 +123,49 @@ WORLDS: dict[str, Recipe] = {
     "100 : 1, balanced test": Recipe("mnist", "mixed", 6, (3, 5), ratio=100, same_test=False),
     "paper": Recipe("paper", "networks", 15, (5, 15), (0, 2000, 0)),
 }
-FILES = {"mnist": "mnist.npz", "fashion_mnist": "fashion_mnist.npz", "tiny": TINY, "paper": TINY}
+FILES = {
+    "mnist": "mnist.npz",
+    "fashion_mnist": "fashion_mnist.npz",
+    "tiny": TINY,
+    "paper": TINY,
+    "intents": "clinc150.json.gz",
+    "detectors": "languages.npz",
+}
+_BASES = {
+    "digits mixed": Recipe("digits", "mixed", 6, (3, 5), (500, 700, 597)),
+    "digits networks": Recipe("digits", "networks", 6, (3, 5), (500, 700, 597)),
+    "blobs": Recipe("blobs", "mixed", 6, (3, 5), (800, 1000, 1000)),
+    "classification": Recipe("classification", "mixed", 6, (3, 5), (800, 1000, 1000)),
+    "30 intents": Recipe("intents", "intents", 8, (6, 12), (1800, 1500, 1200), 30),
+}
+_SHARES: dict[str, dict[str, float]] = {
+    "even": {},
+    "10 : 1": {"ratio": 10},
+    "100 : 1": {"ratio": 100},
+    "half present": {"present": 0.5},
+    "a fifth present": {"present": 0.2},
+}
+#: How frequent classes are in real rows: intents are too few for 100 : 1.
+KINDS: dict[str, Recipe] = {
+    f"{base}, {shares}": replace(recipe, **change)  # type: ignore[arg-type]
+    for base, recipe in _BASES.items()
+    for shares, change in _SHARES.items()
+    if (base, shares) != ("30 intents", "100 : 1")
+}
+_ALL_INTENTS = Recipe("intents", "intents", 10, (30, 60), (4500, 2000, 1500))
+KINDS["150 intents, even"] = _ALL_INTENTS
+KINDS["150 intents, half present"] = replace(_ALL_INTENTS, present=0.5)
+KINDS["detectors, sentences"] = Recipe("detectors", "sentences", 5, (55, 175))
+KINDS["detectors, word pairs"] = Recipe("detectors", "word-pairs", 5, (55, 175))
+RECIPES = WORLDS | KINDS
 
 
-def available(folder: str | os.PathLike[str] | None = None, say: bool = True) -> list[str]:
+def available(
+    folder: str | os.PathLike[str] | None = None, say: bool = True, names: Iterable[str] = tuple(WORLDS)
+) -> list[str]:
     """Return the names of the worlds whose data are there, and say which are left out."""
-    there = {name: FILES.get(r.data) is None or _has(folder, FILES[r.data]) for name, r in WORLDS.items()}
+    files = {name: FILES.get(RECIPES[name].data) for name in names}
+    there = {name: file is None or _has(folder, file) for name, file in files.items()}
     absent = [name for name, found in there.items() if not found]
     if absent and say:
         print(f"No data in --data or {FOLDER} for: {', '.join(absent)}. Left out.")
@@ -136,9 +174,11 @@ def available(folder: str | os.PathLike[str] | None = None, say: bool = True) ->
 
 def make_world(name: str, seed: int, folder: str | os.PathLike[str] | None = None) -> World:
     """Draw the data, split them, and train the teachers; the same name and seed give the same world."""
-    recipe = WORLDS[name]
+    recipe = RECIPES[name]
     if recipe.data == "paper":
         return _paper(name, seed, folder, recipe)
+    if recipe.data == "detectors":
+        return _detectors(name, seed, folder, recipe)
     rng = np.random.default_rng([seed, zlib.crc32(name.removesuffix(", balanced test").encode())])
     X, y, encoder = _load(recipe, seed, folder, rng)
     pool, rows, test = _split(rng, y, recipe)
@@ -173,7 +213,16 @@ def _load(recipe: Recipe, seed: int, folder: Any, rng: np.random.Generator) -> t
     if recipe.data == "texts":
         return *mixtures.texts(seed), TruncatedSVD(50, random_state=0)
     if recipe.data == "table":
-        return *table(seed), encode_table()
+        return *mixtures.table(seed), mixtures.encode_table()
+    if recipe.data == "blobs":
+        return *make_blobs(11_000, 8, centers=10, center_box=(-4, 4), cluster_std=2, random_state=seed), None
+    if recipe.data == "classification":
+        return *mixtures.clusters(seed), None
+    if recipe.data == "intents":
+        X, y = real.intents(_path(folder, FILES["intents"]))
+        chosen = rng.choice(np.unique(y), recipe.n_classes or 150, replace=False)
+        X, y = X[np.isin(y, chosen)], y[np.isin(y, chosen)]
+        return X, y, real.encode(X, words=True)
     X, y = _read(str(_path(folder, FILES[recipe.data])))
     chosen = np.unique(y) if recipe.n_classes is None else rng.choice(np.unique(y), recipe.n_classes, replace=False)
     rows = rng.permutation(np.flatnonzero(np.isin(y, chosen)))
@@ -185,33 +234,11 @@ def _load(recipe: Recipe, seed: int, folder: Any, rng: np.random.Generator) -> t
     return X[rows] / 255.0, y[rows], None
 
 
-def table(seed: int, n: int = 4500) -> tuple[pd.DataFrame, Array]:
-    """Make a table of 8 classes: ten numbers, four columns of categories, a tenth of all values missing."""
-    rng = np.random.default_rng(seed)
-    X, y = make_classification(
-        n, 14, n_informative=11, n_redundant=1, n_classes=8, n_clusters_per_class=2, class_sep=2.2, random_state=seed
-    )
-    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(14)])
-    for j in range(10, 14):
-        names = np.array(["low", "middle", "high", "extreme"])
-        frame[f"x{j}"] = names[np.digitize(X[:, j], np.quantile(X[:, j], [0.3, 0.6, 0.9]))]
-    frame = frame.mask(rng.random(frame.shape) < 0.1)
-    return frame, np.array([f"kind {label}" for label in y])
-
-
-def encode_table() -> Any:
-    """Return what turns such a table into numbers."""
-    numbers = make_pipeline(SimpleImputer(), StandardScaler())
-    categories = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    return make_column_transformer(
-        (numbers, make_column_selector(dtype_include="number")),
-        (categories, make_column_selector(dtype_exclude="number")),
-    )
-
-
 def _kinds(recipe: Recipe, seed: int, encoder: Any) -> list[Any]:
     if recipe.kinds == "texts":
         return mixtures.kinds("texts", "mixed", seed)
+    if recipe.kinds == "intents":
+        return real.kinds()
     models = digit_kinds(seed)[recipe.kinds]
     if encoder is not None:
         models = [make_pipeline(clone(encoder), model) for model in models]
@@ -222,19 +249,28 @@ def _split(rng: np.random.Generator, y: Array, recipe: Recipe) -> tuple[Array, A
     """Return the rows of the teachers, the transfer set and the test."""
     order = rng.permutation(len(y))
     n_pool, n_rows, n_test = recipe.sizes
-    if recipe.ratio == 1:
+    if recipe.ratio == recipe.present == 1:
         pool, rows, test = np.split(order[: sum(recipe.sizes)], np.cumsum(recipe.sizes)[:-1])
         return pool, rows, test
-    classes = rng.permutation(np.unique(y))
+    every = rng.permutation(np.unique(y))
+    classes = every[: max(round(recipe.present * len(every)), 2)]
     share = recipe.ratio ** -np.linspace(0, 1, len(classes))
-    counts = np.maximum(np.round(n_rows * share / share.sum()).astype(int), 2)
+    share /= share.sum()
     pool, rest = order[:n_pool], order[n_pool:]
-    rows = np.concatenate([rest[y[rest] == label][:k] for label, k in zip(classes, counts, strict=True)])
+    left = (y[rest, None] == classes).sum(axis=0)
+    scale = min(1.0, (left / (share * (n_rows + n_test))).min())  # the shares hold, with fewer rows if need be
+    rows = _first(y, rest, classes, scale * n_rows * share)
     rest = np.setdiff1d(rest, rows)
     test = rng.permutation(rest)[:n_test]
     if recipe.same_test:
-        test = np.concatenate([rest[y[rest] == label][:k] for label, k in zip(classes, counts, strict=True)])
+        test = _first(y, rest, classes, scale * n_test * share)
     return pool, rng.permutation(rows), test
+
+
+def _first(y: Array, rows: Array, classes: Array, counts: Array) -> Array:
+    """Return the first rows of each class, two or more."""
+    wanted = np.maximum(np.round(counts).astype(int), 2)
+    return np.concatenate([rows[y[rows] == label][:k] for label, k in zip(classes, wanted, strict=True)])
 
 
 def _share(rng: np.random.Generator, y: Array, lists: list[Array]) -> Array:
@@ -277,6 +313,16 @@ def _paper(name: str, seed: int, folder: Any, recipe: Recipe) -> World:
     )
 
 
+def _detectors(name: str, seed: int, folder: Any, recipe: Recipe) -> World:
+    """Halve the texts of a kind; the detectors have been trained elsewhere."""
+    teachers, texts, y, kind = real.detectors(_path(folder, FILES["detectors"]))
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    every = rng.permutation(np.flatnonzero(kind == recipe.kinds))
+    rows, test = np.array_split(every, 2)
+    encoder = real.encode(texts[every], words=False)
+    return World(name, seed, dict(teachers), texts[rows], y[rows], texts[test], y[test], [], encoder)
+
+
 def _path(folder: str | os.PathLike[str] | None, file: str) -> Path:
     given = folder if folder is not None else os.environ.get(FOLDER)
     if given is None:
@@ -301,7 +347,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    for name in available(args.data):
+    for name in available(args.data, names=RECIPES):
         start = time.perf_counter()
         world = make_world(name, args.seed, args.data)
         seconds = time.perf_counter() - start
@@ -309,9 +355,10 @@ def main() -> None:
         scores = [
             t.score(take_rows(world.X_test, np.flatnonzero(rows)), world.y_test[rows])
             for t, rows in zip(world.teachers.values(), known, strict=True)
+            if rows.any()
         ]
         print(
-            f"{name:24s} {len(world.teachers):2d} teachers, {len(world.classes):2d} classes, {len(world.y):4d} rows, "
+            f"{name:31s} {len(world.teachers):2d} teachers, {len(world.classes):3d} classes, {len(world.y):4d} rows, "
             f"{len(world.y_test):4d} to test, teachers' accuracy {np.mean(scores):.3f}, {seconds:.1f} s",
             flush=True,
         )

@@ -34,7 +34,7 @@ from sklearn_uhc.plots.style import CONTRAST, GUIDE, INK, KNOWN, MAIN, PALE, PAL
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.comparison import RESULTS, SHOWN
+from benchmarks.comparison import BALANCED, PICTURED, RESULTS, SHOWN
 
 FOLDER = Path(__file__).parent / "images"
 DARK = MAIN
@@ -200,13 +200,14 @@ def draw_decision() -> None:
 
 
 def draw_comparison() -> None:
-    """Show every trial of the comparison as a dot, and the mean of each way."""
+    """Show every trial of the comparison as a dot, and the mean of each way, as it is or balanced."""
     lines = [json.loads(line) for line in RESULTS.read_text().splitlines()]
-    worlds = list(dict.fromkeys(line["world"] for line in lines))
-    figure, axes = plt.subplots(1, len(worlds), figsize=(11.5, 2.9), sharey=True, layout="constrained")
-    for ax, world in zip(axes, worlds, strict=True):
+    figure, axes = plt.subplots(1, len(PICTURED), figsize=(11.5, 2.9), sharey=True, layout="constrained")
+    for ax, world in zip(axes, PICTURED, strict=True):
+        own = [line for line in lines if line["world"] == world]
         for place, way in enumerate(reversed(SHOWN)):
-            values = np.array([line[way] for line in lines if line["world"] == world])
+            both = [[line[key] for line in own] for key in (way, way + BALANCED) if key in own[0]]
+            values = np.array(max(both, key=np.mean))
             color = MAIN if "our merge" in way else CONTRAST if "all training" in way else GUIDE
             jitter = np.linspace(-0.18, 0.18, len(values))
             ax.plot(values, place + jitter, "o", markersize=4, alpha=0.6, color=color, markeredgewidth=0)

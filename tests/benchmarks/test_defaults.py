@@ -1,45 +1,32 @@
-"""How the defaults were chosen: trained as users train, ranked by the rule, and the summary is that of the lines."""
+"""The study of the defaults: every setting is one of a user, and the summary says what is above the fixed ones."""
 
-import json
-from dataclasses import asdict, replace
-from pathlib import Path
-
-import numpy as np
 import pytest
-from sklearn.neighbors import KNeighborsClassifier
 
-pytest.importorskip("lightgbm")
-
-from benchmarks.defaults import AUTO, BEST, CE_1, OLD, RESULTS, SUMMARY, Case, ranking, read
-from benchmarks.defaults_summary import change_of, summarize
-from sklearn_uhc import HeterogeneousDistiller
-
-ROOT = Path(__file__).parent.parent.parent
+from benchmarks.defaults import AVERAGE, DEFAULT, FIXED, LABELS, NONE, TOLD, TRUE, measure, summarize
+from benchmarks.worlds import make_world
 
 
-def test_a_case_trains_as_the_distiller_does():
-    case = Case("digits, networks", 0, None)
-    world, student = case.world, KNeighborsClassifier(10)
-    model, about = case.train(AUTO, student)
-    clf = HeterogeneousDistiller(world.teachers, student).fit(world.X)  # balanced, as nothing is rare
-    assert about["skewed"] == 0
-    np.testing.assert_allclose(model.predict_proba(world.X_test), clf.predict_proba(world.X_test), atol=1e-9)
+def test_what_is_known_about_the_frequencies_helps():
+    world = make_world("blobs, a fifth present", seed=0)
+    found = {r["setting"]: r for r in measure(world, [(NONE, s) for s in (DEFAULT, *FIXED, AVERAGE, TOLD, LABELS)])}
+    assert found[TOLD]["absent"] == 0 < found["ce, balanced"]["absent"]
+    assert found[DEFAULT]["accuracy"] == found["ce"]["accuracy"] > found["ce, balanced"]["accuracy"]
+    assert min(found[TOLD]["accuracy"], found[LABELS]["accuracy"]) > found[AVERAGE]["accuracy"] + 0.05
 
 
-def test_better_probabilities_lead_among_settings_within_half_a_point():
-    scores = {BEST: (0.700, 1.2), CE_1: (0.696, 1.0), OLD: (0.69, 0.8)}
+def test_the_summary_compares_with_the_best_fixed_setting():
+    scores = {DEFAULT: 0.8, **dict.fromkeys(FIXED, 0.7), TOLD: 0.9, LABELS: 0.86}
     records = [
-        {**asdict(setting), "seed": 0, "student": "forest", "accuracy": accuracy, "log_loss": loss}
-        for setting, (accuracy, loss) in scores.items()
+        {"kind": kind, "seed": seed, "student": student, "setting": setting, "accuracy": value, "absent": 0.0}
+        for kind in ("a", "b")
+        for seed in (1, 2)
+        for student in (NONE, "10-NN", "logistic", "forest")
+        for setting, value in {**scores, "mf_lf": 0.81 if kind == "a" else 0.83, TRUE: 0.95}.items()
     ]
-    assert ranking(records, lambda s: s) == [CE_1, BEST, OLD]
-
-
-def test_changes_have_names():
-    assert change_of(replace(BEST, calibrate=False, floor=0.01)) == "no calibration, floor 0.01"
-    assert change_of(BEST) == ""
-
-
-def test_the_summary_is_that_of_the_lines():
-    rows = json.loads(json.dumps(summarize(read(ROOT / RESULTS))))
-    assert rows == json.loads((ROOT / SUMMARY).read_text()), "run python -m benchmarks.defaults_summary"
+    rows = summarize(records)
+    overall = next(r for r in rows if r["part"] == "overall" and r["student"] == NONE)
+    assert (overall["kinds"], overall["seeds"], overall["best fixed"]) == (2, 2, "mf_lf")
+    assert [overall[f"{s} above"] for s in (DEFAULT, TOLD, LABELS)] == pytest.approx([-2, 8, 4])
+    last = rows[-1]
+    assert last["2 points below"] == ["b"]
+    assert last["told above"] == pytest.approx(8)

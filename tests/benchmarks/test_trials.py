@@ -16,7 +16,7 @@ from benchmarks.__main__ import make_experiment, parse
 from benchmarks.paper.experiments import EXPERIMENTS, METHODS, STUDIED, TABLE, choose_methods
 from benchmarks.paper.protocol import FEW_CLASSES, MANY_CLASSES, draw_lists, draw_trial
 from benchmarks.paper.records import read_records
-from benchmarks.paper.rivals import RIVALS
+from benchmarks.paper.rivals import RIVALS, known_average, one_coin
 from benchmarks.paper.runner import Results, run
 from benchmarks.paper.training import make_net, spoil, train
 from benchmarks.paper.trial import Bench, Setting, Trial
@@ -194,3 +194,18 @@ def test_rivals_follow_teachers_that_agree(name):
     Q = RIVALS[name](log_p, space)
     np.testing.assert_allclose(Q.sum(axis=1), 1, atol=1e-6)
     assert (Q.argmax(axis=1) == truth).mean() > 0.99
+
+
+def test_a_class_that_few_know_is_averaged_over_those():
+    space = LabelSpace([[0, 1], [0, 1], [1, 2]])
+    log_p = np.log([[0.6, 0.4, 0.6, 0.4, 0.1, 0.9]])
+    mean = np.array([0.6, 0.3, 0.9])
+    np.testing.assert_allclose(known_average(log_p, space), [mean / mean.sum()])
+
+
+def test_votes_of_those_who_do_not_know_a_class_are_neutral():
+    rng, space = np.random.default_rng(0), LabelSpace([[0, 1], [0, 1], [0, 1, 2], [0, 1, 2]])
+    truth = rng.choice(3, 600, p=[0.3, 0.3, 0.4])
+    votes = [np.where(truth < k, truth, rng.integers(k, size=600)) for k in (2, 2, 3, 3)]  # class 2: two guess
+    log_p = np.hstack([np.log(0.05 + 0.9 * np.eye(k)[v]) for k, v in zip((2, 2, 3, 3), votes, strict=True)])
+    assert (one_coin(log_p, space).argmax(axis=1) == truth).mean() > 0.99
