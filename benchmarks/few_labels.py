@@ -3,6 +3,7 @@
     python -m benchmarks.few_labels [--data FOLDER] [--seeds 210 222] [--worlds NAME ...]     measures, or goes on
     python -m benchmarks.few_labels --wide [...]                              more seeds where intervals are wide
     python -m benchmarks.few_labels --ranking [...]                           which rows to label: by rank, or any
+    python -m benchmarks.few_labels --uneven [...]          uneven and absent classes, broken teachers, wrong labels
     python -m benchmarks.few_labels --summary                                 writes benchmarks/results/few_labels.json
 
 One line a trial in benchmarks/results/few-labels.jsonl. Settings were chosen on seeds below 100. All else is left at
@@ -18,6 +19,7 @@ import json
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,21 +27,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student_t
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.neighbors import KNeighborsClassifier
 
-from benchmarks.worlds import World, available, make_world
-from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, rank_to_label
+from benchmarks.worlds import KINDS, World, available, make_world
+from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, UnifiedEnsemble, rank_to_label
 from sklearn_uhc.utils.rows import take_rows
 
 RESULTS = Path(__file__).parent / "results"
 TRIALS, RANKED = RESULTS / "few-labels.jsonl", RESULTS / "few-labels-ranking.jsonl"
+UNEVEN = RESULTS / "few-labels-uneven.jsonl"
 #: From choosing how to rank, with an earlier strength of the pool: rows at random, by rank, and the hardest ones alone.
 TRIED = RESULTS / "few-labels-ranking-tried.jsonl"
 SUMMARY = Path(__file__).parent / "results" / "few_labels.json"
 AMOUNTS = (30, 100, 300)
+FEW = (20, 30, 50, 100)
+#: Settings that labels are compared with.
+FIXED: dict[str, dict[str, Any]] = {
+    f"{method}, {'balanced' if balance else 'as merged'}": {"method": method, "balance": balance}
+    for method in ("ce", "mf_lf")
+    for balance in (False, True)
+}
+#: What is added to the name of a world whose first teacher always says its last class.
+BROKEN = ", a constant teacher"
+UNEVEN_WORLDS = [name for name in KINDS if not name.startswith(("150", "detectors"))]
+UNEVEN_WORLDS += [name + BROKEN for name in ("digits mixed, even", "digits mixed, half present", "blobs, 10 : 1")]
 #: Seeds that all worlds have.
 FIRST = range(210, 222)
 #: More seeds are added to cells whose 95 % interval has a larger half-width, in points.
@@ -117,6 +133,49 @@ def ranked(world: World) -> Iterator[dict[str, Any]]:
         yield {"world": world.name, "seed": world.seed, "labels": m, **found}
 
 
+def uneven(world: World) -> Iterator[dict[str, Any]]:
+    """Compare labels with fixed settings, for two students and none, and see whether wrong labels are found."""
+    if world.name.endswith(BROKEN):
+        (first, teacher), *others = world.teachers.items()
+        constant = DummyClassifier(strategy="constant", constant=teacher.classes_[-1])
+        constant.fit(np.zeros((len(teacher.classes_), 1)), teacher.classes_)
+        world = replace(world, teachers={first: constant, **dict(others)})
+    order = np.random.default_rng([world.seed, 17]).permutation(len(world.y))
+    for name, student in {"none": None, **students(world.seed)}.items():
+        if name == "forest":
+            continue
+        clf: Any = UnifiedEnsemble(world.teachers)
+        if student is not None:
+            clf = HeterogeneousDistiller(world.teachers, world.student(student))
+        fixed = {how: accuracy(clone(clf).set_params(**setting).fit(world.X), world) for how, setting in FIXED.items()}
+        for m in [m for m in FEW if 2 * m < len(order)]:
+            rows = order[:m]
+            alone = world.student(LogisticRegression(max_iter=300) if student is None else student)
+            found = {"alone": accuracy(alone.fit(take_rows(world.X, rows), world.y[rows]), world), **fixed}
+            found["both"], warned = with_labels(clf, world, rows, world.y[rows])
+            line = {"world": world.name, "seed": world.seed, "student": name, "labels": m, "warned": warned, **found}
+            yield line | ({"wrong": wrong_labels(clf, world, rows)} if student is None else {})
+
+
+def wrong_labels(clf: Any, world: World, rows: NDArray[Any]) -> dict[str, tuple[float, bool]]:
+    """Return the accuracy with wrong labels, and whether there was a warning."""
+    rng, y = np.random.default_rng([world.seed, 23]), world.y[rows]
+    wrong = {"another order": rng.permutation(y), "random": rng.choice(world.classes, len(y)), "one": np.resize(y, 1)}
+    return {how: with_labels(clf, world, rows, np.resize(given, len(y))) for how, given in wrong.items()}
+
+
+def with_labels(clf: Any, world: World, rows: NDArray[Any], given: NDArray[Any]) -> tuple[float, bool]:
+    """Return the accuracy with these labels, and whether `fit` says that they contradict the teachers."""
+    y = np.full(len(world.y), None, dtype=object)
+    y[rows] = given
+    found = clone(clf).fit(world.X, y)
+    return accuracy(found, world), any(finding.kind == "labels" for finding in found.merger_.findings_)
+
+
+def accuracy(model: Any, world: World) -> float:
+    return float((model.predict(world.X_test) == world.y_test).mean())
+
+
 def measure(path: Path, run: Any, worlds: list[str], seeds: range, folder: Any, amounts: Sequence[int]) -> None:
     """Run what is missing, and append it."""
     done = {(r["world"], r["seed"], r["labels"]) for r in read(path)}
@@ -131,7 +190,7 @@ def append(path: Path, run: Any, name: str, seed: int, folder: Any) -> None:
     """Run one world and seed, and append it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        lines = list(run(make_world(name, seed, folder)))
+        lines = list(run(replace(make_world(name.removesuffix(BROKEN), seed, folder), name=name)))
     with path.open("a") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)
     print(f"{name}, seed {seed}: {len(lines)} trials", flush=True)
@@ -217,6 +276,37 @@ def by_ranking(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield {"table": "ranking", "rows": rows, "labels": m, **means, **more}
 
 
+def by_frequencies(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield what labels add by how frequent classes are, and how many wrong labels were found."""
+    cells: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+    for r in records:
+        kind = BROKEN[2:] if r["world"].endswith(BROKEN) else r["world"].split(", ", 1)[1]
+        cells.setdefault((kind, r["labels"], r["world"] + r["student"]), []).append(r)
+    keys = [*FIXED, "alone", "both"]
+    means = {cell: {key: float(np.mean([r[key] for r in own])) for key in keys} for cell, own in cells.items()}
+    kinds = list(dict.fromkeys(kind for kind, *_ in cells))
+    for kind in [*kinds, "all"]:
+        for m in FEW:
+            own = [found for cell, found in means.items() if kind in (cell[0], "all") and cell[1] == m]
+            short = [found["both"] - max(found["alone"], found["ce, as merged"]) for found in own]
+            mean = {key: float(np.mean([found[key] for found in own])) for key in keys}
+            gain = {"gain": 100 * (mean["both"] - max(mean[key] for key in FIXED)), "cells": len(own)}
+            below = {"over_better": 100 * float(np.mean(short)), "below": int(np.sum(np.array(short) < -0.005))}
+            yield {"table": "uneven", "classes": kind, "labels": m, **mean, **gain, **below, "worst": 100 * min(short)}
+    for m in FEW:
+        tests = [r for r in records if r["labels"] == m and "wrong" in r]
+        for how in tests[0]["wrong"]:
+            none = float(np.mean([r["ce, as merged"] for r in tests]))
+            both, warned = (float(np.mean([r["wrong"][how][k] for r in tests])) for k in (0, 1))
+            clean = {"false": sum(r["warned"] for r in records if r["labels"] == m)}
+            tried = {"trials": len(tests), "clean": sum(r["labels"] == m for r in records)}
+            yield (
+                {"table": "wrong", "wrong": how, "labels": m, "none": none, "both": both, "warned": warned}
+                | clean
+                | tried
+            )
+
+
 def summary() -> None:
     """Write the figures of the page."""
     records, out = read(TRIALS), []
@@ -234,6 +324,7 @@ def summary() -> None:
         own = [r for r in read(TRIED) if r["labels"] == m]
         gains = {how: 100 * float(np.mean([r[how] - r["random"] for r in own])) for how in ("drawn", "hardest")}
         out.append({"table": "ranking, tried", "labels": m, **gains, "trials": len(own)})
+    out += by_frequencies(read(UNEVEN))
     cells = [r for r in out if r["table"] == "worlds"]
     out.append(
         {
@@ -259,13 +350,20 @@ def main() -> None:
     parser.add_argument("--wide", action="store_true", help="only cells whose interval is wide")
     parser.add_argument("--out", type=Path, help="a file of lines, instead of that in benchmarks/results")
     parser.add_argument("--ranking", action="store_true")
+    parser.add_argument("--uneven", action="store_true")
     parser.add_argument("--summary", action="store_true")
     args = parser.parse_args()
     if args.summary:
         summary()
         return
+    path, seeds = args.out or (RANKED if args.ranking else UNEVEN if args.uneven else TRIALS), range(*args.seeds)
+    if args.uneven:
+        chosen = [name for name in UNEVEN_WORLDS if args.worlds == CHOSEN or name in args.worlds]
+        kinds = available(args.data, say=False, names=KINDS)
+        there = [name for name in chosen if name.removesuffix(BROKEN) in kinds]
+        measure(path, uneven, there, seeds, args.data, FEW[:1])
+        return
     there = [name for name in args.worlds if name in available(args.data, say=False)]
-    path, seeds = args.out or (RANKED if args.ranking else TRIALS), range(*args.seeds)
     if args.wide:
         narrow(path, there, args.data)
     elif args.ranking:

@@ -9,7 +9,7 @@ so weighted soft labels are ordinary soft labels t with sample weight W.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,42 +29,9 @@ def check_balance(balance: Any) -> None:
         raise ValueError(f'balance must be True, False or "auto", got {balance!r}.')
 
 
-class Decision(NamedTuple):
-    """Whether to balance, why, and to which frequencies."""
-
-    balances: bool
-    why: str
-    frequencies: NDArray[np.float64] | None = None  #: of all classes; None: equal frequencies
-
-    def weigh(self, class_weight: NDArray[Any], temperature: float = 1.0) -> NDArray[Any]:
-        """Return the class weights for these frequencies, given those for equal ones."""
-        if self.frequencies is None:
-            return class_weight
-        ratio = self.frequencies * len(self.frequencies)
-        return np.asarray(class_weight * ratio ** (1 / temperature))  # soft labels are tempered, and so are ratios
-
-
-def decide_balance(
-    balance: bool | str, of_labels: NDArray[np.float64] | None = None, *, told: bool = False
-) -> Decision:
-    """Decide how to balance soft labels.
-
-    "auto" assumes nothing about class frequencies: it balances only if labels of random rows show how frequent the
-    classes are, `of_labels`, and then to these frequencies. If the user has `told` them, the labels are scaled already.
-    """
-    if not isinstance(balance, str):
-        return Decision(bool(balance), f"balance={bool(balance)}")
-    if told:
-        return Decision(False, "class_prior says how frequent they are")
-    if of_labels is None:
-        return Decision(False, "nothing shows how frequent they are")
-    return Decision(True, "to the frequencies of the labels", of_labels)
-
-
-def tell_balance(decided: Decision, verbose: int) -> None:
-    """Print the decision and its reason."""
-    if verbose:
-        print(f"{'Balancing' if decided.balances else 'Not balancing'} the classes: {decided.why}")
+def balances(balance: bool | str) -> bool:
+    """Return whether classes count equally in training: "auto" assumes nothing about class frequencies."""
+    return not isinstance(balance, str) and bool(balance)
 
 
 def heard_weights(answers: Answers, sample_weight: NDArray[Any] | None, labels: Any = None) -> NDArray[Any] | None:

@@ -14,19 +14,12 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, to_numpy
-from sklearn_uhc.balance import (
-    balanced_targets,
-    check_balance,
-    class_weights,
-    decide_balance,
-    heard_weights,
-    tell_balance,
-)
-from sklearn_uhc.few_labels import LabelPool, as_given, label_frequencies, warn_of_labels
+from sklearn_uhc.balance import balanced_targets, balances, check_balance, class_weights, heard_weights
+from sklearn_uhc.few_labels import as_given, warn_of_labels
 from sklearn_uhc.labels import read_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.merger import TeacherMerger
-from sklearn_uhc.not_mine import any_scorer, known_weights, weigh_classes
+from sklearn_uhc.not_mine import any_scorer, known_weights, spare_none
 from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
 from sklearn_uhc.student_membership import by_student, fit_rows, judge_by_student, out_of_fold
 from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_routing, check_student
@@ -73,8 +66,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     balance : bool or "auto", default="auto"
         Whether classes that are rare among the soft labels get more weight in training. True makes all classes count
         equally, as in the paper: choose it if they are, or should count, about equally often. False leaves the soft
-        labels as they are. "auto" does so too, unless labels of random rows show how frequent the classes are: then it
-        balances to these frequencies. See `docs/choosing.md`.
+        labels as they are, and so does "auto": it assumes nothing about class frequencies. If you know them, pass
+        `class_prior`, or labels of some random rows. See `docs/choosing.md`.
     temperature : float, default=None
         The teachers' logits are divided by it. Values above 1 make the soft labels smoother. None means the method's
         own temperature: 1 by default (the paper uses 3), and 3 with `backprop`.
@@ -326,7 +319,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         Q, pool = merger.fit_merge(answers, X, sample_weight=sample_weight), merger.label_pool_
         student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
         heard = heard_weights(answers, sample_weight, merger.labels_)
-        Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
+        Q, targets, weights, class_weight = self._targets(merger, Q, heard)
         if by_student(self.membership):
             self._tell("on folds of the rows, to estimate membership")
             S = out_of_fold(lambda rows: fit_rows(student, X, rows, targets, weights), X)
@@ -335,7 +328,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             Q = merger.method_.transform_answers(answers)  # without the warnings of fit, which were given before
             Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
             Q, _ = merger.scale_classes(Q, np.ones(len(Q)) if heard is None else heard)
-            Q, targets, weights, class_weight = self._targets(merger, Q, pool, heard)
+            Q, targets, weights, class_weight = self._targets(merger, Q, heard)
         merger.look_at_shares(Q, answers)
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
@@ -344,18 +337,15 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         return {"class_weight_": class_weight, **({"soft_labels_": Q} if self.store_soft_labels else {})}
 
     def _targets(
-        self, merger: TeacherMerger, Q: NDArray[Any], pool: LabelPool | None, weights: NDArray[Any] | None
+        self, merger: TeacherMerger, Q: NDArray[Any], weights: NDArray[Any] | None
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[np.float64] | None]:
         """Return soft labels, the student's targets, row weights and class weights."""
         T = merger.method_.temperature
         Q = as_given(Q, merger.labels_, T)
         weights = known_weights(Q, merger.classes_, self.none_label, T, weights, merger.labels_)
-        of_labels = label_frequencies(pool, self.verbose)
-        decided = decide_balance(self.balance, of_labels, told=self.class_prior is not None)
-        tell_balance(decided, self.verbose)
-        if not decided.balances:
+        if not balances(self.balance):
             return Q, Q, weights, None
-        class_weight = weigh_classes(decided, class_weights(Q, weights), merger.classes_, self.none_label, T)
+        class_weight = spare_none(class_weights(Q, weights), merger.classes_, self.none_label)
         return Q, *balanced_targets(Q, class_weight, weights), class_weight
 
     def _train_by_backprop(

@@ -13,17 +13,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.balance import (
-    balanced_targets,
-    check_balance,
-    class_weights,
-    decide_balance,
-    heard_weights,
-    tell_balance,
-)
-from sklearn_uhc.few_labels import label_frequencies, warn_of_labels
+from sklearn_uhc.balance import balanced_targets, balances, check_balance, class_weights, heard_weights
+from sklearn_uhc.few_labels import warn_of_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
-from sklearn_uhc.not_mine import known_weights, weigh_classes
+from sklearn_uhc.not_mine import known_weights, spare_none
 from sklearn_uhc.soft_labels import SoftLabelMethod
 from sklearn_uhc.teachers.input import check_input
 from sklearn_uhc.utils.fitting import all_or_nothing
@@ -49,8 +42,8 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         How the teachers' answers are merged.
     balance : bool or "auto", default="auto"
         Whether to divide the merged probabilities by their mean over the data given to `fit`, as if all classes were
-        equally frequent. False does not. "auto" does not either, unless labels of random rows show how frequent the
-        classes are: then it brings the mean to these frequencies.
+        equally frequent. False does not, and neither does "auto": it assumes nothing about class frequencies. If you
+        know them, pass `class_prior`, or labels of some random rows.
     temperature : float, default=None
         The teachers' logits are divided by it before the merge; the merged probabilities are brought back to
         temperature 1. None means the method's own temperature, 1 by default (the paper uses 3).
@@ -197,13 +190,10 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         weights = heard_weights(answers, sample_weight)
         T = merger.method_.temperature
         weights = known_weights(Q, merger.classes_, self.none_label, T, weights, merger.labels_)
-        of_labels = label_frequencies(merger.label_pool_, self.verbose)
-        decided = decide_balance(self.balance, of_labels, told=self.class_prior is not None)
-        tell_balance(decided, self.verbose)
         self.class_weight_ = None
-        if decided.balances:
+        if balances(self.balance):
             equal = class_weights(sharpen(Q, T), weights)
-            self.class_weight_ = weigh_classes(decided, equal, merger.classes_, self.none_label)
+            self.class_weight_ = spare_none(equal, merger.classes_, self.none_label)
         merger.look_at_shares(Q, answers)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()

@@ -2,20 +2,20 @@
 
 Three opinions on every row are pooled: the merge itself; a classifier of the teachers' answers, trained on labelled
 rows, which learns what an answer means for classes that the teacher does not know; and a classifier of X, trained on
-the same rows. Their weights are learned by cross-validation on the labelled rows (`labels/pool.py`). Without evidence
-only the merge counts.
+the same rows. If the labels are a random sample, two more are the same for all rows: that all classes are equally
+frequent, and that classes without a label do not occur. The weights are learned by cross-validation on the labelled
+rows (`labels/pool.py`). Without evidence only the merge counts, with the class frequencies that it finds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
-from scipy.special import gammaln, softmax
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
@@ -24,7 +24,7 @@ from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.labels import Labels, Pool, fit_pool
 from sklearn_uhc.labels.experts import Expert, fold_of_rows, out_of_fold, train_expert
 from sklearn_uhc.labels.pool import best_doubt, by_groups, doubted, log_loss_of
-from sklearn_uhc.labels.sampling import drawn_at_random
+from sklearn_uhc.labels.sampling import Sample, read_sample
 from sklearn_uhc.labels.scaling import Scaling, fit_scaling, is_matrix
 from sklearn_uhc.students import SoftLabelClassifier
 from sklearn_uhc.students.direct import as_estimator, is_net
@@ -40,14 +40,9 @@ MOST_COLUMNS = 2000
 MOST_ROWS = 3000
 #: Regularisation strengths of the classifier of answers, chosen by cross-validation.
 STRENGTHS = (0.001, 0.01, 0.1)
-#: Share of a labelled row's soft label that is spread evenly over all classes.
+#: Share of a labelled row's soft label that is spread evenly over all classes, and what is left of a class without
+#: labels in the opinion that it does not occur.
 DOUBT = 1e-3
-#: If labels are not a random sample, a row counts at most this much more or less than others.
-MOST_RATIO = 10.0
-#: Spread of class frequencies (shapes of a gamma distribution), and shares of classes of average frequency, with their
-#: prior probabilities.
-SHAPES = (0.3, 1.0, 3.0)
-AVERAGE = ((0.998, 0.97), (0.7, 0.01), (0.3, 0.01), (0.05, 0.01))
 
 
 class NoneOfThese(NamedTuple):
@@ -92,8 +87,8 @@ class LabelPool:
         By how much the opinions are flattened.
     pool : Pool
         How much each counts.
-    class_prior : ndarray of shape (L,) or None
-        How frequent the classes are, by the labels. None if the labelled rows are not a random sample of all rows.
+    random : bool
+        Whether the labelled rows look like a random sample of all rows, so that they show how frequent classes are.
     temperature : float
         Of the merge.
     of_none : NoneOfThese or None
@@ -110,7 +105,7 @@ class LabelPool:
     of_rows: RowsExpert
     doubts: tuple[float, ...]
     pool: Pool
-    class_prior: NDArray[np.float64] | None
+    random: bool
     temperature: float
     of_none: NoneOfThese | None = None
 
@@ -226,9 +221,8 @@ def learn_from_labels(
     L, place = len(labels.classes), np.searchsorted(labels.classes, answers.space.classes)
     of_none = None if none_label is None else NoneOfThese.of(labels, codes, weight, none_label)
     Q_l = spread(to_numpy(Q)[rows], place, L, temperature, of_none)
-    prior, count = read_sample(Q, answers, labels, place, row_weight)
-    weight = weight * count[codes]
-    among = np.arange(L) if prior is not None else np.unique(codes)
+    sample = read_sample(sharpen(to_numpy(Q), temperature), answers, labels, place, row_weight)
+    weight = weight * sample.weight[codes]
     starts = np.array([block.start for block in space.blocks])
     everything = features(to_numpy(answers.log_p)[rows, : space.n_outputs], Q_l, starts)
     columns = widest(everything)
@@ -247,37 +241,11 @@ def learn_from_labels(
         of_answers=of_answers,
         of_rows=replace(of_rows, said=None),
         doubts=(doubts := evidence.doubts(said)),
-        pool=evidence.pool(said, doubts, groups, among),
-        class_prior=prior,
+        pool=evidence.pool(opinions(said, doubts, groups), len(said), sample),
+        random=sample.random,
         temperature=temperature,
         of_none=of_none,
     )
-
-
-def read_sample(
-    Q: Any, answers: Answers, labels: Labels, place: NDArray[np.int_], row_weight: NDArray[np.float64] | None
-) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
-    """Return how frequent classes are by the labels, and how much a labelled row of each class counts, (L,) both.
-
-    If the labels are a random sample of the rows, all rows count alike. If not, their frequencies say nothing (None),
-    and labelled classes count as much as the merge finds of them. A class that only y has counts as one of average
-    frequency: rows are picked to show it, and the merge, which does not know it, cannot tell.
-    """
-    weight, L = np.ones(len(answers)) if row_weight is None else row_weight, len(labels.classes)
-    counts = (weight > 0) & answers.heard
-    used = counts[labels.rows] & np.isin(labels.codes, place)
-    rows, codes = labels.rows[used], labels.codes[used]
-    merged = to_numpy(Q)[counts].argmax(axis=1)
-    prior = np.full(L, 1 / L)  # average, until known better
-    if len(rows) and drawn_at_random(merged, np.cumsum(counts)[rows] - 1, ~np.isin(place, codes)):
-        counted = np.bincount(codes, weight[rows], minlength=L).astype(float)
-        prior[place] = class_prior(counted[place]) * len(place) / L
-        return prior, np.ones(L)
-    found = prior
-    found[place] = np.bincount(merged, minlength=len(place)) * len(place) / (max(len(merged), 1) * L)
-    labelled = np.bincount(labels.codes, weight[labels.rows], minlength=L)
-    ratio = found / np.maximum(labelled / labelled.sum(), 1 / len(labels))
-    return None, np.clip(ratio, 1 / MOST_RATIO, MOST_RATIO)
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,24 +316,30 @@ class Evidence:
         """Return how much each opinion is flattened; the merge hardly."""
         return DOUBT, *(best_doubt(P, self.codes, self.weight) for P in said[1:])
 
-    def pool(
-        self,
-        said: list[NDArray[np.float64]],
-        doubts: tuple[float, ...],
-        groups: NDArray[np.int_],
-        among: NDArray[np.int_],
-    ) -> Pool:
-        """Return the pool with the weights of the opinions; without evidence, only the merge counts.
+    def pool(self, F: NDArray[np.float64], n_said: int, sample: Sample) -> Pool:
+        """Return the pool with the weights of opinions F, (J, m, L); without evidence, only the merge counts.
 
-        `among` are the classes that rows were labelled as, or could have been: that others have no label is no
-        evidence against them.
+        If labels are not a random sample, only classes that rows were labelled as are compared: that others have no
+        label is no evidence against them.
         """
-        F = opinions(said, doubts, groups)
-        start = np.repeat(np.arange(len(said)) == 0, len(F) // len(said)).astype(float)
-        found = fit_pool(F[:, :, among], np.searchsorted(among, self.codes), start, self.weight)
-        bias = np.zeros(F.shape[2])
-        bias[among] = found.bias
-        return Pool(found.weight, bias)
+        J, L = len(F), F.shape[2]
+        start = np.repeat(np.arange(n_said) == 0, J // n_said).astype(float)
+        if not sample.random:
+            among = np.unique(self.codes)
+            found, bias = fit_pool(F[:, :, among], np.searchsorted(among, self.codes), start, self.weight), np.zeros(L)
+            bias[among] = found.bias
+            return Pool(found.weight, bias)
+        there = np.zeros((self.fold_of.max() + 1, L))
+        there[self.fold_of, self.codes] = 1.0
+        elsewhere = (there.sum(axis=0) - there)[self.fold_of]
+        even = np.broadcast_to(sample.rarity, F.shape[1:])
+        found = fit_pool(np.stack([*F, even, unseen(elsewhere)]), self.codes, np.append(start, [0.0, 0.0]), self.weight)
+        return Pool(found.weight[:J], found.bias + found.weight[J:] @ [sample.rarity, unseen(there.sum(axis=0))])
+
+
+def unseen(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the opinion, as logarithms, that classes without labels do not occur, given the number of labels."""
+    return np.where(counts > 0, 0.0, np.log(DOUBT))
 
 
 def _logistic(C: float) -> SoftLabelClassifier:
@@ -389,15 +363,6 @@ def as_template(label_model: Any) -> SoftLabelClassifier:
         last = last.steps[-1][1]
     template: SoftLabelClassifier = clone(label_model)
     return template.set_params(temperature=1.0, classes=[] if is_net(last) else None)
-
-
-def label_frequencies(pool: LabelPool | None, verbose: int) -> NDArray[np.float64] | None:
-    """Return how frequent the classes are by the labels; None without labels, or if these do not show it."""
-    if pool is None:
-        return None
-    if verbose and pool.class_prior is None:
-        print("The labelled rows are not a random sample of X, so they do not show how frequent the classes are")
-    return pool.class_prior
 
 
 def warn_of_labels(pool: LabelPool | None) -> None:
@@ -432,25 +397,3 @@ def all_groups(space: LabelSpace, classes: NDArray[Any]) -> NDArray[np.int_]:
     new = groups < 0
     groups[new] = groups.max() + 1 + np.arange(new.sum())
     return groups
-
-
-def class_prior(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return class frequencies estimated from labelled rows: their shares, shrunk towards equal ones.
-
-    A class has the average frequency, or r times that, with r from a gamma distribution of mean 1; its count is
-    Poisson. The share of average classes and the width of the distribution are estimated from the counts. Counts of a
-    few rows per class differ by chance, and a student that followed them would lose accuracy. So a priori nearly all
-    classes are average.
-    """
-    mean = counts.mean()
-    as_average = counts * np.log(mean) - mean
-    ratios, log_p = [], []
-    for shape, (share, before) in product(SHAPES, AVERAGE):
-        other = gammaln(counts + shape) - gammaln(shape) + shape * np.log(shape) + counts * np.log(mean)
-        other -= (shape + counts) * np.log(shape + mean)
-        both = np.logaddexp(np.log(share) + as_average, np.log(1 - share) + other)
-        average = np.exp(np.log(share) + as_average - both)
-        ratios.append(average + (1 - average) * (counts + shape) / (mean + shape))
-        log_p.append(both.sum() + np.log(before))
-    ratio: NDArray[np.float64] = softmax(log_p) @ np.array(ratios)
-    return ratio / ratio.sum()

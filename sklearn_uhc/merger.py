@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.class_prior import ClassScale, check_labels_occur, fit_scale, read_prior
 from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
-from sklearn_uhc.findings import Finding, find, find_foreign, find_only_none, find_uneven, warn_of
+from sklearn_uhc.findings import Finding, find, find_foreign, find_only_none, find_uneven, find_wrong_labels, warn_of
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.labels import Labels, read_labels
 from sklearn_uhc.merge_diagram import diagram_of_merge
@@ -328,8 +328,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : array of shape (n, L)
         """
         Q = self.method_.fit_transform_answers(answers)
-        Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
         weights = answers.heard * (1.0 if sample_weight is None else sample_weight)
+        self._drop_wrong_labels(Q, answers, weights > 0)
+        Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
         Q, self.class_scale_ = self.scale_classes(Q, weights)
         self.class_frequencies_ = np.average(sharpen(to_numpy(Q), self.method_.temperature), axis=0, weights=weights)
         if self.none_label is not None and not self.findings_:
@@ -528,6 +529,19 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         if labels is not None:
             check_labels_occur(prior, every, labels.codes)
         return prior
+
+    def _drop_wrong_labels(self, Q: Any, answers: Answers, counts: NDArray[np.bool_]) -> None:
+        """Warn of labels that have nothing to do with the rows, and forget them and the classes that only they have."""
+        if self.labels_ is None:
+            return
+        P, classes = sharpen(to_numpy(Q), self.method_.temperature), answers.space.classes
+        if found := find_wrong_labels(P, classes, self.labels_, counts):
+            warn_of(found)
+            self.findings_ = self.findings_ + found
+            if self._prior is not None:
+                kept = self._prior[np.isin(self.classes_, classes)]
+                self._prior = kept / np.nansum(kept)
+            self.labels_, self.classes_ = None, classes
 
     def _make_method(self, space: LabelSpace) -> Any:
         """Return the method at the temperature of this merge, with its parameters checked."""

@@ -19,7 +19,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.balance import Decision
 from sklearn_uhc.class_sets import OTHER, is_missing
 from sklearn_uhc.label_space import LabelSpace, shorten
 from sklearn_uhc.labels import Labels
@@ -325,19 +324,13 @@ def known_weights(
     return known if weights is None else weights * known
 
 
-def weigh_classes(
-    decided: Decision, class_weight: NDArray[Any], classes: NDArray[Any], none_label: Any, temperature: float = 1.0
-) -> NDArray[Any]:
-    """Return the class weights for the frequencies decided upon, given those for equal ones.
+def spare_none(class_weight: NDArray[Any], classes: NDArray[Any], none_label: Any) -> NDArray[Any]:
+    """Return class weights in which "none of these" has the median weight of the others.
 
-    "None of these" gets the median weight of the others, so that balancing does not decide how often it is predicted.
+    So balancing does not decide how often it is predicted.
     """
     if none_label is None:
-        return decided.weigh(class_weight, temperature)
-    known, f = np.array([label != none_label for label in classes.tolist()]), decided.frequencies
-    if f is not None:
-        decided = decided._replace(frequencies=f[known] / f[known].sum())
-    out = np.empty_like(class_weight)
-    out[known] = decided.weigh(class_weight[known], temperature)
+        return class_weight
+    known, out = np.array([label != none_label for label in classes.tolist()]), class_weight.copy()
     out[~known] = np.median(out[known])
     return out

@@ -5,8 +5,10 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -15,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_uhc import (
+    FindingWarning,
     HeterogeneousDistiller,
     LabelledKFold,
     SoftLabelClassifier,
@@ -22,8 +25,10 @@ from sklearn_uhc import (
     UnifiedEnsemble,
     labelled_scorer,
 )
-from sklearn_uhc.few_labels import all_groups, class_prior
+from sklearn_uhc.few_labels import all_groups
+from sklearn_uhc.findings import find_wrong_labels
 from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.labels import read_labels
 from sklearn_uhc.labels.sampling import drawn_at_random
 
 NAMES = np.array(["ant", "bee", "cat"])
@@ -106,6 +111,14 @@ def test_labelled_rows_keep_their_labels(iris, teachers):
     assert (full.predict(X) == supervised.predict(X)).mean() > 0.98
 
 
+def test_if_all_rows_have_labels_the_method_has_no_influence_but_the_temperature_has(iris, teachers):
+    X, y = iris
+    clf = HeterogeneousDistiller(teachers, LogisticRegression(max_iter=500))
+    found = clf.fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(clf.set_params(method="mf_lf").fit(X, y).predict_proba(X), found)
+    assert np.abs(clf.set_params(temperature=3).fit(X, y).predict_proba(X) - found).max() > 0.01
+
+
 @pytest.mark.parametrize("make", [HeterogeneousDistiller, UnifiedEnsemble])
 def test_no_labels_in_y_is_no_y(iris, teachers, make):
     X, _ = iris
@@ -162,29 +175,109 @@ def test_labels_fix_the_level_of_groups_that_nobody_links():
     assert ensemble.merger_.label_pool_.pool.weight.shape == (6,)
 
 
-def test_balance_follows_the_labels(digits):
+def test_class_frequencies_follow_random_labels(digits):
     teachers, X, y, *_ = digits
     rare = np.flatnonzero((y != 7) | (np.arange(len(y)) % 10 == 0))
     X, y = X[rare], y[rare]
-    auto = UnifiedEnsemble(teachers, balance="auto").fit(X, some(y, 200))
-    even = UnifiedEnsemble(teachers, balance=True).fit(X, some(y, 200))
-    share = [(clf.predict(X) == 7).mean() for clf in (auto, even)]
-    assert share[0] < share[1]
-    assert auto.merger_.label_pool_.class_prior[7] < 0.05
+    merger = TeacherMerger(teachers).fit(X, some(y, 200))
+    assert merger.label_pool_.random
+    there = np.bincount(y, minlength=10) / len(y)
+    without = TeacherMerger(teachers).fit(X).class_frequencies_
+    assert np.abs(merger.class_frequencies_ - there).sum() < np.abs(without - there).sum() / 2
+
+
+@pytest.mark.parametrize("student", [None, LogisticRegression(max_iter=300)])
+def test_classes_that_neither_rows_nor_labels_have_are_left_out(digits, student):
+    teachers, X, y, X_test, y_test = digits
+    X, y, X_test, y_test = X[y < 5], y[y < 5], X_test[y_test < 5], y_test[y_test < 5]
+    clf = UnifiedEnsemble(teachers) if student is None else HeterogeneousDistiller(teachers, student)
+    none = clone(clf).fit(X).score(X_test, y_test)
+    scores = [clone(clf).fit(X, some(y, 20, seed)).score(X_test, y_test) for seed in range(5)]
+    assert np.mean(scores) > none + 0.1
+
+
+@pytest.mark.parametrize("student", [None, LogisticRegression(max_iter=300), KNeighborsClassifier(10)])
+def test_labels_overrule_a_teacher_that_claims_every_row(student):
+    X, y = load_digits(return_X_y=True)
+    X = X / 16
+    teachers = [
+        LogisticRegression(max_iter=300).fit(X[:600][own], y[:600][own])
+        for own in (np.isin(y[:600], known) for known in (range(5), range(3, 8), [0, 5, 6, 7, 8]))
+    ]
+    teachers.append(DummyClassifier(strategy="constant", constant=9).fit(X[:600], np.resize([0, 6, 7, 8, 9], 600)))
+    X, y, X_test, y_test = X[600:1200][y[600:1200] < 9], y[600:1200][y[600:1200] < 9], X[1200:], y[1200:]
+    clf = UnifiedEnsemble(teachers) if student is None else HeterogeneousDistiller(teachers, student)
+    assert clf.fit(X, some(y, 100)).score(X_test[y_test < 9], y_test[y_test < 9]) > 0.85
+
+
+WRONG = {
+    "other order": lambda y, rng: rng.permutation(y),
+    "random": lambda y, rng: rng.integers(0, 10, len(y)),
+    "zeros": lambda y, rng: np.zeros_like(y),
+    "other names": lambda y, rng: (y + 1) % 10,
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("n", [60, 700])
+def test_labels_that_the_teachers_rule_out_are_not_followed(digits, wrong, n):
+    teachers, X, y, X_test, _ = digits
+    given = some(WRONG[wrong](y, np.random.default_rng(1)), n)
+    ensemble = UnifiedEnsemble(teachers)
+    without = ensemble.fit(X).predict_proba(X_test)
+    with pytest.warns(FindingWarning, match=rf"^y contradicts the teachers: for \d+ of {n} labelled rows") as told:
+        ensemble.fit(X, given)
+    assert len(told) == 1
+    np.testing.assert_array_equal(ensemble.predict_proba(X_test), without)
+    assert ensemble.merger_.labels_ is None
+    assert [found.kind for found in ensemble.merger_.findings_] == ["labels"]
+
+
+def test_a_y_of_another_index_is_named(digits):
+    teachers, X, y, X_test, y_test = digits
+    order = np.random.default_rng(0).permutation(len(y))
+    frame = pd.DataFrame(X)
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(10))
+    with pytest.warns(FindingWarning, match=r"The indices of X and y differ: rows and labels are matched by position"):
+        clf.fit(frame, pd.Series(y[order], index=order))
+    clf.fit(frame, pd.Series(y, index=order))  # matched by position, these are right
+    assert clf.score(X_test, y_test) > 0.9
+
+
+def test_wrong_labels_take_the_classes_along_that_only_they_have(digits):
+    teachers, X, y, *_ = digits
+    given = np.random.default_rng(1).permutation(np.where(y == 3, 33, y))
+    prior = {**dict.fromkeys(range(10), 0.09), 33: 0.1}
+    merger = TeacherMerger(teachers, class_prior=prior)
+    with pytest.warns(UserWarning, match="contradicts the teachers|no teacher knows"):
+        Q = merger.fit_transform(X, given)
+    assert merger.classes_.tolist() == list(range(10))
+    np.testing.assert_allclose(Q.mean(axis=0), 0.1, atol=0.01)
+
+
+@pytest.mark.parametrize("n", [5, 10, 20, 60])
+def test_right_labels_are_never_taken_for_wrong(digits, n):
+    teachers, X, y, *_ = digits
+    rare = np.flatnonzero((y < 3) | (np.arange(len(y)) % 20 == 0))
+    for rows in (slice(None), rare, y < 3, y == 8):
+        merger = TeacherMerger(teachers).fit(X[rows])
+        answers = merger.adjust(merger.answers(X[rows]))
+        Q, counts = merger.merge(answers), np.ones(len(answers), dtype=bool)
+        for seed in range(20):
+            labels = read_labels(some(y[rows], min(n, len(answers)), seed), None, merger.classes_)
+            assert find_wrong_labels(Q, merger.classes_, labels, counts) == []
 
 
 @pytest.mark.parametrize("known", [[8], [1, 8]], ids=str)
-def test_labels_of_some_classes_only_say_nothing_about_frequencies(digits, known, capsys):
+def test_labels_of_some_classes_only_say_nothing_about_frequencies(digits, known):
     teachers, X, y, X_test, y_test = digits
     of_these = np.flatnonzero(np.isin(y, list(known)))[:60]
     labels = np.full(len(y), -1)
     labels[of_these] = y[of_these]
-    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(10), verbose=1)
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(10))
     without = clf.fit(X).score(X_test, y_test)
-    capsys.readouterr()
     assert clf.fit(X, labels).score(X_test, y_test) > without - 0.02
-    assert clf.merger_.label_pool_.class_prior is None
-    assert "labelled rows are not a random sample of X" in capsys.readouterr().out
+    assert not clf.merger_.label_pool_.random
     ensemble = UnifiedEnsemble(teachers)
     without = ensemble.fit(X).score(X_test, y_test)
     assert ensemble.fit(X, labels).score(X_test, y_test) > without - 0.02
@@ -206,22 +299,13 @@ def test_a_class_of_y_alone_counts_as_one_of_average_frequency(digits, others):
 def test_random_rows_look_random():
     rng = np.random.default_rng(0)
     merged = rng.choice(12, 400, p=np.r_[0.4, 0.3, np.full(10, 0.03)])
+    Q = softmax(3 * np.eye(12)[merged] + rng.normal(size=(400, 12)), axis=1)
     for m in (5, 40, 200, 400):
         draws = [rng.choice(400, m, replace=False) for _ in range(20)]
-        found = [drawn_at_random(merged, rows, ~np.isin(np.arange(12), merged[rows])) for rows in draws]
+        found = [drawn_at_random(Q, rows) for rows in draws]
         assert sum(found) >= 19
     even = np.concatenate([np.flatnonzero(merged == k)[:5] for k in range(12)])  # as many of each
-    assert not drawn_at_random(merged, even, np.zeros(12, dtype=bool))
-
-
-def test_class_frequencies_differ_only_if_the_labels_say_so():
-    np.testing.assert_allclose(class_prior(np.array([3.0, 5.0, 4.0])), 1 / 3, atol=0.01)
-    np.testing.assert_allclose(class_prior(np.array([90.0, 5.0, 5.0])), [0.9, 0.05, 0.05], atol=0.02)
-    one_rare = class_prior(np.array([22.0, 20, 25, 18, 22, 27, 21, 19, 24, 2]))
-    assert one_rare[-1] < 0.02
-    np.testing.assert_allclose(one_rare[:-1], 0.109, atol=0.003)  # these differ by chance
-    by_chance = class_prior(np.array([0.0] * 7 + [1] * 5 + [2, 2, 2, 3, 3, 3, 4, 6]))
-    np.testing.assert_allclose(by_chance, 0.05, atol=0.01)
+    assert not drawn_at_random(Q, even)
 
 
 def test_groups_of_new_classes():

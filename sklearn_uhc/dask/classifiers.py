@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.balance import Decision, check_balance, decide_balance, tell_balance
+from sklearn_uhc.balance import balances, check_balance
 from sklearn_uhc.dask.blocks import check_collection, map_rows, per_block
 from sklearn_uhc.dask.cluster import compute
 from sklearn_uhc.dask.labels import Balance, aligned, labels_in_passing, soft_labels, sums_of, weights_of_blocks
@@ -19,7 +19,7 @@ from sklearn_uhc.dask.soft_blocks import SoftBlocks, parts_of
 from sklearn_uhc.dask.students import train
 from sklearn_uhc.dask.transformers import fit_on_sample, refuse_given
 from sklearn_uhc.ensemble import UnifiedEnsemble
-from sklearn_uhc.not_mine import weigh_classes
+from sklearn_uhc.not_mine import spare_none
 from sklearn_uhc.student_membership import by_student
 from sklearn_uhc.students import SoftLabelClassifier, check_student
 from sklearn_uhc.teachers.input import check_input
@@ -41,10 +41,9 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
     merger = ensemble.make_merger()
     fit_on_sample(merger, X)
     class_weight = None
-    decided = _decide(ensemble)
-    if decided.balances:
+    if balances(ensemble.balance):
         sums = sums_of(labels_in_passing(merger, whole, sample_weight), merger.method_.temperature)
-        class_weight = weigh_classes(decided, sums.class_weights(), merger.classes_, ensemble.none_label)
+        class_weight = spare_none(sums.class_weights(), merger.classes_, ensemble.none_label)
     ensemble.class_weight_, ensemble.merger_, ensemble.classes_ = class_weight, merger, merger.classes_
     ensemble._take_features()
     return ensemble
@@ -65,10 +64,8 @@ def fit_distiller(
     student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
     with soft_labels(merger, whole, sample_weight) as labels:
         sums, class_weight = sums_of(labels), None
-        decided = _decide(distiller)
-        if decided.balances:
-            equal, T = sums.class_weights(), merger.method_.temperature
-            class_weight = weigh_classes(decided, equal, merger.classes_, distiller.none_label, T)
+        if balances(distiller.balance):
+            class_weight = spare_none(sums.class_weights(), merger.classes_, distiller.none_label)
         balance = Balance(sums, class_weight)
         parts = parts_of(whole, labels, balance)
         train(student, SoftBlocks(whole, parts, sums.rows, balance.prior, sums.total))
@@ -77,13 +74,6 @@ def fit_distiller(
     distiller.classes_ = merger.classes_
     distiller._take_features()
     return distiller
-
-
-def _decide(estimator: Any) -> Decision:
-    """Decide whether to balance as in memory."""
-    decided = decide_balance(estimator.balance, told=estimator.class_prior is not None)
-    tell_balance(decided, estimator.verbose)
-    return decided
 
 
 def _check_params(distiller: Any) -> None:

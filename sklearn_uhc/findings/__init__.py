@@ -4,5 +4,15 @@ from sklearn_uhc.findings.find import find, warn_of
 from sklearn_uhc.findings.members import find_foreign, find_only_none
 from sklearn_uhc.findings.result import Finding, FindingWarning
 from sklearn_uhc.findings.shares import find_uneven
+from sklearn_uhc.findings.wrong_labels import find_wrong_labels
 
-__all__ = ["Finding", "FindingWarning", "find", "find_foreign", "find_only_none", "find_uneven", "warn_of"]
+__all__ = [
+    "Finding",
+    "FindingWarning",
+    "find",
+    "find_foreign",
+    "find_only_none",
+    "find_uneven",
+    "find_wrong_labels",
+    "warn_of",
+]

@@ -9,8 +9,8 @@ from typing import Any
 class FindingWarning(UserWarning):
     """Warning that `fit` found a problem with the teachers or the rows. Training continues.
 
-    It is raised for teachers that contradict the others, class lists that look like positions,
-    rows that look foreign, and very uneven classes. `teacher_report` shows the same findings.
+    It is raised for teachers that contradict the others, class lists that look like positions, rows that look foreign,
+    very uneven classes, and labels that contradict the teachers. `teacher_report` shows the same findings.
 
     Examples
     --------
@@ -29,9 +29,9 @@ class Finding:
 
     Attributes
     ----------
-    kind : {"contradiction", "positions", "foreign", "uneven"}
+    kind : {"contradiction", "positions", "foreign", "uneven", "labels"}
         A teacher that contradicts the others, class lists that look like positions, rows that look foreign to the
-        teachers, very uneven classes.
+        teachers, very uneven classes, labels that contradict the teachers.
     teachers : tuple of int
         The teachers that seem to cause it; empty if it is the rows.
     evidence : dict

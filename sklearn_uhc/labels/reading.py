@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ class Labels:
         Which of them only y names.
     n : int
         Rows of the transfer set, labelled or not.
+    same_index : bool, default=True
+        False if X and y are of pandas, with different indices.
     """
 
     rows: NDArray[np.int_]
@@ -43,6 +45,7 @@ class Labels:
     classes: NDArray[Any]
     new: NDArray[np.bool_]
     n: int
+    same_index: bool = True
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -100,6 +103,7 @@ def read_labels(
     if y is None:
         return None
     _refuse_sets(y)
+    same_index = _same_index(X, y)
     y = column_or_1d(as_array(y), warn=True)
     if X is not None:
         check_consistent_length(X, y)
@@ -134,7 +138,7 @@ def read_labels(
             "out there, it is not needed."
         )
     _refuse_ambiguous(y, known, classes)
-    return _coded(values, known, classes)
+    return replace(_coded(values, known, classes), same_index=same_index)
 
 
 def _refuse_sets(y: Any) -> None:
@@ -146,6 +150,13 @@ def _refuse_sets(y: Any) -> None:
             f"y has the label {sets[0]!r}, but a label is one class, not a set or OTHER: pass None for rows of which "
             "you do not know the class."
         )
+
+
+def _same_index(X: Any, y: Any) -> bool:
+    """Return whether X and y have the same index, if both have one."""
+    of_X: Any = getattr(X, "index", None)
+    of_y: Any = getattr(y, "index", None)
+    return not (hasattr(of_X, "equals") and hasattr(of_y, "equals")) or bool(of_X.equals(of_y))
 
 
 def _of_objects(y: Any) -> bool:

@@ -1,41 +1,76 @@
 """Whether labelled rows look like rows drawn at random, so that their labels show how frequent the classes are.
 
 People also label the rows that matter, or that are easy to recognise, or as many of each class. Counts of such labels
-say nothing about class frequencies. With O_l the number of labelled rows that the merge takes for class l, b_l the
-share of class l among all rows by the merge, and A the classes without any label, three numbers tell:
-
-    sum_l (O_l - m b_l)^2 / (m b_l)         other classes are labelled than are there
-    sum over A of (m b_l - O_l)             classes that are there have no label
-    m times the share of A among the rest   the same, if the merge cannot tell labelled rows from others
-
-The first two use what the merge says about both kinds of rows, so that its bias cancels. The third, which may be due to
-a merge that finds rare classes too often, counts only if they would hardly be missed if they were rarer by the factor
-BIAS. The numbers are compared with those of rows drawn at random, none of which may reach them. There the merge counts
-as the truth, which is the cautious choice for the last two.
+say nothing about class frequencies. With b the mean of the merge over all rows, and o that over the labelled rows,
+sum_l (o_l - b_l)^2 / b_l tells. It uses what the merge says about both kinds of rows, so that its bias cancels. Rows
+drawn at random have to reach it.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-#: Number of random draws, none of which may be as far off as the labelled rows.
-DRAWS = 999
-#: How many times too often a merge may find classes, and the probability to miss them that is small.
-BIAS, SMALL = 5.0, 1e-3
+from sklearn_uhc.answers import Answers
+from sklearn_uhc.labels.reading import Labels
+from sklearn_uhc.utils.rows import some_rows
+
+#: Number of random draws, one of which has to be as far off as the labelled rows.
+DRAWS = 199
+#: Maximum number of labelled rows that are compared.
+MOST_ROWS = 1000
+#: If labels are not a random sample, a row counts at most this much more or less than others.
+MOST_RATIO = 10.0
+#: Smallest mean of a class in the merge; smaller ones are raised to it.
+LEAST_MEAN = 1e-6
 
 
-def drawn_at_random(merged: NDArray[np.int_], rows: NDArray[np.int_], unlabelled: NDArray[np.bool_]) -> bool:
+class Sample(NamedTuple):
+    """What the labelled rows are among all rows."""
+
+    random: bool  #: whether they look like a random sample
+    weight: NDArray[np.float64]  #: (L,), how much a labelled row of each class counts
+    rarity: NDArray[np.float64]  #: (L,), - log of the mean of the merge
+
+
+def read_sample(
+    Q: NDArray[Any], answers: Answers, labels: Labels, place: NDArray[np.int_], row_weight: NDArray[np.float64] | None
+) -> Sample:
+    """Tell whether labelled rows are a random sample, given the merge at temperature 1, Q.
+
+    If they are, all count alike. If not, labelled classes count as much as the merge finds of them. A class that only
+    y has counts as one of average frequency: rows are picked to show it, and the merge, which does not know it, cannot
+    tell.
+    """
+    weight, L = np.ones(len(answers)) if row_weight is None else row_weight, len(labels.classes)
+    counts = (weight > 0) & answers.heard
+    used, heard = labels.rows[counts[labels.rows]], Q[counts]
+    rarity = np.zeros(L)
+    if len(heard):
+        rarity[place] = -np.log(np.maximum(np.average(heard, axis=0, weights=weight[counts]), LEAST_MEAN))
+        rarity[labels.new] = rarity[place].mean()
+    several = len(np.unique(labels.codes)) > 1  # who labels one class only has picked the rows
+    if several and len(used) and drawn_at_random(heard, np.cumsum(counts)[used] - 1):
+        return Sample(True, np.ones(L), rarity)
+    found = np.full(L, 1 / L)
+    merged = np.bincount(heard.argmax(axis=1), minlength=len(place))
+    found[place] = merged * len(place) / (max(len(heard), 1) * L)
+    labelled = np.bincount(labels.codes, weight[labels.rows], minlength=L)
+    ratio = found / np.maximum(labelled / labelled.sum(), 1 / len(labels))
+    return Sample(False, np.clip(ratio, 1 / MOST_RATIO, MOST_RATIO), rarity)
+
+
+def drawn_at_random(Q: NDArray[np.float64], rows: NDArray[np.int_]) -> bool:
     """Return whether labelled rows look like a random sample of all rows.
 
     Parameters
     ----------
-    merged : ndarray of int, shape (n,)
-        The most probable class of every row, by the merge.
+    Q : ndarray of shape (n, L)
+        The merge, at temperature 1.
     rows : ndarray of int, shape (m,)
         The labelled rows.
-    unlabelled : ndarray of bool, shape (L,)
-        Which classes of the merge no label names.
 
     Returns
     -------
@@ -45,29 +80,16 @@ def drawn_at_random(merged: NDArray[np.int_], rows: NDArray[np.int_], unlabelled
     --------
     >>> import numpy as np
     >>> from sklearn_uhc.labels.sampling import drawn_at_random
-    >>> merged = np.repeat([0, 1, 2], 100)
-    >>> drawn_at_random(merged, np.arange(0, 300, 10), np.array([False, False, False]))
+    >>> Q = np.eye(3)[np.repeat([0, 1, 2], 100)]
+    >>> drawn_at_random(Q, np.arange(0, 300, 10))
     True
-    >>> drawn_at_random(merged, np.arange(0, 200, 5), np.array([False, False, True]))  # none of class 2
+    >>> drawn_at_random(Q, np.arange(0, 200, 5))  # none of class 2
     False
     """
-    there, m = np.bincount(merged, minlength=len(unlabelled)), len(rows)
-    if m == len(merged):
-        return True
-    found = _off(np.bincount(merged[rows], minlength=len(there)), there, unlabelled)
-    rng, reached = np.random.default_rng(0), np.array([False, False, (1 - found[2] / (BIAS * m)) ** m > SMALL])
-    for _ in range(DRAWS):
-        drawn = rng.multivariate_hypergeometric(there, m)
-        reached |= _off(drawn, there, drawn == 0) >= found
-        if reached.all():
-            return True
-    return False
+    rows, mean, rng = rows[some_rows(len(rows), MOST_ROWS)], Q.mean(axis=0), np.random.default_rng(0)
 
+    def off(some: NDArray[np.int_]) -> float:
+        return float(np.sum((Q[some].mean(axis=0) - mean) ** 2 / np.maximum(mean, np.finfo(float).tiny)))
 
-def _off(counts: NDArray[np.int_], there: NDArray[np.int_], unlabelled: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the three numbers for counts (L,) of labelled rows, and of all rows, by their merged class."""
-    m, n = counts.sum(), there.sum()
-    expected = m * there / n
-    lack = expected - counts
-    squares = np.sum(lack**2 / np.where(expected > 0, expected, 1.0))
-    return np.array([squares, np.sum(lack[unlabelled]), m * np.sum((there - counts)[unlabelled]) / (n - m)])
+    found = off(rows)
+    return any(off(rng.integers(len(Q), size=len(rows))) >= found for _ in range(DRAWS))
