@@ -87,7 +87,7 @@ def read_prior(prior: Any, classes: NDArray[Any], free: NDArray[np.bool_], *, la
     >>> import numpy as np
     >>> from sklearn_uhc.class_prior import read_prior
     >>> classes, free = np.array(["cat", "dog", "fox"]), np.zeros(3, dtype=bool)
-    >>> read_prior({"fox": 0.1, "cat": 0.6, "dog": 0.3}, classes, free).tolist()
+    >>> read_prior({"fox": 0.1, "cat": 0.6, "dog": 0.3}, classes, free).round(2).tolist()
     [0.6, 0.3, 0.1]
     """
     if prior is None:

@@ -327,7 +327,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             answers = judge_by_student(answers, S, self.membership_weight, self.store)
             Q = merger.method_.transform_answers(answers)  # without the warnings of fit, which were given before
             Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
-            Q, _ = merger.scale_classes(Q, np.ones(len(Q)) if heard is None else heard)
+            Q, _ = merger.scale_classes(Q, heard)
             Q, targets, weights, class_weight = self._targets(merger, Q, heard)
         merger.look_at_shares(Q, answers)
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")

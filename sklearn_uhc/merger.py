@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
+from sklearn_uhc.balance import heard_weights
 from sklearn_uhc.class_prior import ClassScale, check_labels_occur, fit_scale, read_prior
 from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
 from sklearn_uhc.findings import Finding, find, find_foreign, find_only_none, find_uneven, find_wrong_labels, warn_of
@@ -328,9 +329,10 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : array of shape (n, L)
         """
         Q = self.method_.fit_transform_answers(answers)
-        weights = answers.heard * (1.0 if sample_weight is None else sample_weight)
-        self._drop_wrong_labels(Q, answers, weights > 0)
+        counts = answers.heard if sample_weight is None else answers.heard & (sample_weight > 0)
+        self._drop_wrong_labels(Q, answers, counts)
         Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
+        weights = heard_weights(answers, sample_weight, self.labels_)
         Q, self.class_scale_ = self.scale_classes(Q, weights)
         self.class_frequencies_ = np.average(sharpen(to_numpy(Q), self.method_.temperature), axis=0, weights=weights)
         if self.none_label is not None and not self.findings_:
@@ -359,14 +361,14 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         scale: ClassScale | None = getattr(self, "class_scale_", None)
         return Q if scale is None else scale.apply(Q, self.method_.temperature)
 
-    def scale_classes(self, Q: Any, weights: NDArray[Any]) -> tuple[Any, ClassScale | None]:
+    def scale_classes(self, Q: Any, weights: NDArray[Any] | None) -> tuple[Any, ClassScale | None]:
         """Scale soft labels to `class_prior`.
 
         Parameters
         ----------
         Q : array of shape (n, L)
             Soft labels of the rows given to `fit_answers`.
-        weights : ndarray of shape (n,)
+        weights : ndarray of shape (n,) or None
             Row weights.
 
         Returns
@@ -375,7 +377,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         scale : ClassScale or None
             The factors; None without a prior.
         """
-        if self._prior is None or not weights.any():
+        if self._prior is None:
             return Q, None
         scale = fit_scale(Q, self._prior, self.method_.temperature, weights)
         return scale.apply(Q, self.method_.temperature), scale

@@ -56,9 +56,10 @@ def rank_to_label(estimator: Any, X: Any, y: Any = None, *, random_state: Any = 
     >>> X, y = load_iris(return_X_y=True)
     >>> a = LogisticRegression(max_iter=500).fit(X[y != 2], y[y != 2])
     >>> b = LogisticRegression(max_iter=500).fit(X[y != 0], y[y != 0])
-    >>> rows = rank_to_label(UnifiedEnsemble([a, b]).fit(X), X, random_state=0)
-    >>> len(set(y[rows[:3]]))
-    3
+    >>> merged = UnifiedEnsemble([a, b]).fit(X)
+    >>> rows = rank_to_label(merged, X, random_state=0)
+    >>> sorted(merged.predict(X[rows[:3]]).tolist())
+    [0, 1, 2]
     """
     merger = estimator if isinstance(estimator, TeacherMerger) else getattr(estimator, "merger_", None)
     if not isinstance(merger, TeacherMerger):

@@ -187,7 +187,7 @@ def test_distiller_gives_no_weight_to_rows_that_nobody_answers(calibrate):
     X = np.random.default_rng(6).normal(size=(200, 3))
     silent = X[:, 0] > 1
     student = KNeighborsClassifier(3)
-    params = {"abstain": True, "calibrate": calibrate}
+    params = {"abstain": True, "calibrate": calibrate, "balance": True}
     with pytest.warns(UserWarning, match=f"No teacher answers for {silent.sum()} of 200 rows"):
         clf = HeterogeneousDistiller(silent_teachers(1, 1, 1, 1), student, **params).fit(X)
     without = HeterogeneousDistiller(silent_teachers(1, 1, 1, 1), student, **params).fit(X[~silent])

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import BernoulliNB, GaussianNB, MultinomialNB
@@ -107,7 +108,7 @@ def test_a_pipeline_of_steps_hands_the_class_lists_on(both):
 
 def test_the_ensemble_is_that_of_rows_in_memory(both, rows):
     X, lazy, teachers = both
-    here, there = UnifiedEnsemble(teachers).fit(X), UnifiedEnsemble(teachers).fit(lazy)
+    here, there = (UnifiedEnsemble(teachers, balance=True).fit(rows) for rows in (X, lazy))
     assert_allclose(there.class_weight_, here.class_weight_, atol=1e-10)
     assert_same(there.predict_proba(lazy), here.predict_proba(X))
     assert_same(there.predict_log_proba(lazy), here.predict_log_proba(X))
@@ -133,8 +134,8 @@ def test_told_frequencies_count_as_in_memory(frames, tmp_path):
 def test_weights_of_rows_count_as_in_memory(frames):
     X, lazy, teachers = frames
     weight = pd.Series(np.random.default_rng(0).random(len(X)), index=X.index)
-    here = UnifiedEnsemble(teachers).fit(X, sample_weight=weight)
-    there = UnifiedEnsemble(teachers).fit(lazy, sample_weight=dd.from_pandas(weight, npartitions=4))
+    here = UnifiedEnsemble(teachers, balance=True).fit(X, sample_weight=weight)
+    there = UnifiedEnsemble(teachers, balance=True).fit(lazy, sample_weight=dd.from_pandas(weight, npartitions=4))
     assert_allclose(there.class_weight_, here.class_weight_, atol=1e-10)
     with pytest.raises(TypeError, match="sample_weight must be one too"):
         UnifiedEnsemble(teachers).fit(lazy, sample_weight=weight)
@@ -149,8 +150,8 @@ def test_columns_of_a_folder_of_files_keep_their_blocks(rows, counted, tmp_path)
     frame = dd.read_parquet(tmp_path / "rows")
     lazy = frame[list(X.columns)] + 0.0
     assert lazy.optimize().npartitions < 12  # Dask joins files from which it reads few columns
-    here = UnifiedEnsemble(counted).fit(X, sample_weight=table["weight"])
-    there = UnifiedEnsemble(counted, store=tmp_path / "store").fit(lazy, sample_weight=frame["weight"])
+    here = UnifiedEnsemble(counted, balance=True).fit(X, sample_weight=table["weight"])
+    there = UnifiedEnsemble(counted, balance=True, store=tmp_path / "store").fit(lazy, sample_weight=frame["weight"])
     assert_allclose(there.class_weight_, here.class_weight_, atol=1e-10)
     asked = Counted.asked
     proba = there.predict_proba(lazy)
@@ -225,14 +226,16 @@ def test_an_error_names_block_and_teacher(frames, counted):
 
 def test_a_second_run_asks_no_teacher(frames, counted, tmp_path):
     _, lazy, _ = frames
-    first = UnifiedEnsemble(counted, store=tmp_path).fit(lazy)
+    ensemble = UnifiedEnsemble(counted, balance=True, store=tmp_path)
+    first = clone(ensemble).fit(lazy)
     assert Counted.asked == 1200  # the sample, and all rows
-    second = UnifiedEnsemble(counted, store=tmp_path).fit(lazy)
+    second = clone(ensemble).fit(lazy)
     proba = second.predict_proba(lazy).compute()
-    other = UnifiedEnsemble(counted, method="ce", store=tmp_path).fit(lazy)
+    other = clone(ensemble).set_params(method="mf_lf").fit(lazy)
     assert Counted.asked == 1200
     assert_array_equal(second.class_weight_, first.class_weight_)
-    assert_allclose(proba, UnifiedEnsemble(counted).fit(lazy.compute()).predict_proba(lazy.compute()), atol=1e-10)
+    here = clone(ensemble).set_params(store=None).fit(lazy.compute())
+    assert_allclose(proba, here.predict_proba(lazy.compute()), atol=1e-10)
     assert len(list(tmp_path.glob("answers-*"))) == 4
     manifests = [json.loads(path.read_text()) for path in tmp_path.glob("soft_labels-*/manifest.json")]
     assert {manifest["method"] for manifest in manifests} == {"LogitFactorization", "CrossEntropyUnifier"}
@@ -305,8 +308,7 @@ def test_naive_bayes_learns_from_all_blocks_what_it_learns_in_memory(rows, stude
 
 def test_a_student_gets_the_same_rows_as_in_memory_if_they_fit(both):
     X, lazy, teachers = both
-    here = HeterogeneousDistiller(teachers, LogisticRegression()).fit(X)
-    there = HeterogeneousDistiller(teachers, LogisticRegression()).fit(lazy)
+    here, there = (HeterogeneousDistiller(teachers, LogisticRegression(), balance=True).fit(rows) for rows in (X, lazy))
     assert_allclose(there.class_weight_, here.class_weight_, atol=1e-10)
     assert_same(there.predict_proba(lazy), here.predict_proba(X), atol=1e-8)
     assert there.n_features_in_ == 4

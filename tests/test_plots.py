@@ -42,7 +42,7 @@ def X():
 @pytest.fixture(scope="module")
 def distiller(X):
     student = KNeighborsClassifier(3)
-    return HeterogeneousDistiller(linear_teachers(LISTS), student, temperature=1).fit(X)
+    return HeterogeneousDistiller(linear_teachers(LISTS), student, balance=True).fit(X)
 
 
 def ticks(axis):

@@ -11,9 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_uhc import (
+    CrossEntropyUnifier,
     FindingWarning,
     LabelSpace,
-    LogitFactorization,
     TeacherCalibrator,
     TeacherMerger,
     teacher_report,
@@ -109,7 +109,7 @@ def test_rows_are_those_with_the_largest_reconciliation_error(silent):
     report = teacher_report(log_p=Z, class_lists=lists, n_rows=8)
     log_p = TeacherCalibrator(lists, abstain=True).fit_transform(Z)
     heard = np.flatnonzero(~np.isnan(log_p).all(axis=1))
-    method = LogitFactorization(lists, temperature=1.0, abstain=True).fit(log_p[heard])
+    method = CrossEntropyUnifier(lists, temperature=1.0, abstain=True).fit(log_p[heard])
     error, Q = method.reconciliation_error(log_p[heard]), method.transform(log_p[heard])
     worst = np.argsort(-error)[:8]
     assert [row["row"] for row in report["rows"]] == heard[worst].tolist()
@@ -123,7 +123,7 @@ def test_what_the_teachers_say_that_contradict_a_row_most():
     space = LabelSpace(lists)
     report = teacher_report(log_p=Z, class_lists=lists, n_rows=3)
     log_p = TeacherCalibrator(lists).fit_transform(Z)
-    Q = LogitFactorization(lists, temperature=1.0).fit_transform(log_p)
+    Q = CrossEntropyUnifier(lists, temperature=1.0).fit_transform(log_p)
     for row in report["rows"]:
         p, q = np.exp(log_p[row["row"]]), Q[row["row"]]
         apart, against = [], []
@@ -386,10 +386,11 @@ def test_rows_that_scorers_accept_are_not_foreign():
     X, merger = small(120)
     few = teacher_report(merger.teachers, X, membership=foreign_scorers(0.25))
     assert few["accepted"] == 0.75
-    assert not few["findings"]
+    assert "foreign" not in [one["kind"] for one in few["findings"]]
     one = teacher_report(merger.teachers, X, membership=[foreign_scorers(0.5)[0], None])
     assert [row["accepted"] for row in one["teachers"]] == [0.5, None]
-    assert not one["findings"]  # as in fit: only scorers of all teachers can tell
+    # As in fit: only scorers of all teachers can tell.
+    assert "foreign" not in [found["kind"] for found in one["findings"]]
     assert "50 % of the rows are accepted by the only membership scorer." in " ".join(str(one).split())
 
 

@@ -85,7 +85,8 @@ def test_scores_and_plots(scale):
 def test_the_whole_merge(scale):
     teachers = linear_teachers(LISTS)
     ensembles = [
-        UnifiedEnsemble(teachers, teacher_weight=s * TRUST).fit(X, sample_weight=s * ROWS) for s in (scale, 1.0)
+        UnifiedEnsemble(teachers, balance=True, teacher_weight=s * TRUST).fit(X, sample_weight=s * ROWS)
+        for s in (scale, 1.0)
     ]
     P, expected = (ensemble.predict_proba(X) for ensemble in ensembles)
     np.testing.assert_allclose(P, expected, rtol=1e-9)
@@ -94,7 +95,7 @@ def test_the_whole_merge(scale):
     )
     student = RandomForestClassifier(5, random_state=0)
     distillers = [
-        HeterogeneousDistiller(teachers, student, teacher_weight=s * TRUST).fit(X, sample_weight=s * ROWS)
+        HeterogeneousDistiller(teachers, student, balance=True, teacher_weight=s * TRUST).fit(X, sample_weight=s * ROWS)
         for s in (scale, 1.0)
     ]
     np.testing.assert_allclose(*(d.predict_proba(X) for d in distillers), rtol=1e-9)

@@ -49,12 +49,15 @@ def find_uneven(
         One, or none.
     """
     known = np.isin(classes, space.classes) & np.array([label != none_label for label in classes.tolist()])
-    counts = np.bincount(Q[heard].argmax(axis=1), minlength=len(classes))[known]
-    classes, n = classes[known], int(counts.sum())
+    best = Q[heard] == Q[heard].max(axis=1, keepdims=True)  # teachers that contradict each other make ties
+    counts = (best / best.sum(axis=1, keepdims=True)).sum(axis=0)[known]
+    classes, n = classes[known], round(counts.sum())
     if n < LEAST_ROWS * len(classes) or evenness(counts) >= UNEVEN:
         return []
     most, absent = classes[counts.argmax()], classes[counts == 0]
-    says = f"The classes are very uneven: {spelled(most)} is the most probable class of {counts.max():,} of {n:,} rows"
+    says = (
+        f"The classes are very uneven: {spelled(most)} is the most probable class of {counts.max():,.0f} of {n:,} rows"
+    )
     if len(absent):
         says += f", and {len(absent)} of {len(classes)} classes seem to be absent: {shorten(absent)}"
     says += "."

@@ -13,7 +13,7 @@ from sklearn_uhc.answers import to_numpy
 from sklearn_uhc.balance import balanced_targets, class_weights
 from sklearn_uhc.plots._drawing import label_ticks, new_axes, teacher_answers, text_width, unwrap
 from sklearn_uhc.plots.style import CONTRAST, INK, MAIN, SECOND
-from sklearn_uhc.utils.rows import in_range
+from sklearn_uhc.utils.rows import in_range, take_rows
 
 __all__ = ["SoftLabelDisplay"]
 
@@ -116,7 +116,8 @@ class SoftLabelDisplay:
         answers = teacher_answers(holder, X, stored)
         if not answers.heard.any():
             raise ValueError("No teacher answers for any row of X: there are no soft labels to plot.")
-        Q = to_numpy(holder.merge(holder.adjust(answers, X), X))[answers.heard]
+        rows = np.flatnonzero(answers.heard)
+        Q = to_numpy(holder.merge(holder.adjust(answers, X).take(rows), take_rows(X, rows)))
         weight = getattr(last, "class_weight_", None)
         T = getattr(holder.method_, "temperature", None)
         return cls(Q, classes=holder.classes_, class_weight=weight, temperature=T).plot(ax, kind=kind)
