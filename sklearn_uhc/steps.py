@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.calibration import LEAST_OVERLAP, OF_ONE_KIND, TeacherCalibrator
+from sklearn_uhc.calibration import LEAST_OVERLAP, NOISE_WEIGHT, OF_ONE_KIND, TeacherCalibrator
+from sklearn_uhc.findings import contradicting
 from sklearn_uhc.utils.notes import warn_user
 
 
@@ -66,8 +67,8 @@ def resolve_calibrator(calibrate: Any, *, one_kind: bool = False) -> Any:
 class TrustByAgreement:
     """Weight teachers by their agreement with the others: a teacher that is noise gets next to no weight.
 
-    Calibration finds such teachers as a by-product. Without it, or with a calibrator that has no `weights_`, a
-    `TeacherCalibrator` is fitted for the weights alone.
+    These are the teachers that `fit` warns about, and those that calibration finds as a by-product. Without it, or with
+    a calibrator that has no `weights_`, a `TeacherCalibrator` is fitted for the weights alone.
     """
 
     weights_: NDArray[np.float64]
@@ -81,12 +82,14 @@ class TrustByAgreement:
         if not hasattr(source, "weights_"):
             source = TeacherCalibrator()
             source.fit_transform_answers(answers)
-        if not source.comparable_.any():
+        wrong, comparable = contradicting(answers)
+        if not (comparable or source.comparable_.any()):
             warn_user(
                 'teacher_weight="agreement" cannot identify a broken teacher here, so weights do not change: it needs '
                 "at least three teachers whose lists share two classes and overlap enough, and ten rows."
             )
-        self.weights_ = source.weights_
+        given = np.ones(len(wrong)) if answers.trust is None else answers.trust
+        self.weights_ = np.where(wrong, np.minimum(source.weights_, NOISE_WEIGHT * given), source.weights_)
         return self.transform_answers(answers)
 
     def transform_answers(self, answers: Answers) -> Answers:

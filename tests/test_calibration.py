@@ -207,14 +207,14 @@ def test_teachers_of_one_kind_need_more_overlap():
     def accuracy(models, calibrate, **params):
         own = [rows[np.isin(y[rows], known)] for rows, known in zip(np.split(np.arange(600), 3), lists, strict=True)]
         teachers = [clone(model).fit(X[rows], y[rows]) for model, rows in zip(models, own, strict=True)]
-        clf = UnifiedEnsemble(teachers, calibrate=calibrate, **params).fit(X[600:1100])
+        clf = UnifiedEnsemble(teachers, method="mf_lf", calibrate=calibrate, **params).fit(X[600:1100])
         calibrated = bool(calibrate) and not clf.merger_.calibrator_.uncalibrated_
         return clf.score(X[1100:], y[1100:]), calibrated
 
     alike = [LogisticRegression(max_iter=300)] * 3
     plain, _ = accuracy(alike, False)
     assert accuracy(alike, "auto") == (plain, False)
-    assert accuracy(alike, True)[0] < plain - 0.3  # this is what the rule is for
+    assert accuracy(alike, True)[0] < plain - 0.1  # this is what the rule is for
     assert accuracy(alike, "auto", teacher_weight="agreement")[1]
     assert accuracy([*alike[:2], GaussianNB()], "auto")[1]
 

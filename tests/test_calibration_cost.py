@@ -7,7 +7,7 @@ from sklearn_uhc import LabelSpace, TeacherCalibrator
 from sklearn_uhc.answers import rows_by_speakers
 from sklearn_uhc.calibration import MAX_PATTERNS
 from sklearn_uhc.solvers.blocks import Blocks
-from sklearn_uhc.solvers.leave_one_out import Part
+from sklearn_uhc.solvers.leave_one_out import ByClasses, ByLists, Part, Shared, class_groups, compare, group_softmax
 from sklearn_uhc.solvers.list_means import ListMeans, share_classes
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from tests.helpers import random_lists
@@ -48,6 +48,35 @@ def test_the_cost_is_bounded_by_teachers_and_sets_of_them_not_by_classes_and_row
     assert not calibrator.uncalibrated_
     assert max(systems) <= N  # no matrix of classes by classes
     assert len(systems) <= (N + 1) * (MAX_PATTERNS if share else 1)
+
+
+def test_many_teachers_with_short_lists_need_one_large_system(systems):
+    rng, N = np.random.default_rng(35), 60
+    lists = random_lists(rng, 12, N, 3, 5)
+    TeacherCalibrator(lists, n_rounds=1).fit(tempered(rng, lists, np.linspace(-0.5, 0.5, N), n=100))
+    assert sorted(systems)[-2:] == [5, N]
+    assert len(systems) <= N + 1
+
+
+@pytest.mark.parametrize("lists", [LISTS, [[0, 1, 2, 3, 4], [0, 1], [2, 3], [3, 2, 5]], [[0, 1, 2], [2, 1, 0], [1, 2]]])
+def test_subtracting_a_teacher_from_the_merge_is_the_merge_of_the_others(lists):
+    rng, space = np.random.default_rng(36), LabelSpace(lists)
+    blocks, weight = Blocks.from_label_space(space), np.exp(2 * rng.normal(size=len(lists)))
+    merge, links = ListMeans.of(blocks, weight, share_classes(blocks)), share_classes(blocks)
+    Z = (blocks.center(rng.normal(size=(9, space.n_outputs))) * weight[blocks.teacher_of]).T
+    Bz = blocks.sum_classes(Z.T).T
+    x = merge.heard[:, None] * Bz
+    shared = Shared(Bz, x, blocks.sum_lists(x.T).T, merge.solve(Bz))
+    compared = [each for i in range(len(lists)) if (each := compare(i, merge, weight, links)) is not None]
+    assert len(compared) > 1
+    for each in compared:
+        i = each.teacher
+        where = i, each.columns, each.starts
+        groups = class_groups(blocks, np.arange(len(lists)) != i)[blocks.class_of[blocks.slices[i]]]
+        others = ListMeans.of(blocks, np.where(np.arange(len(lists)) == i, 0.0, weight), links)
+        both = ByClasses.of(merge, weight[i], groups, *where), ByLists.of(others, *where)
+        one, other = (group_softmax(way.merged(shared, Z[blocks.slices[i]], blocks), each.starts) for way in both)
+        np.testing.assert_allclose(one, other, atol=1e-10)
 
 
 def test_random_silence_hardly_changes_the_temperatures():

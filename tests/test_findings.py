@@ -17,9 +17,8 @@ from sklearn_uhc import (
     teacher_report,
 )
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.findings import find, find_uneven
-from sklearn_uhc.findings.agreement import _wrong
-from sklearn_uhc.findings.comparisons import MASS, compare, enough_rows
+from sklearn_uhc.findings import contradicting, find, find_uneven
+from sklearn_uhc.findings.comparisons import compare, enough_rows, reliability
 from sklearn_uhc.suggestions.behaviour import surest_rows
 from tests.helpers import random_lists, random_outputs
 
@@ -63,7 +62,7 @@ def test_a_teacher_with_classes_in_another_order_is_named(seed, culprit):
     lists = [labels[::-1] if i == culprit else labels for i, labels in enumerate(LISTS)]
     (finding,) = find(answers_of(world(seed), lists))
     assert (finding.kind, finding.teachers) == ("contradiction", (culprit,))
-    assert finding.evidence["confirmed"] <= 0.5 < 0.95 < finding.evidence["confirmed_others"]
+    assert finding.evidence["reliability"] < 0.1 < 0.8 < finding.evidence["reliability_others"]
     assert str(finding).startswith(f"Teacher {culprit} contradicts the other teachers")
     assert str(LISTS[culprit][0]) in finding.remedy
 
@@ -134,12 +133,96 @@ def test_rows_that_mean_nothing_to_anybody():
     assert kinds(half) == []
 
 
-def test_few_comparisons_must_be_clearer():
-    """Others that confirm each other, and a teacher with no strength: noise, unless chance may explain it."""
-    others = (0.99, 0.8, 0.0)
-    assert _wrong(20, 100, (0.5, 0.03, 0.05), others, 0)
-    assert _wrong(4, 100, (0.25, 0.03, 0.05), others, 0)
-    assert not _wrong(4, 100, (0.5, 0.03, 0.05), others, 0)
+def broken(Z, lists, i, how, rng):
+    """Return answers and lists with teacher i broken."""
+    Z, lists, block = Z.copy(), list(lists), LabelSpace(lists).blocks[i]
+    k = len(lists[i])
+    if how == "order":
+        lists[i] = [*lists[i][1:], lists[i][0]]
+    elif how == "noise":
+        Z[:, block] = 3 * rng.normal(size=(len(Z), k))
+    else:
+        Z[:, block] = 20 * np.eye(k)[rng.integers(k)] if how == "constant" else rng.normal(size=k)
+    return Z, lists
+
+
+SIX = [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 0, 1], [1, 2, 4, 5], [0, 3, 5, 2], [0, 1, 3, 4]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "how", [["constant"], ["constant odds"], ["order", "constant"], ["noise", "order", "constant"]]
+)
+def test_broken_teachers_are_named_and_the_remedies_work(seed, how):
+    """Without them, or by agreement, the merge is nearly as good as that of the good ones."""
+    rng = np.random.default_rng(seed)
+    culprits = np.sort(rng.choice(6, len(how), replace=False)).tolist()
+    truth = 3.0 * rng.normal(size=(600, 6))
+    Z = np.hstack([truth[:, own] + 0.7 * rng.normal(size=(600, 4)) for own in SIX])
+    lists = SIX
+    for i, kind in zip(culprits, how, strict=True):
+        Z, lists = broken(Z, lists, i, kind, rng)
+    found = find(answers_of(Z, lists))
+    assert [finding.teachers for finding in found] == [(i,) for i in culprits]
+    assert all("leave it out, or use teacher_weight='agreement'" in finding.remedy for finding in found)
+
+    def right(lists, Z, **params):
+        merger = TeacherMerger(None, class_lists=lists, method="ce", calibrate=False, **params)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FindingWarning)
+            Q = merger.fit_transform(None, log_p=Z)
+        return (merger.classes_[Q.argmax(axis=1)] == truth.argmax(axis=1)).mean(), merger
+
+    good = [i for i in range(6) if i not in culprits]
+    blocks = LabelSpace(lists).blocks
+    best, rest = right([lists[i] for i in good], np.hstack([Z[:, blocks[i]] for i in good]))
+    assert rest.findings_ == []
+    weighted, merger = right(lists, Z, teacher_weight="agreement")
+    assert (merger.teacher_weight_ < 0.01).tolist() == [i in culprits for i in range(6)]
+    assert weighted > best - 0.02
+    assert right(lists, Z)[0] < best - 0.02
+
+
+def test_weights_by_agreement_start_from_given_trust():
+    rng = np.random.default_rng(5)
+    Z, lists = broken(world(5, SIX, n=600), SIX, 2, "constant", rng)
+    wrong, comparable = contradicting(answers_of(Z, lists))
+    assert wrong.tolist() == [i == 2 for i in range(6)]
+    assert comparable
+    assert not contradicting(answers_of(world(5, SIX, n=600), SIX))[0].any()
+    assert not contradicting(answers_of(world(5, SIX, n=600)[:50], SIX))[1]
+
+
+def test_classes_may_be_uneven_or_absent():
+    rng = np.random.default_rng(6)
+    for share in ([48, 1, 5, 5, 5, 5], [1, 1, 1, 0, 0, 0], [100, 40, 16, 6, 2.5, 1]):
+        y = rng.choice(6, 600, p=np.divide(share, sum(share)))
+        truth = 5.0 * np.eye(6)[y] + rng.normal(size=(600, 6))
+        assert kinds(np.hstack([truth[:, own] + 0.7 * rng.normal(size=(600, 4)) for own in SIX]), SIX) == []
+
+
+def test_a_teacher_that_only_a_broken_one_knows_is_not_blamed():
+    lists = [[0, 1, 2], [0, 1, 2], [0, 1, 2], [0, 1, 2, 3, 4], [3, 4, 5]]
+    Z = world(7, lists)
+    Z[:, LabelSpace(lists).blocks[3]] = 3 * np.random.default_rng(7).normal(size=(400, 5))
+    assert kinds(Z, lists) == [("contradiction", (3,))]
+
+
+def test_two_teachers_who_exchange_two_names_are_named_together():
+    """Only they know both classes, so nobody can tell who is wrong."""
+    lists = [[0, 1, 2, 3], [0, 1, 4, 5], [2, 3, 4, 5], [0, 2, 4], [1, 3, 5]]
+    Z = world(8, lists)
+    assert kinds(Z, lists) == []
+    assert kinds(Z, [[1, 0, 2, 3], *lists[1:]]) == [("contradiction", (0, 1))]
+
+
+def test_reliability_explains_agreement():
+    r = np.array([0.9, 0.8, 0.0, 0.5])
+    kappa = np.outer(r, r)
+    weight = 1.0 - np.eye(4)
+    np.testing.assert_allclose(reliability(kappa, weight), r, atol=1e-3)
+    weight[3] = weight[:, 3] = 0.0  # compared with nobody
+    np.testing.assert_allclose(reliability(kappa, weight), [0.9, 0.8, 0.0, 1.0], atol=0.1)
 
 
 def uneven(seed=0, n=1500):
@@ -318,23 +401,24 @@ def test_comparisons_are_what_the_definition_says():
     Z[rng.random(300) < 0.2, space.blocks[1]] = np.nan
     found = compare(Answers.of(Z, space, abstain=True))
     P = np.concatenate([np.exp(Z[:, b]) / np.exp(Z[:, b]).sum(axis=1, keepdims=True) for b in space.blocks], axis=1)
-    expected = {}
+
+    def mean_answers(i, j, shared):
+        own, other = ([space.blocks[k].start + lists[k].index(c) for c in shared] for k in (i, j))
+        p, answered = np.nan_to_num(P[:, own]), ~np.isnan(P[:, own])
+        sizes = np.minimum(answered.sum(axis=0) / 5, p.sum(axis=0))
+        return (surest_rows(p, sizes)[0] * answered).T @ np.nan_to_num(P[:, other])
+
     for i, own in enumerate(lists):
         for j, other in enumerate(lists):
             shared = sorted(set(own) & set(other))
             if i == j or len(shared) < 2:
+                assert found.weight[i, j] == 0
                 continue
-            for c in shared:
-                p = P[:, space.blocks[i]][:, own.index(c)]
-                answered, p = ~np.isnan(p), np.nan_to_num(p)
-                size = MASS * min(answered.sum() / 5, p.sum())
-                w = surest_rows(p[:, None], np.array([size]))[0][:, 0] * answered
-                t = {b: np.nansum(w * P[:, space.blocks[j]][:, other.index(b)]) for b in shared}
-                total, s = sum(t.values()), len(shared)
-                margin = (t[c] - max(t[b] for b in shared if b != c)) / total
-                expected[i, j, c] = ((t[c] / total - 1 / s) / (1 - 1 / s), margin, max(t, key=t.get))
-    keys = zip(found.teacher.tolist(), found.other.tolist(), found.label.tolist(), strict=True)
-    got = dict(zip(keys, zip(found.strength, found.margin, found.choice, strict=True), strict=True))
-    assert got.keys() == expected.keys()
-    for key, values in expected.items():
-        np.testing.assert_allclose(got[key], values, atol=1e-12)
+            J = mean_answers(i, j, shared) + mean_answers(j, i, shared).T
+            total, chance = J.sum(), J.sum(axis=0) @ J.sum(axis=1) / J.sum() ** 2
+            assert found.kappa[i, j] == pytest.approx((np.trace(J) / total - chance) / (1 - chance))
+            assert found.weight[i, j] == pytest.approx((1 - chance) * total)
+            pairs = [(a, b) for a in range(len(J)) for b in range(a)]
+            swaps = [(J[a, a] + J[b, b] - J[a, b] - J[b, a]) / J[np.ix_([a, b], [a, b])].sum() for a, b in pairs]
+            enough = [J[np.ix_([a, b], [a, b])].sum() >= 1 for a, b in pairs]
+            assert found.swapped[i, j] == pytest.approx(min([s for s, e in zip(swaps, enough, strict=True) if e] + [1]))

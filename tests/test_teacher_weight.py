@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from sklearn_uhc import HeterogeneousDistiller, LabelSpace, LogitFactorization, TeacherCalibrator, UnifiedEnsemble
+from sklearn_uhc import CrossEntropyUnifier, HeterogeneousDistiller, LabelSpace, TeacherCalibrator, UnifiedEnsemble
 from sklearn_uhc.calibration import LEAST_OVERLAP, overlap
 from sklearn_uhc.solvers import ce
 from sklearn_uhc.solvers.blocks import Blocks
@@ -79,7 +79,7 @@ def test_distiller_and_ensemble_pass_weights_on():
     assert clf.merger_.teacher_weight_.tolist() == weight
     ensemble = UnifiedEnsemble(teachers, teacher_weight=weight).fit(X)
     assert ensemble.merger_.teacher_weight_.tolist() == weight
-    method = LogitFactorization(teacher_weight=weight)
+    method = CrossEntropyUnifier(teacher_weight=weight)
     np.testing.assert_array_equal(
         UnifiedEnsemble(teachers, method=method).fit(X).predict_proba(X), ensemble.predict_proba(X)
     )

@@ -1,119 +1,78 @@
 """Compare what teachers mean by shared classes, on the rows where each is surest, without labels.
 
-Column a of teacher i stands for class c. Its surest rows are those with the largest p_a. Their number is MASS times the
-smaller of n / L and the sum of p_a. Rows of classes that the teacher has never seen are seldom among them. Teacher j
-answers the same rows; t is its mean answer there, restricted to the classes that both know and normalised. It
-*confirms* c if t is largest there:
+Column a of teacher i stands for class c. Its surest rows are those with the largest p_a. Their number is the smaller of
+n / L and the sum of p_a. Rows of classes that the teacher has never seen are seldom among them. A class with less than
+one row is left out, as it is absent. With T_ab the mean answer b of teacher j on the surest rows of a, two teachers
+have the table J = T_ij + T_ji' over their shared classes, like a confusion matrix in which all classes count alike.
+Their agreement beyond chance is Cohen's
 
-    margin = t_c - max over other shared classes of t,        strength = (t_c - 1 / s) / (1 - 1 / s)
+    kappa = (sum_c J_cc - chance) / (1 - chance),      J / sum(J), chance = sum_c (row sum of c) (column sum of c)
 
-with s shared classes, so that strength is 1 if j is as sure and 0 if j guesses. There is one comparison for every class
-and ordered pair of teachers that share it and at least one more.
+It is 1 if they mean the same and are sure, and 0 for answers that have nothing to do with those of the other: random
+ones, and constant ones. If each teacher is right with a reliability r_i and otherwise answers anything, kappa is about
+r_i r_j. So r is the fit of rank one to all kappas:
 
-Weak teachers are unsure (strength falls), but seldom prefer another class (margins stay positive). If names are wrong,
-or rows belong to no teacher's classes, they do.
+    min over r in [0, 1]^N of  sum_{i < j} w_ij (kappa_ij - r_i r_j)^2,      w_ij = (1 - chance) sum(J)
+
+Teachers that are wrong in different ways have nothing in common, so a few good ones outweigh them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from sklearn_uhc.answers import Answers, to_numpy
-from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.suggestions.behaviour import surest_rows
 from sklearn_uhc.utils.rows import some_rows
 
 Floats = NDArray[np.float64]
 
-#: Number of surest rows of a class, as a share of n / L: fewer than a class has, so that uneven classes do little harm.
-MASS = 0.5
-#: A class with fewer surest rows is not compared.
-LEAST_ROWS = 12
-#: A teacher must answer at least this share of another's surest rows.
-LEAST_ANSWERED = 0.2
+#: Fewest rows per class.
+LEAST_PER_CLASS = 24
+#: Two classes can be called by each other's names if the answers about them, of 4 that J can have, are at least this
+#: many. On rows of other classes, they are fewer.
+ABOUT_THEM = 1.0
 #: Up to this many columns, dense matrix products are faster than sparse ones.
 DENSE = 200
 #: Number of rows used: this many per class, within bounds, and at most MOST_ANSWERS answers.
 ROWS_PER_CLASS, FEWEST_ROWS, MOST_ROWS, MOST_ANSWERS = 40, 600, 5_000, 4_000_000
+#: Steps of the fit of rank one; each halves the error.
+STEPS = 50
 
 
 @dataclass(frozen=True)
 class Comparisons:
-    """One entry for each class c of teacher i and each other teacher j that knows it."""
+    """What every two teachers have in common."""
 
-    teacher: NDArray[np.int_]  #: (m,), i
-    other: NDArray[np.int_]  #: (m,), j
-    label: NDArray[np.int_]  #: (m,), c
-    choice: NDArray[np.int_]  #: (m,), the class that j prefers there among the shared ones
-    strength: Floats  #: (m,)
-    margin: Floats  #: (m,)
-    n_rows: Floats  #: (m,), number of surest rows
-
-    @classmethod
-    def joined(cls, parts: list[Comparisons]) -> Comparisons:
-        """Concatenate comparisons."""
-        names = [field.name for field in fields(cls)]
-        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
-
-    def __len__(self) -> int:
-        return len(self.margin)
-
-    def where(self, mask: NDArray[np.bool_]) -> Comparisons:
-        """Return those where the mask holds."""
-        return Comparisons(**{field.name: getattr(self, field.name)[mask] for field in fields(self)})
-
-    def twice(self) -> Comparisons:
-        """Return each comparison twice, with the roles of the two teachers exchanged."""
-        return Comparisons.joined([self, replace(self, teacher=self.other, other=self.teacher)])
-
-    def of(self, i: int) -> Comparisons:
-        """Return those that involve teacher i, on either side."""
-        return self.where((self.teacher == i) | (self.other == i))
-
-    def without(self, teachers: Any) -> Comparisons:
-        """Return those that involve none of these teachers."""
-        gone = list(teachers)
-        return self.where(~np.isin(self.teacher, gone) & ~np.isin(self.other, gone))
+    kappa: Floats  #: (N, N), 0 for teachers that share fewer than two classes
+    weight: Floats  #: (N, N), w, likewise
+    swapped: Floats  #: (N, N), see `_swapped`, 1 if there is no such pair of classes
+    reliability: Floats  #: (N,), r
+    answers: Floats  #: (K', K'), T + T', for columns of single classes
+    columns: NDArray[np.int_]  #: (N, L), the column of each class there, -1 if there is none
 
     @property
-    def confirmed(self) -> float:
-        """Share of comparisons in which the other teacher prefers the same class."""
-        return float((self.margin > 0).mean()) if len(self) else np.nan
+    def compared(self) -> NDArray[np.bool_]:
+        """(N,), which teachers are compared with another."""
+        return np.asarray(self.weight.any(axis=1))
 
     @property
-    def mean_strength(self) -> float:
-        """Mean strength."""
-        return float(self.strength.mean()) if len(self) else np.nan
+    def evidence(self) -> Floats:
+        """(N,), what reliable teachers say about each: about the number of classes times r^2."""
+        return np.asarray(self.weight @ self.reliability**2)
 
-    @property
-    def against(self) -> float:
-        """Mean excess of the class that the other teacher prefers instead."""
-        return float(np.maximum(0.0, -self.margin).mean()) if len(self) else np.nan
-
-
-class _Columns(NamedTuple):
-    """The columns of single classes, of teachers that have some."""
-
-    at: NDArray[np.int_]  #: (K',), indices among the K columns
-    teacher_of: NDArray[np.int_]  #: (K',)
-    class_of: NDArray[np.int_]  #: (K',)
-    who: NDArray[np.int_]  #: (N',), the teachers
-    starts: NDArray[np.int_]  #: (N',), start of their columns
-    where: NDArray[np.int_]  #: (N', L), the column of each class, -1 if there is none
-
-    @classmethod
-    def of(cls, space: LabelSpace) -> _Columns:
-        at = np.flatnonzero(space.set_sizes == 1)
-        teacher_of, class_of = space.teacher_of[at], space.members[space.offsets[at]]
-        who, starts, index = np.unique(teacher_of, return_index=True, return_inverse=True)
-        where = np.full((len(who), space.n_classes), -1)
-        where[index, class_of] = np.arange(len(at))
-        return cls(at, teacher_of, class_of, who, starts, where)
+    def called(self, i: int) -> dict[int, int]:
+        """Return classes of teacher i that others call by another of its names."""
+        classes = np.flatnonzero(self.columns[i] >= 0)
+        votes = np.einsum("j,jab->ab", self.reliability, _tables(self.answers, self.columns, i))
+        best = votes.argmax(axis=1)
+        better = votes[np.arange(len(best)), best] > votes.diagonal()
+        return {int(classes[a]): int(classes[best[a]]) for a in np.flatnonzero(better)}
 
 
 def enough_rows(answers: Answers) -> Answers | None:
@@ -121,54 +80,74 @@ def enough_rows(answers: Answers) -> Answers | None:
     space = answers.space
     wanted = int(np.clip(ROWS_PER_CLASS * space.n_classes, FEWEST_ROWS, MOST_ROWS))
     some = answers.take(some_rows(len(answers), max(1, min(wanted, MOST_ANSWERS // space.n_outputs))))
-    return some if MASS * len(some) / space.n_classes >= LEAST_ROWS else None
+    return some if len(some) >= LEAST_PER_CLASS * space.n_classes else None
 
 
 def compare(answers: Answers) -> Comparisons:
     """Compare all teachers on the classes that they share."""
-    space, columns = answers.space, _Columns.of(answers.space)
+    space, n = answers.space, answers.space.n_teachers
+    single = np.flatnonzero(space.set_sizes == 1)
+    teacher_of, class_of = space.teacher_of[single], space.members[space.offsets[single]]
+    columns = np.full((n, space.n_classes), -1)
+    columns[teacher_of, class_of] = np.arange(len(single))
+    T = _responses(answers, single)
+    both = T + T.T
+    kappa, weight, swapped = np.zeros((n, n)), np.zeros((n, n)), np.ones((n, n))
+    for i in np.unique(teacher_of):
+        J = _tables(both, columns, i)
+        kappa[i], weight[i] = _kappa(J)
+        swapped[i] = _swapped(J)
+    return Comparisons(kappa, weight, np.maximum(swapped, swapped.T), reliability(kappa, weight), both, columns)
+
+
+def _responses(answers: Answers, single: NDArray[np.int_]) -> Floats:
+    """Return T for columns of single classes, (K', K')."""
     Z = to_numpy(answers.log_p).astype(np.float64)
     silent = np.isnan(Z)
-    P = np.exp(space.matrices.log_softmax(np.where(silent, 0.0, Z)))[:, columns.at]
-    answered = ~silent[:, columns.at]
+    P = np.exp(answers.space.matrices.log_softmax(np.where(silent, 0.0, Z)))[:, single]
+    answered = ~silent[:, single]
     P *= answered
-    T, heard, sizes = _responses(P, answered, space.n_classes)
-    enough = (heard >= LEAST_ANSWERED) & (sizes >= LEAST_ROWS)[:, None]
-    return Comparisons.joined([_of_teacher(k, T, enough, sizes, columns) for k in range(len(columns.who))])
+    sizes = np.minimum(answered.sum(axis=0) / answers.space.n_classes, P.sum(axis=0))
+    surest: Any = surest_rows(P, sizes)[0] * answered * (sizes >= 1)
+    return np.asarray((surest if P.shape[1] <= DENSE else csc_array(surest)).T @ P)
 
 
-def _responses(P: Floats, answered: NDArray[np.bool_], n_classes: int) -> tuple[Floats, Floats, Floats]:
-    """Return the mean of column b on the surest rows of a, (K, K), the share answered there, and their number, (K,)."""
-    sizes = MASS * np.minimum(answered.sum(axis=0) / n_classes, P.sum(axis=0))
-    surest = surest_rows(P, sizes)[0] * answered
-    surest = (surest if P.shape[1] <= DENSE else csc_array(surest)).T
-    heard = np.ones((P.shape[1], P.shape[1])) if answered.all() else surest @ answered.astype(float)
-    return (surest @ P) / np.maximum(heard, 1e-12), heard, sizes
+def _tables(both: Floats, columns: NDArray[np.int_], i: int) -> Floats:
+    """Return (N, k, k), J of teacher i with every other over its k classes, 0 for classes that the other lacks."""
+    theirs = columns[:, columns[i] >= 0]  # (N, k)
+    known = theirs >= 0
+    known[i] = False
+    return np.asarray(both[theirs[i][:, None], theirs[:, None, :]] * (known[:, :, None] & known[:, None, :]))
 
 
-def _of_teacher(k: int, T: Floats, enough: NDArray[np.bool_], sizes: Floats, columns: _Columns) -> Comparisons:
-    """Compare the classes of the k-th teacher with the answers of all others on its surest rows."""
-    own, starts = np.flatnonzero(columns.teacher_of == columns.who[k]), columns.starts
-    shares = (columns.where >= 0) & (columns.where[k] >= 0)  # (N', L)
-    shared, known = shares.sum(axis=1), shares[k][columns.class_of]
-    labels, same = columns.class_of[own], columns.where[:, columns.class_of[own]].T  # (k, N'), columns of others
-    a, j = np.nonzero((same >= 0) & (shared > 1) & (np.arange(len(shared)) != k))
-    t = np.where(known, T[own], 0.0)
-    total, choice = np.add.reduceat(t, starts, axis=1)[a, j], _largest(t, known, columns)[a, j]
-    right = t[a, same[a, j]]
-    t[a, same[a, j]] = -1.0
-    rival = np.maximum.reduceat(t, starts, axis=1)[a, j]
-    valid = (total > 0) & enough[own[a], same[a, j]]
-    total, chance = np.where(valid, total, 1.0), 1 / shared[j]
-    strength = (right / total - chance) / (1 - chance)
-    who = np.full(len(a), columns.who[k])
-    margin, n_rows = (right - rival) / total, sizes[own[a]]
-    return Comparisons(who, columns.who[j], labels[a], choice, strength, margin, n_rows).where(valid)
+def _kappa(J: Floats) -> tuple[Floats, Floats]:
+    """Return kappa and its weight, (N,)."""
+    total, same = J.sum(axis=(1, 2)), np.einsum("jaa->j", J)
+    some = (total > 0) & ((J.sum(axis=2) > 0).sum(axis=1) > 1)
+    total = np.where(some, total, 1.0)
+    chance = (J.sum(axis=1) * J.sum(axis=2)).sum(axis=1) / total**2
+    weight = np.where(some, (1 - chance) * total, 0.0)
+    return np.where(weight > 0, (same - chance * total) / np.where(weight > 0, weight, 1.0), 0.0), weight
 
 
-def _largest(t: Floats, known: NDArray[np.bool_], columns: _Columns) -> NDArray[np.int_]:
-    """Return (k, N'), the class with each teacher's largest answer; in a tie, the first."""
-    lengths = np.diff(np.append(columns.starts, t.shape[1]))
-    best = np.repeat(np.maximum.reduceat(t, columns.starts, axis=1), lengths, axis=1)
-    candidates = np.where(known & (t == best), columns.class_of, columns.where.shape[1])
-    return np.asarray(np.minimum.reduceat(candidates, columns.starts, axis=1))
+def _swapped(J: Floats) -> Floats:
+    """Return (N,): for two classes, those that teachers call alike minus those exchanged, as a share; the smallest.
+
+    It is -1 if one's a is the other's b, and vice versa.
+    """
+    alike = np.einsum("jaa->ja", J)
+    alike, exchanged = alike[:, :, None] + alike[:, None, :], J + J.transpose(0, 2, 1)
+    total, known = alike + exchanged, np.asarray(J.any(axis=2))
+    valid = known[:, :, None] & known[:, None, :] & ~np.eye(J.shape[1], dtype=bool) & (total >= ABOUT_THEM)
+    shares = np.where(valid, (alike - exchanged) / np.where(valid, total, 1.0), 1.0)
+    return np.asarray(shares.min(axis=(1, 2), initial=1.0))
+
+
+def reliability(kappa: Floats, weight: Floats) -> Floats:
+    """Return r (N,), by least squares for one teacher after the other, all at once; 1 without evidence."""
+    r = np.ones(len(kappa))
+    for _ in range(STEPS):
+        evidence = weight @ r**2
+        best = np.clip((weight * kappa) @ r / np.where(evidence > 0, evidence, 1.0), 0.0, 1.0)
+        r = np.where(evidence > 0, (r + best) / 2, r)
+    return r

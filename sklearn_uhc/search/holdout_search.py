@@ -164,13 +164,14 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
                 "thousand is enough. Then fit the estimator with best_params_ to all of X."
             )
         self.__dict__.pop("best_estimator_", None)  # from an earlier fit
+        parallel = Parallel(n_jobs=self.n_jobs, verbose=max(0, int(self.verbose) - 1))  # for `said_in_search`, too
         merged = split_estimator(self.estimator)[1]
         roster, space = find_teachers(merged, log_p)
         candidates = make_candidates(self.estimator, self.param_grid, space)
         folds = make_folds(space, self.folds)
         readings = read_all(candidates, roster, space, X, log_p)
         rows = [rows_to_judge(X, k, hasattr(merged, "student")) for k in range(len(folds))]
-        trials = self._try_all(candidates, readings, folds, rows)
+        trials = self._try_all(parallel, candidates, readings, folds, rows)
         report_failures(trials)
         judged = judge(readings[candidates[0].key], folds, rows, trials, given_weights(merged))
         times = np.array([[(trial.fit_time, trial.score_time) for trial in row] for row in trials])
@@ -296,7 +297,12 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
         return np.nan if isinstance(self.error_score, str) else float(self.error_score)
 
     def _try_all(
-        self, candidates: list[Candidate], readings: dict[Any, Reading], folds: list[Fold], rows: list[Any]
+        self,
+        parallel: Parallel,
+        candidates: list[Candidate],
+        readings: dict[Any, Reading],
+        folds: list[Fold],
+        rows: list[Any],
     ) -> list[list[Trial]]:
         """Fit every candidate without each fold of teachers; return the trials by candidate."""
         if self.verbose:
@@ -304,7 +310,7 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
             print(f"Fitting {len(folds)} folds for each of {len(candidates)} candidates, totalling {total} fits")
         raises = isinstance(self.error_score, str)
         light = {key: reading.for_trials() for key, reading in readings.items()}
-        done = Parallel(n_jobs=self.n_jobs, verbose=max(0, int(self.verbose) - 1))(
+        done = parallel(
             delayed(try_candidate)(
                 without_teachers(c.merged, fold, light[c.key].answers.space), light[c.key], fold, rows[k], raises
             )

@@ -8,8 +8,14 @@ is the cross-entropy of softmax(b z_i) against it, which is convex in one variab
 classes, t is undetermined across the groups they do link, and each group of two or more classes has its own sum. A row
 has weight w, the square root of the probability that the merge of all teachers gives to the classes of teacher i.
 
-The merge without teacher i (`list_means.py`) has the right-hand side B z - S_i' C_i z_i, so B z and M D^-1 B z are
-computed once for all teachers. A teacher that is silent for the rows of a part has weight 0 there.
+The merge without teacher i has the right-hand side r - w_i C_i z_i and the matrix A - w_i C_i, where C_i subtracts the
+mean over the classes of teacher i (`list_means.py`). So on these k classes it follows from the merge u of all teachers,
+as in leave-one-out regression, and no system is larger than k:
+
+    (C - w_i C G C) u_{-i} = u - G w_i C z_i,      G the entries of A^-1 for these classes, C = C_i
+
+The matrix is singular only for shifts of classes that the others link. A list of more classes than there are teachers
+is merged by list means instead. A teacher that is silent for the rows of a part has weight 0 there.
 """
 
 from __future__ import annotations
@@ -20,6 +26,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from sklearn_uhc.solvers.blocks import Blocks, softmax
 from sklearn_uhc.solvers.incidence import Incidence
@@ -38,22 +46,70 @@ NOISE_DISTANCE, NOISE_ERROR = 2.0, float(np.log1p(1 / 4))
 LEAST_ROWS = 10
 
 
-class Comparison(NamedTuple):
-    """The columns of teacher i that can be compared with the others, and their merge there.
+@dataclass(frozen=True)
+class Comparison:
+    """The columns of teacher i that can be compared with the others, and their merge there."""
+
+    teacher: int
+    columns: NDArray[np.int_]  #: (r,), among the K columns, sorted by group
+    starts: NDArray[np.int_]  #: start of each group in `columns`
+
+    def merged(self, shared: Shared, own: Floats, blocks: Blocks) -> Floats:
+        """(r, n), logits of the others, from the sums over all teachers and the own weighted logits, (k, n)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ByClasses(Comparison):
+    """Subtract the teacher from the merge of all."""
+
+    G: Floats  #: (k, k), entries of A^-1 for the classes of teacher i
+    inverse: Floats  #: (r, k), the rows for `columns` of (C - w C G C)^-1, with shifts of each group filled
+
+    @classmethod
+    def of(cls, merge: ListMeans, weight: float, groups: NDArray[np.int_], *where: Any) -> ByClasses:
+        """Prepare a teacher; `groups` (k,) of its classes that the others link, `where`: the fields of the base."""
+        i, columns, starts = where
+        block = merge.blocks.slices[i]
+        G = merge.entries(merge.blocks.class_of[block])
+        same = groups[:, None] == groups
+        centred = G - G.mean(axis=0)
+        centred -= centred.mean(axis=1, keepdims=True)
+        matrix = np.eye(len(G)) - 1 / len(G) - weight * centred + same / same.sum(axis=0)
+        return cls(i, columns, starts, G, np.linalg.inv(matrix)[columns - block.start])
+
+    def merged(self, shared: Shared, own: Floats, blocks: Blocks) -> Floats:
+        """See `Comparison`."""
+        return np.asarray(self.inverse @ (shared.u[blocks.class_of[blocks.slices[self.teacher]]] - self.G @ own))
+
+
+@dataclass(frozen=True)
+class ByLists(Comparison):
+    """Merge the others by list means.
 
     Without teacher i, D^-1 r changes only for its own classes. So M D^-1 r of all teachers and this change suffice: the
     cost of a comparison is proportional to the number of columns of these classes.
     """
 
-    teacher: int
-    columns: NDArray[np.int_]  #: (r,), among the K columns, sorted by group
-    starts: NDArray[np.int_]  #: start of each group in `columns`
     heard: Floats  #: (k,), 1 / D of the others, for the classes of teacher i
     inverse: Floats  #: (N, N), as in `ListMeans` of the others
     own_lists: Incidence  #: (N, k), which teachers know these classes
 
+    @classmethod
+    def of(cls, merge: ListMeans, *where: Any) -> ByLists:
+        """Prepare a teacher from the merge of the others; `where`: the fields of the base."""
+        blocks = merge.blocks
+        own = blocks.class_of[blocks.slices[where[0]]]
+        place = np.full(blocks.n_classes, -1)
+        place[own] = np.arange(len(own))
+        theirs = np.flatnonzero(place[blocks.class_of] >= 0)
+        shape = (blocks.n_teachers, len(own))
+        lists = Incidence(blocks.teacher_of[theirs], place[blocks.class_of[theirs]], shape, blocks.sizes)
+        i, columns, starts = where
+        return cls(i, columns, starts, merge.heard[own], merge.inverse, lists)
+
     def merged(self, shared: Shared, own: Floats, blocks: Blocks) -> Floats:
-        """(r, n), logits of the others, from the sums over all teachers and the own logits, (k, n)."""
+        """See `Comparison`."""
         block = blocks.slices[self.teacher]
         classes, at = blocks.class_of[block], self.columns - block.start
         x = self.heard[:, None] * (shared.Bz[classes] - own)
@@ -69,6 +125,7 @@ class Shared(NamedTuple):
     Bz: Floats  #: (L, n), sums of the weighted logits
     x: Floats  #: (L, n), D^-1 Bz of all teachers
     lists: Floats  #: (N, n), M x
+    u: Floats  #: (L, n), the merge of all teachers
 
 
 class Targets(NamedTuple):
@@ -113,8 +170,8 @@ class Part:
         scaled = self.Z * (self.weight * b)[blocks.teacher_of, None]
         Bz = blocks.sum_classes(scaled.T).T
         x = self.merge.heard[:, None] * Bz
-        shared = Shared(Bz, x, blocks.sum_lists(x.T).T)
-        Q = softmax(self.merge.solve(Bz).T)
+        shared = Shared(Bz, x, blocks.sum_lists(x.T).T, self.merge.solve(Bz))
+        Q = softmax(shared.u.T)
         inner, weight, mass = np.zeros((len(b), n)), np.zeros((len(b), n)), np.sqrt(blocks.sum_lists(Q)).T
         for compared in self.comparisons:
             i = compared.teacher
@@ -165,31 +222,37 @@ class Piece(NamedTuple):
         return self.weight * first, self.weight * second
 
 
-def compare(i: int, blocks: Blocks, weight: Floats, links: NDArray[np.bool_]) -> Comparison | None:
+def compare(i: int, merge: ListMeans, weight: Floats, links: NDArray[np.bool_]) -> Comparison | None:
     """Prepare teacher i; return None if it shares no two classes that the others link."""
-    others = np.where(np.arange(len(weight)) == i, 0.0, weight)
-    merge = ListMeans.of(blocks, others, links)
-    columns = np.arange(len(blocks.class_of))[blocks.slices[i]]
-    columns = columns[merge.heard[blocks.class_of[columns]] > 0]
-    groups = merge.groups[blocks.class_of[columns]]
-    columns = columns[np.argsort(groups, kind="stable")]
+    blocks, others = merge.blocks, np.where(np.arange(len(weight)) == i, 0.0, weight)
+    block = blocks.slices[i]
+    groups = class_groups(blocks, others > 0)[blocks.class_of[block]]
+    order = np.argsort(groups, kind="stable")
     sizes = np.unique(groups, return_counts=True)[1]
-    columns, sizes = columns[np.repeat(sizes, sizes) > 1], sizes[sizes > 1]
+    columns, sizes = block.start + order[np.repeat(sizes, sizes) > 1], sizes[sizes > 1]
     if not len(columns):
         return None
-    own = blocks.class_of[blocks.slices[i]]
-    place = np.full(blocks.n_classes, -1)
-    place[own] = np.arange(len(own))
-    theirs = np.flatnonzero(place[blocks.class_of] >= 0)
-    lists = Incidence(blocks.teacher_of[theirs], place[blocks.class_of[theirs]], (len(weight), len(own)), blocks.sizes)
-    return Comparison(i, columns, np.cumsum(sizes) - sizes, merge.heard[own], merge.inverse, lists)
+    where = (i, columns, np.cumsum(sizes) - sizes)
+    if len(groups) > len(weight):
+        return ByLists.of(ListMeans.of(blocks, others, links), *where)
+    return ByClasses.of(merge, float(weight[i]), groups, *where)
+
+
+def class_groups(blocks: Blocks, heard: NDArray[np.bool_]) -> NDArray[np.int_]:
+    """Return (L,): the group of every class, linked through the teachers that are heard (N,)."""
+    N, n = len(heard), len(heard) + blocks.n_classes
+    edges = heard[blocks.teacher_of]
+    where = blocks.teacher_of[edges], N + blocks.class_of[edges]
+    groups = connected_components(csr_array((np.ones(len(where[0])), where), shape=(n, n)), directed=False)[1]
+    return np.asarray(groups[N:])
 
 
 def prepare(blocks: Blocks, weight: Floats) -> tuple[Floats, ListMeans, list[Comparison]]:
     """Return the weights, the merge of all teachers with a weight, and the comparisons of those that allow one."""
     links = share_classes(blocks)
-    found = [compare(i, blocks, weight, links) for i in np.flatnonzero(weight).tolist()]
-    return weight, ListMeans.of(blocks, weight, links), [each for each in found if each is not None]
+    merge = ListMeans.of(blocks, weight, links)
+    found = [compare(i, merge, weight, links) for i in np.flatnonzero(weight).tolist()]
+    return weight, merge, [each for each in found if each is not None]
 
 
 def initial_log_temperature(parts: Sequence[Part], n_teachers: int) -> Floats:

@@ -47,6 +47,14 @@ class ListMeans(NamedTuple):
         groups[blocks.class_of[speak]] = group_of[blocks.teacher_of[speak]]  # any teacher that knows the class
         return cls(blocks, heard, root[:, None] * np.linalg.inv(G) * root, groups)
 
+    def entries(self, classes: NDArray[np.int_]) -> Floats:
+        """Return (k, k), the entries of A^-1 for some classes that have a teacher."""
+        heard, blocks = self.heard[classes], self.blocks
+        known = np.zeros((len(classes), blocks.n_classes))
+        known[np.arange(len(classes)), classes] = 1.0
+        lists = blocks.sum_lists(known)  # (k, N)
+        return np.diag(heard) + heard[:, None] * (lists @ self.inverse @ lists.T) * heard
+
     def solve(self, r: Floats) -> Floats:
         """Return u (L, n), with mean zero in every group; -inf for classes without a teacher."""
         x = self.heard[:, None] * r
