@@ -43,6 +43,8 @@ STRENGTHS = (0.001, 0.01, 0.1)
 #: Share of a labelled row's soft label that is spread evenly over all classes, and what is left of a class without
 #: labels in the opinion that it does not occur.
 DOUBT = 1e-3
+#: How many times wider than for other opinions the prior is for those about class frequencies.
+WIDER = 2.0
 
 
 class NoneOfThese(NamedTuple):
@@ -332,14 +334,14 @@ class Evidence:
         there = np.zeros((self.fold_of.max() + 1, L))
         there[self.fold_of, self.codes] = 1.0
         elsewhere = (there.sum(axis=0) - there)[self.fold_of]
-        even = np.broadcast_to(sample.rarity, F.shape[1:])
+        even = np.broadcast_to(WIDER * sample.rarity, F.shape[1:])
         found = fit_pool(np.stack([*F, even, unseen(elsewhere)]), self.codes, np.append(start, [0.0, 0.0]), self.weight)
-        return Pool(found.weight[:J], found.bias + found.weight[J:] @ [sample.rarity, unseen(there.sum(axis=0))])
+        return Pool(found.weight[:J], found.bias + found.weight[J:] @ [even[0], unseen(there.sum(axis=0))])
 
 
 def unseen(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the opinion, as logarithms, that classes without labels do not occur, given the number of labels."""
-    return np.where(counts > 0, 0.0, np.log(DOUBT))
+    return np.where(counts > 0, 0.0, WIDER * np.log(DOUBT))
 
 
 def _logistic(C: float) -> SoftLabelClassifier:

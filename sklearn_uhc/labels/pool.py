@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-#: Strength of the prior: its standard deviation of weights and biases is 1.
-RIDGE = 1.0
+#: Strength of the prior: its standard deviation of weights and biases is 1 / 2.
+RIDGE = 4.0
 #: Shares of the uniform distribution that an opinion may be mixed with, for opinions with overconfident zeros.
 DOUBTS = (0.5, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 
