@@ -59,7 +59,7 @@ def find_uneven(
         f"The classes are very uneven: {spelled(most)} is the most probable class of {counts.max():,.0f} of {n:,} rows"
     )
     if len(absent):
-        says += f", and {len(absent)} of {len(classes)} classes seem to be absent: {shorten(absent)}"
+        says += f", and no row seems to be of {shorten(absent)} ({len(absent)} of {len(classes)} classes)"
     says += "."
     alone, share = claimed_alone(counts, classes, space)
     remedy = REMEDY
