@@ -9,6 +9,7 @@ Its stationary points are q_l = a_l / (M't)_l with t = exp(theta), theta the min
     Hessian    = diag(t * (M (a / M't))) - T M diag(a / (M't)^2) M' T,     T = diag(t)
 
 `ce_chords.py` comes first: its steps use one matrix for all samples and solve most of them unless answers are sharp.
+With more teachers than classes, `ce_classes.py` follows, which has one variable per class.
 Samples in which answers near zero link teachers so weakly that rounding hides it are solved by `ce_links.py`. With a
 weight w_i of the cross-entropy against teacher i, a_l = sum_i w_i p_i(l), and w_i replaces the 1 in the gradient and
 the factor 1 of theta_i. Residual: largest entry of the gradient.
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 from sklearn_uhc.solvers.blas import one_blas_thread
 from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
 from sklearn_uhc.solvers.ce_chords import MAX_STEP, Uniform, first_theta, solve_by_chords
+from sklearn_uhc.solvers.ce_classes import minimize_by_classes
 from sklearn_uhc.solvers.ce_links import minimize_links
 from sklearn_uhc.solvers.incidence import array_namespace, at_least, samples_last, take_samples
 from sklearn_uhc.solvers.newton import Found, Point, limit_step, minimize
@@ -110,6 +112,9 @@ def _solve_ce(P: Array, blocks: Blocks, tol: float, max_iter: int, weight: Array
     dual = CrossEntropyDual.of(a, blocks, weight)
     found = solve_by_chords(dual, tol=tol)
     rows = xp.nonzero(~found.converged)[0]
+    if rows.shape[0] and blocks.n_teachers > blocks.n_classes:
+        _solve_by_classes(dual, found, rows, tol, max_iter)
+        rows = xp.nonzero(~found.converged)[0]
     if rows.shape[0]:
         rest = replace(dual, a=take_samples(a, rows), begin=found.x[rows, :])
         _put(found, rows, minimize(rest, tol=tol, max_iter=max_iter, damping=1e-8))
@@ -121,6 +126,15 @@ def _solve_ce(P: Array, blocks: Blocks, tol: float, max_iter: int, weight: Array
         _put(found, some, minimize_links(P[some], blocks, tol=tol, max_iter=max_iter))
         Q[some, :] = _best_q(a[some], found.x[some], blocks)
     return Solution.of(found, blocks.level_components(Q), found.x)
+
+
+def _solve_by_classes(dual: CrossEntropyDual, found: Found, rows: Array, tol: float, max_iter: int) -> None:
+    """Solve these samples with fewer variables; those whose residual is too large, as in the dual, are left."""
+    a, w = take_samples(dual.a, rows), dual.w + 0 * dual.blocks.sizes
+    better = minimize_by_classes(a, dual.blocks, w, found.x[rows, :], tol=tol, max_iter=max_iter)
+    theta = better.x - array_namespace(a).max(better.x, axis=1, keepdims=True)
+    residual = replace(dual, a=a).at(theta).residual
+    _put(found, rows, better._replace(x=theta, residual=residual, converged=better.converged & (residual <= tol)))
 
 
 def _put(found: Found, rows: Array, better: Found) -> None:
