@@ -3,12 +3,14 @@
     python -m benchmarks.findings run --data FOLDER [--part choosing] [--out benchmarks/results/findings.jsonl]
     python -m benchmarks.findings summary
 
-`run` appends trial after trial and leaves out what is there ; `summary` writes `results/findings.json`. Every trial
-of `benchmarks/worlds.py` is fitted as it is, with all its transfer rows and with 300 of them, and, on the first seeds,
-broken on purpose:
+`run` appends trial after trial and leaves out what is there; `summary` writes `results/findings.json`. Every trial
+of `benchmarks/worlds.py` is fitted as it is, with all its transfer rows, with 300 of them, and with classes that are
+uneven (10 : 1, 100 : 1, or one class twenty times as frequent as the others) or absent (half of them), and, on the
+first seeds, broken on purpose:
 
 - order: the classes of one teacher in another order, none at its place; swapped: two of them in each other's place;
-  noise: one teacher answers at random.
+  noise: one teacher answers at random; constant: it always gives the same class, or the same probabilities (odds).
+- two broken, three broken: of at least six teachers, each in another one of these ways (order, noise, constant).
 - positions: every class list is 0, 1, 2, ...; one list of positions: of one teacher.
 - foreign rows: Fashion-MNIST shown to teachers of digits, MNIST to teachers of clothes, pixels in another order in
   every image, half of the rows, and classes of Tiny-ImageNet that no teacher knows.
@@ -51,7 +53,15 @@ KINDS = ("contradiction", "positions", "foreign", "uneven")
 BROKEN_SEEDS = 4
 IMAGES = ("mnist", "fashion_mnist")
 FEW = 300
-UNBROKEN = ("clean", "clean, 300 rows", "uneven")
+#: How frequent each class is, relative to the most frequent, of L classes; 0: it is absent.
+SHARES = {
+    "10 : 1": lambda L: 10.0 ** -np.linspace(0, 1, L),
+    "100 : 1": lambda L: 100.0 ** -np.linspace(0, 1, L),
+    "one frequent": lambda L: np.where(np.arange(L) == 0, 1.0, 0.05),
+    "half absent": lambda L: (np.arange(L) < L // 2).astype(float),
+}
+WAYS = ("order", "noise", "constant")
+UNBROKEN = ("clean", "clean, 300 rows", *SHARES, "uneven")
 
 
 class Case(NamedTuple):
@@ -62,7 +72,7 @@ class Case(NamedTuple):
     X: Any
     log_p: Array
     lists: list[Array]
-    culprit: int | None = None
+    culprits: tuple[int, ...] = ()
 
 
 def run_case(case: Case, student: Any) -> dict[str, Any]:
@@ -83,9 +93,9 @@ def run_case(case: Case, student: Any) -> dict[str, Any]:
     return {
         "case": case.name,
         "expected": case.expected,
-        "culprit": case.culprit,
+        "culprits": list(case.culprits),
         "kinds": sorted({finding.kind for finding in found}),
-        "teachers": sorted({i for finding in found for i in finding.teachers}),
+        "teachers": [list(finding.teachers) for finding in found],
         "evidence": [finding.evidence for finding in found],
         "rows": len(case.log_p),
         "seconds": seconds,
@@ -103,14 +113,47 @@ def cases_of(world: World, rng: np.random.Generator) -> Iterator[Case]:
         return
     few = rng.permutation(len(log_p))[:FEW]
     yield Case("clean, 300 rows", None, take_rows(world.X, few), log_p[few], lists)
+    for name, rows in uneven_rows(world, rng).items():
+        expected = "uneven" if name in ("100 : 1", "half absent") else None
+        yield Case(name, expected, take_rows(world.X, rows), log_p[rows], lists)
     i = int(rng.integers(len(lists)))
-    for name, own in (("order", deranged(lists[i], rng)), ("swapped", swapped(lists[i], rng))):
-        yield Case(name, "contradiction", world.X, log_p, replaced(lists, i, own), i)
-    yield Case("noise", "contradiction", world.X, at_random(log_p, lists, i, rng), lists, i)
+    for name in (*WAYS, "odds"):
+        yield Case(name, "contradiction", world.X, *broken(log_p, lists, [(i, name)], rng), (i,))
+    yield Case("swapped", "contradiction", world.X, log_p, replaced(lists, i, swapped(lists[i], rng)), (i,))
+    for name, n in {"two broken": 2, "three broken": 3}.items():
+        if len(lists) >= 6:
+            who = sorted(rng.choice(len(lists), n, replace=False).tolist())
+            ways = list(zip(who, rng.permutation(WAYS).tolist(), strict=False))
+            yield Case(name, "contradiction", world.X, *broken(log_p, lists, ways, rng), tuple(who))
     numbers = [np.arange(len(own)) for own in lists]
     yield Case("positions", "positions", world.X, log_p, numbers)
     if lists[i].dtype.kind in "iu":
-        yield Case("one list of positions", "contradiction", world.X, log_p, replaced(lists, i, numbers[i]), i)
+        yield Case("one list of positions", "contradiction", world.X, log_p, replaced(lists, i, numbers[i]), (i,))
+
+
+def uneven_rows(world: World, rng: np.random.Generator) -> dict[str, Array]:
+    """Return rows with other class frequencies; none for the paper's world, most of whose rows are of other classes."""
+    if world.name == "paper":
+        return {}
+    classes, code = np.unique(world.y, return_inverse=True)
+    order, chance = rng.permutation(len(classes)), rng.random(len(world.y))
+    return {name: np.flatnonzero(chance < share(len(classes))[order][code]) for name, share in SHARES.items()}
+
+
+def broken(
+    log_p: Array, lists: list[Array], ways: list[tuple[int, str]], rng: np.random.Generator
+) -> tuple[Array, list[Array]]:
+    """Return answers and lists with some teachers broken, each in its way."""
+    new, blocks = log_p.copy(), LabelSpace(lists).blocks
+    for i, way in ways:
+        k = len(lists[i])
+        if way == "order":
+            lists = replaced(lists, i, deranged(lists[i], rng))
+            continue
+        Z = {"noise": 3 * rng.normal(size=(len(log_p), k)), "constant": 20 * np.eye(k)[[rng.integers(k)]]}
+        Z["odds"] = rng.normal(size=(1, k))
+        new[:, blocks[i]] = Z[way] - np.log(np.exp(Z[way]).sum(axis=1, keepdims=True))
+    return new, lists
 
 
 def deranged(labels: Array, rng: np.random.Generator) -> Array:
@@ -132,14 +175,6 @@ def swapped(labels: Array, rng: np.random.Generator) -> Array:
 def replaced(lists: list[Array], i: int, labels: Array) -> list[Array]:
     """Return lists with another one for teacher i."""
     return [labels if k == i else own for k, own in enumerate(lists)]
-
-
-def at_random(log_p: Array, lists: list[Array], i: int, rng: np.random.Generator) -> Array:
-    """Return answers in which those of teacher i are unrelated to the rows."""
-    new, block = log_p.copy(), LabelSpace(lists).blocks[i]
-    Z = 3 * rng.normal(size=(len(log_p), len(lists[i])))
-    new[:, block] = Z - np.log(np.exp(Z).sum(axis=1, keepdims=True))
-    return new
 
 
 def read_images(file: str, folder: Path, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
@@ -250,7 +285,7 @@ def append(path: Path, records: list[dict[str, Any]]) -> None:
 def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return false alarms by kind, detections by case and by world, and the cost."""
     own = [r for r in records if r["part"] == "reporting"]
-    lines = [false_alarms(own, case) for case in ("clean", "clean, 300 rows", "half foreign")]
+    lines = [false_alarms(own, case) for case in ("clean", "clean, 300 rows", *SHARES, "half foreign")]
     broken = list(dict.fromkeys(r["case"] for r in own if r["expected"] is not None))
     lines += [{"part": "found", "case": case, **detected([r for r in own if r["case"] == case])} for case in broken]
     for case in ("foreign", "shuffled"):
@@ -266,20 +301,24 @@ def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def false_alarms(records: list[dict[str, Any]], case: str) -> dict[str, Any]:
     """Count fits without a problem, and their findings."""
     own = [r for r in records if r["case"] == case]
-    counts = {kind: sum(kind in r["kinds"] for r in own) for kind in KINDS}
+    counts: dict[str, int | None] = {kind: sum(kind in r["kinds"] for r in own) for kind in KINDS}
+    if case in SHARES:
+        counts["uneven"] = None  # no false alarm
     return {"part": "alarms", "case": case, "fits": len(own), "worlds": len({r["world"] for r in own}), **counts}
 
 
 def detected(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Count how often the right problem was found, the right teacher named, something else found, or nothing."""
+    """Count how often the right problem was found, exactly the right teachers or another named, or something else."""
     right = [r for r in records if r["expected"] in r["kinds"]]
-    named = [r for r in right if r["culprit"] is None or r["culprit"] in r["teachers"]]
+    named = [r for r in right if sorted(i for own in r["teachers"] if len(own) == 1 for i in own) == r["culprits"]]
+    innocent = [r for r in right if any(len(own) == 1 and own[0] not in r["culprits"] for own in r["teachers"])]
     other = [r for r in records if r["kinds"] and r["expected"] not in r["kinds"]]
-    n = len(records)
+    n, blames = len(records), bool(records[0]["culprits"])
     return {
         "fits": n,
         "found": len(right) / n,
-        "named": len(named) / n if records[0]["culprit"] is not None else None,
+        "named": len(named) / n if blames else None,
+        "innocent": len(innocent) / n if blames else None,
         "other": len(other) / n,
         "silent": (n - len(right) - len(other)) / n,
     }

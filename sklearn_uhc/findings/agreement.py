@@ -15,9 +15,9 @@ from sklearn_uhc.findings.result import Finding
 from sklearn_uhc.label_space import LabelSpace, shorten, spelled
 
 #: A teacher contradicts the others if its reliability is at most this share of the best one's, ...
-LITTLE = 0.15
-#: ... with at least this much evidence, which is about one class compared with a reliable teacher; ...
-LEAST_EVIDENCE = 0.5
+LITTLE = 0.1
+#: ... with at least this much evidence: two classes shared with a reliable teacher are about 1; ...
+LEAST_EVIDENCE = 0.75
 #: ... or if another teacher calls two of its classes by each other's names, three times as often as not. Who of the two
 #: is wrong follows only if there is a third.
 SWAPPED = -0.5
