@@ -201,6 +201,16 @@ def test_classes_may_be_uneven_or_absent():
         assert kinds(np.hstack([truth[:, own] + 0.7 * rng.normal(size=(600, 4)) for own in SIX]), SIX) == []
 
 
+def test_a_class_that_nobody_claims_is_not_compared():
+    lists = [[0, 1, 2]] * 2
+    Z = world(9, lists, n=300)
+    Z[:, [2, 5]] = -30.0
+    found = compare(answers_of(Z, lists))
+    assert found.kappa[0, 1] > 0.7
+    Z[:, 2] = world(9, lists, n=300)[:, 2]  # one of them claims it
+    assert compare(answers_of(Z, lists)).kappa[0, 1] < found.kappa[0, 1] - 0.2
+
+
 def test_a_teacher_that_only_a_broken_one_knows_is_not_blamed():
     lists = [[0, 1, 2], [0, 1, 2], [0, 1, 2], [0, 1, 2, 3, 4], [3, 4, 5]]
     Z = world(7, lists)

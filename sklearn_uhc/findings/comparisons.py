@@ -1,10 +1,10 @@
 """Compare what teachers mean by shared classes, on the rows where each is surest, without labels.
 
 Column a of teacher i stands for class c. Its surest rows are those with the largest p_a. Their number is the smaller of
-n / L and the sum of p_a. Rows of classes that the teacher has never seen are seldom among them. A class with less than
-one row is left out, as it is absent. With T_ab the mean answer b of teacher j on the surest rows of a, two teachers
-have the table J = T_ij + T_ji' over their shared classes, like a confusion matrix in which all classes count alike.
-Their agreement beyond chance is Cohen's
+n / L and the sum of p_a. Rows of classes that the teacher has never seen are seldom among them. With T_ab the mean
+answer b of teacher j on the surest rows of a, two teachers have the table J = T_ij + T_ji' over their shared classes,
+like a confusion matrix in which all classes count alike. A class that neither claims for a whole row is absent, and
+left out. The teachers' agreement beyond chance is Cohen's
 
     kappa = (sum_c J_cc - chance) / (1 - chance),      J / sum(J), chance = sum_c (row sum of c) (column sum of c)
 
@@ -55,6 +55,7 @@ class Comparisons:
     reliability: Floats  #: (N,), r
     answers: Floats  #: (K', K'), T + T', for columns of single classes
     columns: NDArray[np.int_]  #: (N, L), the column of each class there, -1 if there is none
+    claimed: NDArray[np.bool_]  #: (K',), whether there is a row for which it is claimed
 
     @property
     def compared(self) -> NDArray[np.bool_]:
@@ -69,7 +70,7 @@ class Comparisons:
     def called(self, i: int) -> dict[int, int]:
         """Return classes of teacher i that others call by another of its names."""
         classes = np.flatnonzero(self.columns[i] >= 0)
-        votes = np.einsum("j,jab->ab", self.reliability, _tables(self.answers, self.columns, i))
+        votes = np.einsum("j,jab->ab", self.reliability, _tables(self.answers, self.columns, self.claimed, i))
         best = votes.argmax(axis=1)
         better = votes[np.arange(len(best)), best] > votes.diagonal()
         return {int(classes[a]): int(classes[best[a]]) for a in np.flatnonzero(better)}
@@ -90,32 +91,34 @@ def compare(answers: Answers) -> Comparisons:
     teacher_of, class_of = space.teacher_of[single], space.members[space.offsets[single]]
     columns = np.full((n, space.n_classes), -1)
     columns[teacher_of, class_of] = np.arange(len(single))
-    T = _responses(answers, single)
+    T, claimed = _responses(answers, single)
     both = T + T.T
     kappa, weight, swapped = np.zeros((n, n)), np.zeros((n, n)), np.ones((n, n))
     for i in np.unique(teacher_of):
-        J = _tables(both, columns, i)
+        J = _tables(both, columns, claimed, i)
         kappa[i], weight[i] = _kappa(J)
         swapped[i] = _swapped(J)
-    return Comparisons(kappa, weight, np.maximum(swapped, swapped.T), reliability(kappa, weight), both, columns)
+    return Comparisons(
+        kappa, weight, np.maximum(swapped, swapped.T), reliability(kappa, weight), both, columns, claimed
+    )
 
 
-def _responses(answers: Answers, single: NDArray[np.int_]) -> Floats:
-    """Return T for columns of single classes, (K', K')."""
+def _responses(answers: Answers, single: NDArray[np.int_]) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return T for columns of single classes, (K', K'), and whether they are claimed for a row, (K',)."""
     Z = to_numpy(answers.log_p).astype(np.float64)
     silent = np.isnan(Z)
     P = np.exp(answers.space.matrices.log_softmax(np.where(silent, 0.0, Z)))[:, single]
     answered = ~silent[:, single]
     P *= answered
     sizes = np.minimum(answered.sum(axis=0) / answers.space.n_classes, P.sum(axis=0))
-    surest: Any = surest_rows(P, sizes)[0] * answered * (sizes >= 1)
-    return np.asarray((surest if P.shape[1] <= DENSE else csc_array(surest)).T @ P)
+    surest: Any = surest_rows(P, sizes)[0] * answered
+    return np.asarray((surest if P.shape[1] <= DENSE else csc_array(surest)).T @ P), sizes >= 1
 
 
-def _tables(both: Floats, columns: NDArray[np.int_], i: int) -> Floats:
-    """Return (N, k, k), J of teacher i with every other over its k classes, 0 for classes that the other lacks."""
+def _tables(both: Floats, columns: NDArray[np.int_], claimed: NDArray[np.bool_], i: int) -> Floats:
+    """Return (N, k, k), J of teacher i with every other over its k classes, 0 for classes that are not compared."""
     theirs = columns[:, columns[i] >= 0]  # (N, k)
-    known = theirs >= 0
+    known = (theirs >= 0) & (claimed[theirs] | claimed[theirs[i]])
     known[i] = False
     return np.asarray(both[theirs[i][:, None], theirs[:, None, :]] * (known[:, :, None] & known[:, None, :]))
 
