@@ -1,15 +1,12 @@
 """What a few labels add: the merge alone, the labels alone, and both, with 30, 100 and 300 labelled rows.
 
-    python -m benchmarks.few_labels [--data FOLDER] [--seeds 210 222] [--worlds NAME ...]     measures, or goes on
-    python -m benchmarks.few_labels --wide [...]                              more seeds where intervals are wide
+    python -m benchmarks.few_labels [--data FOLDER] [--seeds 210 216] [--worlds NAME ...]     measures, or goes on
     python -m benchmarks.few_labels --ranking [...]                           which rows to label: by rank, or any
     python -m benchmarks.few_labels --uneven [...]          uneven and absent classes, broken teachers, wrong labels
     python -m benchmarks.few_labels --summary                                 writes benchmarks/results/few_labels.json
 
 One line a trial in benchmarks/results/few-labels.jsonl. Settings were chosen on seeds below 100. All else is left at
-the defaults; "labels alone" is the same student, trained on the labelled rows. Twelve seeds in all worlds; where the
-interval of the mean is wider than a point after these, `--wide` adds as many as their variance asks for; run again, it
-does so with the variance of all seeds.
+the defaults; "labels alone" is the same student, trained on the labelled rows.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +52,6 @@ FIXED: dict[str, dict[str, Any]] = {
 BROKEN = ", a constant teacher"
 UNEVEN_WORLDS = [name for name in KINDS if not name.startswith(("150", "detectors"))]
 UNEVEN_WORLDS += [name + BROKEN for name in ("digits mixed, even", "digits mixed, half present", "blobs, 10 : 1")]
-#: Seeds that all worlds have.
-FIRST = range(210, 222)
-#: More seeds are added to cells whose 95 % interval has a larger half-width, in points.
-WIDEST = 0.95
 CHOSEN = [
     "digits, mixed",
     "Fashion-MNIST, mixed",
@@ -196,36 +188,6 @@ def append(path: Path, run: Any, name: str, seed: int, folder: Any) -> None:
     print(f"{name}, seed {seed}: {len(lines)} trials", flush=True)
 
 
-def seeds_needed(records: list[dict[str, Any]]) -> int:
-    """Return how many seeds a cell needs for a narrow interval, from what varies in those that it has.
-
-    The number is fixed before the others are run: to stop as soon as an interval looks narrow would make it too narrow.
-    """
-    found = compared(records)
-    pilot = n = found["seeds"]
-    deviation = found["interval"] * np.sqrt(pilot) / student_t.ppf(0.975, pilot - 1)
-    while student_t.ppf(0.975, n - 1) * deviation / np.sqrt(n) >= WIDEST:
-        n += 1
-    return n
-
-
-def narrow(path: Path, worlds: list[str], folder: Any) -> None:
-    """Add seeds to the cells whose interval is wide, all cells of a world at once."""
-    cells = {(name, m): [r for r in read(path) if r["world"] == name and r["labels"] == m] for name, m in every(worlds)}
-    last = {cell: FIRST.start + seeds_needed(records) for cell, records in cells.items()}
-    done = {(*cell, r["seed"]) for cell, records in cells.items() for r in records}
-    for seed in range(FIRST.stop, max(last.values())):
-        for name in worlds:
-            amounts = [m for m in AMOUNTS if seed < last[name, m] and (name, m, seed) not in done]
-            if amounts:
-                append(path, partial(trials, amounts=amounts), name, seed, folder)
-
-
-def every(worlds: list[str]) -> list[tuple[str, int]]:
-    """Return all cells: worlds and amounts of labels."""
-    return [(name, m) for name in worlds for m in AMOUNTS]
-
-
 def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -333,8 +295,6 @@ def summary() -> None:
             "above": sum(r["gain"] > 0 for r in cells),
             "surely_above": sum(r["interval"] is not None and r["gain"] > r["interval"] for r in cells),
             "worst": min(r["gain"] for r in cells),
-            "narrow": sum(r["interval"] is not None and r["interval"] < 1 for r in cells),
-            "widest": max((r["interval"] for r in cells if r["interval"] is not None), default=None),
             "seeds": min(r["seeds"] for r in cells),
             "trials": len(records),
         }
@@ -345,9 +305,8 @@ def summary() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--seeds", type=int, nargs=2, default=(FIRST.start, FIRST.stop))
+    parser.add_argument("--seeds", type=int, nargs=2, default=(210, 216))
     parser.add_argument("--worlds", nargs="*", default=CHOSEN)
-    parser.add_argument("--wide", action="store_true", help="only cells whose interval is wide")
     parser.add_argument("--out", type=Path, help="a file of lines, instead of that in benchmarks/results")
     parser.add_argument("--ranking", action="store_true")
     parser.add_argument("--uneven", action="store_true")
@@ -364,9 +323,7 @@ def main() -> None:
         measure(path, uneven, there, seeds, args.data, FEW[:1])
         return
     there = [name for name in args.worlds if name in available(args.data, say=False)]
-    if args.wide:
-        narrow(path, there, args.data)
-    elif args.ranking:
+    if args.ranking:
         measure(path, ranked, there, seeds, args.data, AMOUNTS[:2])
     else:
         measure(path, trials, there, seeds, args.data, AMOUNTS)
