@@ -3,7 +3,8 @@
 For every labelled row, its rank among all rows by the merged probability of its label: near 1 for right labels, even
 with weak teachers, rare classes or a teacher that claims too much, and uniform in [0, 1] for labels of other rows. So
 their mean rank is 1/2 with a standard error of at most 1 / sqrt(12 m). If the merge is right, it is e, the mean of the
-ranks weighted by the merged probabilities. Half of the way from 1/2 to e is granted: a merge may be too sure.
+ranks weighted by the merged probabilities, but not above 1 - sum p_l^2 / 2, which a perfect merge reaches if classes
+have the shares p of the labels. Half of the way from 1/2 to e is granted: a merge may be too sure.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ def find_wrong_labels(
         return []
     some = some_rows(len(rows), MOST_ROWS)
     found, expected = mean_ranks(Q, rows[some], codes[some], np.flatnonzero(counts))
+    shares = np.bincount(codes) / len(codes)
+    if shares.max() < 1:  # labels of one class do not show how frequent it is
+        expected = min(expected, 1 - float(shares @ shares) / 2)
     granted = (expected - 0.5) / 2
     if found - 0.5 >= min(granted / 2, granted - ERRORS / np.sqrt(12 * len(rows))):
         return []
