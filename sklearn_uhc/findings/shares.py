@@ -55,9 +55,8 @@ def find_uneven(
     if n < LEAST_ROWS * len(classes) or evenness(counts) >= UNEVEN:
         return []
     most, absent = classes[counts.argmax()], classes[counts == 0]
-    says = (
-        f"The classes are very uneven: {spelled(most)} is the most probable class of {counts.max():,.0f} of {n:,} rows"
-    )
+    says = f"The merged classes are very uneven: {spelled(most)} is the most probable class of "
+    says += f"{counts.max():,.0f} of {n:,} rows"
     if len(absent):
         says += f", and no row seems to be of {shorten(absent)} ({len(absent)} of {len(classes)} classes)"
     says += "."
