@@ -16,6 +16,7 @@ from sklearn_uhc import (
     LabelSpace,
     TeacherCalibrator,
     TeacherMerger,
+    UnifiedEnsemble,
     teacher_report,
 )
 from tests.helpers import linear_teachers, random_lists, random_outputs
@@ -36,6 +37,14 @@ def test_teachers_and_data():
     assert all(row["shared"] == 4 and 0 < row["agreement"] < 1 for row in report["teachers"])
     assert len(report["pairs"]) == 3
     json.dumps(report)  # plain values only
+
+
+def test_frequencies_are_those_that_fit_uses():
+    X, y = load_iris(return_X_y=True)
+    teachers = [LogisticRegression(max_iter=500).fit(X[y != k], y[y != k]) for k in (0, 2)]
+    found = teacher_report(teachers, X)["frequencies"]
+    np.testing.assert_allclose(list(found.values()), UnifiedEnsemble(teachers).fit(X).merger_.class_frequencies_)
+    assert list(found) == [0, 1, 2]
 
 
 def test_the_noisy_teacher_stands_out():

@@ -123,6 +123,7 @@ def teacher_report(
         "n_samples": len(answers),
         "n_unanswered": len(answers) - len(heard),
         "accepted": scores.accepted(),
+        "frequencies": dict(zip(joined.space.classes.tolist(), Q.mean(axis=0).tolist(), strict=True)) if len(Q) else {},
         "teachers": _teachers(names, answers, scores, calibrator, agree.filled(np.nan), apart),
         "pairs": _pairs(agree.filled(np.nan), _comparable(space), n_pairs),
         "rows": _hardest_rows(heard, merged.log_p, Q, _without_noise(apart, calibrator.weights_), space, n_rows),

@@ -35,7 +35,8 @@ class TeacherReport(dict[str, Any]):
       differ in case, spaces, underscores, hyphens, dots, accents or a plural), each with a teacher that has it; and
       `rests`, names that sound like OTHER, with their teachers, if others have classes that these do not name;
     - "n_samples" and "n_unanswered", the number of rows, and of rows that no teacher answers for; "accepted", the share
-      of rows that at least one membership scorer gives more than one half, None without scorers;
+      of rows that at least one membership scorer gives more than one half, None without scorers; "frequencies", the
+      mean soft label of every class: how frequent the classes are to `fit`, unless it is told or shown otherwise;
     - "teachers", one entry each: `teacher` (its number), `name`, `called`, how sentences refer to it, `n_classes`, the
       number of classes it names, alone or in sets, and `classes`, what its columns stand for; `coverage`, the share of
       rows it answers for; `accepted`, the share of rows that its membership scorer gives more than one half;
