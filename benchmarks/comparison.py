@@ -164,16 +164,17 @@ def summarize(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     cells = {key: {name: _cell(lines, key, name) for name in STUDENTS} for key in keys}
     out: list[dict[str, Any]] = []
     for key in keys:
-        head = {"kind": "student" if key.startswith(TAUGHT) else "ask"}
-        head |= {"way": key.removeprefix(TAUGHT).removesuffix(BALANCED), "balance": "no"}
-        own, balanced = cells[key], cells.get(key + BALANCED)
+        way = key.removeprefix(TAUGHT).removesuffix(BALANCED)
+        name = f"student of {way}" if key.startswith(TAUGHT) else way
+        head = {"kind": "student" if key.startswith(TAUGHT) else "ask", "way": way, "name": name}
+        own, balanced = cells[key], cells.get(key + BALANCED, cells[key])
         if key.endswith(BALANCED):
             out.append({**head, "balance": "yes", "shown": False, **_columns(own)})
             continue
-        out.append({**head, "shown": key in SHOWN and head["way"] not in RIVALS, **_columns(own)})
-        if balanced is not None:
-            better = {world: max(own[world], balanced[world], key=lambda c: c.get("mean", 0)) for world in own}
-            out.append({**head, "balance": "better", "shown": key in SHOWN, **_columns(better)})
+        default = way == OURS and key in SHOWN
+        out.append({**head, "name": f"{name}, default", "balance": "no", "shown": default, **_columns(own)})
+        better = {world: max(own[world], balanced[world], key=lambda c: c.get("mean", 0)) for world in own}
+        out.append({**head, "balance": "better", "shown": key in SHOWN, **_columns(better)})
     return out + [lead(out, kind, balance) for kind in ("ask", "student") for balance in ("no", "yes", "better")]
 
 
