@@ -70,6 +70,8 @@ class Comparisons:
     def called(self, i: int) -> dict[int, int]:
         """Return classes of teacher i that others call by another of its names."""
         classes = np.flatnonzero(self.columns[i] >= 0)
+        if not len(classes):  # it has sets only
+            return {}
         votes = np.einsum("j,jab->ab", self.reliability, _tables(self.answers, self.columns, self.claimed, i))
         best = votes.argmax(axis=1)
         better = votes[np.arange(len(best)), best] > votes.diagonal()

@@ -58,6 +58,9 @@ def find_wrong_labels(
     codes = np.searchsorted(classes, names[judged])
     if len(rows) < LEAST_ROWS:
         return []
+    alike = len(rows) == counts.sum() and len(np.unique(codes)) == 1  # then the mean rank is 1/2, whatever the merge
+    if alike and np.median(Q[rows, codes]) >= 0.5 / len(classes):  # half of an even share
+        return []
     some = some_rows(len(rows), MOST_ROWS)
     found, expected = mean_ranks(Q, rows[some], codes[some], np.flatnonzero(counts))
     shares = np.bincount(codes) / len(codes)

@@ -51,7 +51,8 @@ def read_sample(
     if len(heard):
         rarity[place] = -np.log(np.maximum(np.average(heard, axis=0, weights=weight[counts]), LEAST_MEAN))
         rarity[labels.new] = rarity[place].mean()
-    several = len(np.unique(labels.codes)) > 1  # who labels one class only has picked the rows
+    # Who labels one class only has picked the rows, unless it is all of them.
+    several = len(np.unique(labels.codes)) > 1 or len(used) == counts.sum()
     if several and len(used) and drawn_at_random(heard, np.cumsum(counts)[used] - 1):
         return Sample(True, np.ones(L), rarity)
     found = np.full(L, 1 / L)
