@@ -152,7 +152,7 @@ def uneven(world: World) -> Iterator[dict[str, Any]]:
 def wrong_labels(clf: Any, world: World, rows: NDArray[Any]) -> dict[str, tuple[float, bool]]:
     """Return the accuracy with wrong labels, and whether there was a warning."""
     rng, y = np.random.default_rng([world.seed, 23]), world.y[rows]
-    wrong = {"another order": rng.permutation(y), "random": rng.choice(world.classes, len(y)), "one": np.resize(y, 1)}
+    wrong = {"another order": rng.permutation(y), "random": rng.choice(world.classes, len(y)), "all the same": y[:1]}
     return {how: with_labels(clf, world, rows, np.resize(given, len(y))) for how, given in wrong.items()}
 
 
@@ -252,7 +252,8 @@ def by_frequencies(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             own = [found for cell, found in means.items() if kind in (cell[0], "all") and cell[1] == m]
             short = [found["both"] - max(found["alone"], found["ce, as merged"]) for found in own]
             mean = {key: float(np.mean([found[key] for found in own])) for key in keys}
-            gain = {"gain": 100 * (mean["both"] - max(mean[key] for key in FIXED)), "cells": len(own)}
+            best = max(mean[key] for key in FIXED)
+            gain = {"best": best, "gain": 100 * (mean["both"] - best), "cells": len(own)}
             below = {"over_better": 100 * float(np.mean(short)), "below": int(np.sum(np.array(short) < -0.005))}
             yield {"table": "uneven", "classes": kind, "labels": m, **mean, **gain, **below, "worst": 100 * min(short)}
     for m in FEW:
