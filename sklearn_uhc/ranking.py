@@ -30,7 +30,7 @@ def rank_to_label(estimator: Any, X: Any, y: Any = None, *, random_state: Any = 
     Label some of the first rows, fit again with them, and rank again.
 
     On average this gains nothing over rows drawn at random. Labels that are spread over the classes do not show how
-    frequent classes are: where these are imbalanced, label rows at random, or set `balance` instead of "auto".
+    frequent classes are: where these are imbalanced, label rows at random, or pass `class_prior`.
 
     Parameters
     ----------
