@@ -6,8 +6,8 @@
     python -m benchmarks.few_labels --summary                                 writes benchmarks/results/few_labels.json
 
 One line a trial in benchmarks/results/few-labels.jsonl. Settings were chosen on seeds below 100. All else is left at
-the defaults; "labels alone" is the same student, trained on the labelled rows. `--uneven --seeds 220 225`: on seed 212 a
-false alarm about wrong labels was seen, and the rule changed after it.
+the defaults; "labels alone" is the same student, trained on the labelled rows. `--uneven` is reported on seeds 220 to
+224: on seed 212 a false alarm about wrong labels was seen, and the rule was changed after it.
 """
 
 from __future__ import annotations
