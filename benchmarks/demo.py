@@ -8,6 +8,7 @@ saves a figure in which every dot is a draw.
 from __future__ import annotations
 
 import argparse
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from tqdm import tqdm
 
 from benchmarks.digits import Trial, make_trial
-from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherOutputs
+from sklearn_uhc import FindingWarning, HeterogeneousDistiller, LabelSpace, TeacherOutputs
 from sklearn_uhc.plots.style import CONTRAST, GUIDE, MAIN, SECOND
 
 METHODS = {"sd": "SD (naive)", "ce": "CE", "mf_p": "MF-P", "mf_lu": "MF-LU", "mf_lf": "MF-LF"}
@@ -131,6 +132,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=3, help="how many draws to average over")
     parser.add_argument("--figure", type=Path, default=Path("demo.png"))
     args = parser.parse_args()
+    warnings.simplefilter("ignore", FindingWarning)  # the naive method makes classes uneven, as the table shows
     trials = []
     with tqdm(total=args.draws * len(STUDENTS) * len(METHODS) * 2, desc="Distilling", leave=False) as bar:
         for seed in range(args.seed, args.seed + args.draws):
