@@ -149,17 +149,23 @@ def restrict_prior(prior: Any, classes: NDArray[Any], left: NDArray[Any], none_l
     return {label: f / total for label, f in kept.items()} if total > 0 else None
 
 
-def check_labels_occur(prior: Floats | None, classes: NDArray[Any], codes: NDArray[np.int_]) -> None:
-    """Raise an error if a labelled row is of a class that the prior says never occurs."""
-    if prior is None:
-        return
-    counts = np.bincount(codes, minlength=len(classes))
-    if (wrong := (prior == 0) & (counts > 0)).any():
+def prior_of_fit(prior: Any, classes: NDArray[Any], labels: Any, none_label: Any) -> Floats | None:
+    """Return the frequencies that a fit was told, checked against its classes and its `Labels` or None."""
+    if labels is None:
+        return read_prior(prior, classes, np.array([label == none_label for label in classes.tolist()]))
+    classes = labels.classes
+    free = np.array([label == none_label for label in classes.tolist()]) | labels.new
+    found = read_prior(prior, classes, free, labelled=True)
+    if found is None:
+        return None
+    counts = np.bincount(labels.codes, minlength=len(classes))
+    if (wrong := (found == 0) & (counts > 0)).any():
         k = int(np.argmax(wrong))
         raise ValueError(
             f"class_prior says that {classes[k].item()!r} never occurs, but y has {counts[k]} rows of it: give it a "
             "frequency above 0."
         )
+    return found
 
 
 def fit_scale(Q: Any, prior: Floats, temperature: float = 1.0, weights: NDArray[Any] | None = None) -> ClassScale:

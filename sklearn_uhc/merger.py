@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.balance import heard_weights
-from sklearn_uhc.class_prior import ClassScale, check_labels_occur, fit_scale, read_prior
+from sklearn_uhc.class_prior import ClassScale, fit_scale, prior_of_fit
 from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
 from sklearn_uhc.findings import Finding, find, find_foreign, find_only_none, find_uneven, find_wrong_labels, warn_of
 from sklearn_uhc.label_space import LabelSpace
@@ -279,7 +279,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         check_label_model(self.label_model)
         sets = None if roster is None else roster.names_of_sets()
         labels = read_labels(y, X, classes, foreign=foreign, sets=sets)
-        prior = self._read_prior(classes, labels)
+        prior = prior_of_fit(self.class_prior, classes, labels, self.none_label)
         if log_p is None:
             assert roster is not None
             outputs.check_params(roster)
@@ -520,17 +520,6 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         if found is not None and X is None:
             raise ValueError("Memberships need X, which is None: pass X with log_p, or membership=None.")
         return found
-
-    def _read_prior(self, classes: NDArray[Any], labels: Labels | None) -> NDArray[np.float64] | None:
-        """Return the frequencies that were told, checked against classes and labels."""
-        every = classes if labels is None else labels.classes
-        free = np.array([label == self.none_label for label in every.tolist()])
-        if labels is not None:
-            free = free | labels.new
-        prior = read_prior(self.class_prior, every, free, labelled=labels is not None)
-        if labels is not None:
-            check_labels_occur(prior, every, labels.codes)
-        return prior
 
     def _drop_wrong_labels(self, Q: Any, answers: Answers, counts: NDArray[np.bool_]) -> None:
         """Warn of labels that have nothing to do with the rows, and forget them and the classes that only they have."""
