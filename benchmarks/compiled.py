@@ -20,12 +20,12 @@ from typing import Any
 import numba
 import numpy as np
 from numpy.typing import NDArray
+from sklearn_uhc.solvers.ce_chords import MOST, Uniform
 
 from benchmarks.versions import SIZES, problem
 from sklearn_uhc import LabelSpace
-from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.ce import solve_ce
-from sklearn_uhc.solvers.ce_chords import MOST, Uniform
 
 Array = NDArray[Any]
 TOL, WELL_CONDITIONED, MAX_ITER = 1e-9, 1e-6, 200
@@ -141,7 +141,7 @@ def compiled(blocks: Blocks) -> Callable[[Array], Any]:
 def compare(size: str, temperature: float, rounds: int) -> dict[str, Any]:
     """Measure both in turns at one size."""
     lists, X = problem(size, seed=1)
-    blocks = Blocks.from_label_space(LabelSpace(lists))
+    blocks = blocks_of(LabelSpace(lists))
     P = np.exp(blocks.log_softmax(X / temperature))
     run, times = compiled(blocks), []
     (Q, residual, certified), batched = run(P), solve_ce(P, blocks)

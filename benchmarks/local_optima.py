@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc import LabelSpace
-from sklearn_uhc.solvers import mf_p
-from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers import blocks_of, mf_p
 from sklearn_uhc.solvers.incidence import samples_last
 
 Array = NDArray[Any]
@@ -60,7 +59,7 @@ def measure(seed: int) -> dict[str, Any]:
     counts = dict.fromkeys(("rows", "above", "below", "not converged", "ill conditioned"), 0)
     ours = plain = 0.0
     for k, space in zip(range(SPACES), label_spaces(rng), strict=False):
-        blocks = Blocks.from_label_space(space)
+        blocks = blocks_of(space)
         P = answers(blocks, rng, k)
         start = time.process_time()
         solved = mf_p.solve_mf_p(P, blocks)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.solvers import mf_lu, mf_p
-from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.solvers.incidence import samples_last, take_samples
 
 Array = NDArray[Any]

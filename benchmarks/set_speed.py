@@ -27,12 +27,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn_uhc.solvers.set_mf_lf import ACCELERATED, EvenSplit, LogitSplit
+from sklearn_uhc.solvers.set_vanishing import may_vanish, smaller
 from threadpoolctl import threadpool_limits
 
 from benchmarks.solvers import METHODS, NOISE, SIZES, SPREAD, TAIL, make_problem
 from sklearn_uhc import OTHER, LabelSpace
-from sklearn_uhc.solvers.set_mf_lf import ACCELERATED, EvenSplit, LogitSplit
-from sklearn_uhc.solvers.set_vanishing import may_vanish, smaller
 
 Array = NDArray[Any]
 ROUNDS, ROWS, MANY_ROWS, T = 5, 2_000, 20_000, 3.0
@@ -52,7 +52,7 @@ def logits(rng: np.random.Generator, n: int, L: int) -> Array:
 
 def shared_steps(space: LabelSpace, X: Array) -> float:
     """Return the seconds that the shared steps of MF-LF take, every row in the label space that proves to be right."""
-    blocks: Any = space.matrices.like(X[:1])
+    blocks: Any = blocks_of(space).like(X[:1])
     split = EvenSplit.of(blocks)
     problem, classes = LogitSplit(split, split.B @ X.T, 1e-8), list(may_vanish(blocks))
     first, U = split.even(X).T, split.solve(X, tol=1e-8, max_iter=1000).u

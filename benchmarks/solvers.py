@@ -41,8 +41,8 @@ from scipy.optimize import minimize as scipy_minimize
 from benchmarks.paper_solvers import alternate, gradient_descent
 from sklearn_uhc import CrossEntropyUnifier, LabelSpace, LogitFactorization, ProbabilityFactorization
 from sklearn_uhc.soft_labels.base import CHUNK_ROWS
-from sklearn_uhc.solvers import ce, mf_lf, mf_lu, mf_p
-from sklearn_uhc.solvers.blocks import Blocks, softmax
+from sklearn_uhc.solvers import blocks_of, ce, mf_lf, mf_lu, mf_p
+from sklearn_uhc.solvers.blocks import softmax
 
 Array = NDArray[Any]
 #: name: classes, teachers, smallest and largest list, samples for ours, samples for the paper's algorithms
@@ -80,7 +80,7 @@ def make_problem(size: tuple[int, int, int, int, int, int], n: int, seed: int = 
     space = LabelSpace(lists)
     if not space.is_connected:
         return make_problem(size, n, seed + 1000)
-    blocks = Blocks.from_label_space(space)
+    blocks = blocks_of(space)
     sure = np.exp(TAIL * rng.normal(size=(n, 1)))
     U = SPREAD * sure * rng.normal(size=(n, L))
     Z = U[:, blocks.class_of] + NOISE * rng.normal(size=(n, space.n_outputs))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.answers import Answers, AnswerTransformer, rows_by_speakers, to_numpy
 from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.leave_one_out import (
     Part,
     Settled,
@@ -161,7 +162,7 @@ class TeacherCalibrator(AnswerTransformer):
 
     def apply(self, answers: Answers) -> Any:
         """Return the log-probabilities at the learned temperatures. See `AnswerTransformer.apply`."""
-        X, blocks = answers.log_p, answers.space.matrices
+        X, blocks = answers.log_p, blocks_of(answers.space)
         xp, teacher_of, blocks = array_namespace(X), blocks.teacher_of, blocks.like(X[:1])
         silent = xp.isnan(X)
         X = xp.where(silent, xp.zeros_like(X), X)
@@ -255,7 +256,7 @@ class TeacherCalibrator(AnswerTransformer):
 
     def _parts(self, answers: Answers, weight: NDArray[Any]) -> Iterator[Part]:
         """Yield rows grouped by the teachers that answer, in chunks of bounded memory; other answers become NaN."""
-        X, space, blocks = answers.log_p, answers.space, answers.space.matrices
+        X, space, blocks = answers.log_p, answers.space, blocks_of(answers.space)
         for speaking, rows in rows_by_speakers(telling(answers), MAX_PATTERNS):
             for chunk in chunks(len(rows), 64 * (X.shape[1] + space.n_classes)):
                 heard = speaking[blocks.teacher_of]

@@ -16,6 +16,7 @@ __all__ = [
     "name_of_entry",
     "normalize_sets",
     "plain_entries",
+    "refuse_sets",
     "same_entry",
 ]
 
@@ -110,6 +111,17 @@ def plain_entries(labels: NDArray[Any]) -> list[Any]:
 def same_entry(a: Any, b: Any) -> bool:
     """Return whether two entries mean the same; the order of a set's labels does not matter."""
     return bool((set(a) == set(b)) if isinstance(a, tuple) and isinstance(b, tuple) else a == b)
+
+
+def refuse_sets(class_lists: Sequence[NDArray[Any]]) -> None:
+    """Raise an error if a class list has a tuple or OTHER, for methods that do not support them."""
+    entries = [entry for labels in class_lists if labels.dtype == object for entry in labels]
+    sets = [name_of_entry(entry) for entry in entries if isinstance(entry, tuple) or entry is OTHER]
+    if sets:
+        raise ValueError(
+            f"MF-LU does not support columns that stand for several classes, such as {sets[0]!r}: use CE "
+            "(method='ce') or MF-LF ('mf_lf'). If they come from membership scorers, membership=None also helps."
+        )
 
 
 def _members(entry: Any) -> tuple[Any, ...]:

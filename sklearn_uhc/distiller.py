@@ -19,11 +19,11 @@ from sklearn_uhc.few_labels import as_given, warn_of_labels
 from sklearn_uhc.labels import read_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.merger import TeacherMerger
-from sklearn_uhc.not_mine import any_scorer, known_weights, spare_none
-from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
+from sklearn_uhc.not_mine import known_weights, spare_none
+from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method, takes_sets
 from sklearn_uhc.student_membership import by_student, fit_rows, judge_by_student, out_of_fold
 from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_routing, check_student
-from sklearn_uhc.teachers.input import check_input, listed
+from sklearn_uhc.teachers.input import check_input
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import warn_user
@@ -33,9 +33,8 @@ __all__ = ["HeterogeneousDistiller"]
 
 #: Default temperature of direct backpropagation, from the paper.
 BACKPROP_TEMPERATURE = 3.0
-NO_SCALE_OF_NONE = (
-    "MF-LU by backpropagation does not support scorers together with none_label: its logits are scaled after the "
-    "training, which would change the probability of none_label. Use another method, or backprop=False."
+NO_MEMBERSHIP = (
+    "MF-LU does not support membership='student': use CE (method='ce') or MF-LF ('mf_lf'), or membership=None."
 )
 NO_LABELS = (
     "backprop=True ignores y: the network learns from the teachers alone. To use the labels, set backprop=False."
@@ -250,6 +249,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         check_readable(student.estimator, X)
         sample_weight = check_row_weights(sample_weight, X)
         merger = self.make_merger()
+        if by_student(self.membership) and not takes_sets(resolve_method(self.method)):
+            raise ValueError(NO_MEMBERSHIP)
         train = self._train_by_backprop if self.backprop else self._train_on_soft_labels
         if self.backprop:
             self._check_backprop(fit_params, sample_weight)
@@ -384,9 +385,6 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             raise ValueError("Direct backpropagation makes no soft labels: leave store_soft_labels at False.")
         if sample_weight is not None:
             raise ValueError("Direct backpropagation does not accept sample_weight: omit it, or use backprop=False.")
-        free = getattr(resolve_method(self.method), "scale", "fixed") == "free"
-        if free and self.none_label is not None and any_scorer(self.membership, listed(self.teachers)):
-            raise ValueError(NO_SCALE_OF_NONE)
 
     def _tell(self, how: str) -> None:
         if self.verbose:

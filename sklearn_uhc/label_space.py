@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -208,15 +208,30 @@ class LabelSpace:
         """Return how messages refer to teacher i: by name if it has one, else by number."""
         return f"teacher {self.teacher_names[i]!r}" if self.is_named else f"teacher {i}"
 
-    @cached_property
-    def matrices(self) -> Any:
-        """The same as arrays that solvers multiply with, a `solvers.blocks.Blocks`; made once."""
-        from sklearn_uhc.solvers.blocks import Blocks
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what others derive from this label space; it is computed on first use, and not pickled.
 
-        return Blocks.from_label_space(self)
+        Parameters
+        ----------
+        name : str
+            What is derived.
+        make : function without arguments
+            Computes it.
+
+        Returns
+        -------
+        value : object
+        """
+        if name not in self._derived:
+            self._derived[name] = make()
+        return self._derived[name]
+
+    @cached_property
+    def _derived(self) -> dict[str, Any]:
+        return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        again = ("matrices", "identification")  # they can be recreated
+        again = ("_derived", "identification")  # they can be recreated
         return {name: value for name, value in vars(self).items() if name not in again}
 
     @property

@@ -29,14 +29,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sklearn_uhc.answers import refuse_probabilities
+from sklearn_uhc.class_sets import refuse_sets
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.solvers import mf_lu, mf_p, set_mf_lu, set_terms
+from sklearn_uhc.solvers import blocks_of, mf_lu
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Blocks
-from sklearn_uhc.solvers.sets import SetBlocks
+from sklearn_uhc.solvers.ce import CrossEntropy
+from sklearn_uhc.solvers.mf_lf import LogitError
+from sklearn_uhc.solvers.mf_p import ProbabilityError
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
+from sklearn_uhc.solvers.set_blocks import SetBlocks
 
 __all__ = ["CrossEntropyUnifierLoss", "LogitFactorizationLoss", "ProbabilityFactorizationLoss", "TeacherLoss"]
 
@@ -92,8 +96,7 @@ class TeacherLoss(nn.Module):
         self._space = space = class_lists if isinstance(class_lists, LabelSpace) else LabelSpace(class_lists)
         self.classes = space.classes
         self.temperature = T = float(temperature)
-        self._blocks = Blocks.from_label_space(space)
-        self._padded = torch.as_tensor(_padded_columns(space))
+        self._blocks = blocks_of(space)
         as_is = np.zeros(space.n_teachers, dtype=bool) if untempered is None else np.asarray(untempered, dtype=bool)
         if as_is.shape != (space.n_teachers,):
             raise ValueError(f"untempered must be one bool per teacher, {space.n_teachers} in all, got {untempered!r}.")
@@ -135,7 +138,7 @@ class TeacherLoss(nn.Module):
 
     def _check(self, logits: Tensor, log_p: Tensor) -> None:
         """Raise an error for wrong shapes and, on the CPU only, for values that give NaN: a GPU would have to wait."""
-        K, L = len(self._blocks.class_of), self._blocks.n_classes
+        K, L = self._space.n_outputs, self._space.n_classes
         if logits.ndim != 2 or logits.shape[1] != L or len(logits) == 0:
             raise ValueError(f"The network must return {L} logits per row, one per class, got {tuple(logits.shape)}.")
         if log_p.ndim != 2 or log_p.shape[1] != K or len(log_p) != len(logits):
@@ -150,7 +153,7 @@ class TeacherLoss(nn.Module):
     def _check_gaps(self, log_p: Tensor) -> None:
         """Raise an error for +inf, and for NaN unless it is in a teacher's whole block."""
         whose = torch.as_tensor(self._space.teacher_of)
-        bad = ~(log_p < float("inf")) & ~self._silent(log_p)[:, whose]
+        bad = ~(log_p < float("inf")) & ~self._silent(log_p, self._like(log_p)[0])[:, whose]
         if bad.any():
             row, column = bad.nonzero()[0].tolist()
             raise ValueError(
@@ -162,7 +165,7 @@ class TeacherLoss(nn.Module):
         """Return the batch, at least in single precision."""
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         blocks, share, divisor = self._like(logits)
-        log_p, silent, speaking = log_p.detach().to(logits), self._silent(log_p), None
+        log_p, silent, speaking = log_p.detach().to(logits), self._silent(log_p, blocks), None
         if log_p.device.type != "cpu" or bool(silent.any()):
             speaking = (~silent).to(logits)
             log_p = log_p.masked_fill(blocks.by_teacher(speaking) == 0, 0.0)  # finite, so that gradients are
@@ -171,11 +174,10 @@ class TeacherLoss(nn.Module):
         u = self._tempered_logits(logits, speaking, blocks)
         return Batch(u, self._shift(log_p, blocks) / divisor, blocks, share, speaking)
 
-    def _silent(self, log_p: Tensor) -> Tensor:
+    def _silent(self, log_p: Tensor, blocks: Blocks) -> Tensor:
         """(n, N): whether a teacher has NaN for all its classes."""
-        N, longest = self._padded.shape
-        columns = self._padded.flatten().to(log_p.device)
-        return log_p.isnan().index_select(1, columns).reshape(len(log_p), N, longest).all(dim=2)
+        silent: Tensor = blocks.largest((~log_p.isnan()).to(torch.uint8)) == 0
+        return silent
 
     def _tempered_logits(self, logits: Tensor, speaking: Tensor | None, blocks: Blocks) -> Tensor:
         """Return u: logits / T.
@@ -202,28 +204,21 @@ class TeacherLoss(nn.Module):
         """Return, for each row, the sum of the teachers' terms times `batch.share`."""
         raise NotImplementedError
 
-    def _column_logits(self, u: Tensor, blocks: Blocks, V: Tensor | None = None) -> Tensor:
-        """Return u times each teacher's v for every column, (n, L) to (n, K); for a set it is log q(S_k) / T."""
-        if not isinstance(blocks, SetBlocks):
+    def _column_logits(self, u: Tensor, blocks: Blocks) -> Tensor:
+        """Return phi, (n, L) to (n, K): u of the class of every column; for a set it is log q(S_k) / T."""
+        if isinstance(blocks, PlainBlocks):
             # A product with a matrix of zeros and ones; its gradient is one too, which is fast.
-            by_class: Tensor = blocks.index.classes.transposed(u)
-            return by_class if V is None else by_class * blocks.by_teacher(V)
-        vk = torch.ones_like(blocks.set_sizes) if V is None else blocks.by_teacher(V)
-        logits = self._set_temperature * (vk @ blocks.to_set)[..., None] * u[:, None, :]
-        sets = logits.masked_fill(blocks.in_set == 0, -float("inf")).logsumexp(dim=2) / self._set_temperature
-        both = torch.cat([u, sets], dim=1).index_select(1, blocks.source)
-        return both * torch.where(blocks.set_sizes > 1, torch.ones_like(vk), vk)
-
-    def _top(self, Z: Tensor) -> Tensor:
-        """Return the largest value of every teacher, (n, K) to (n, N), without a loop: batches are small."""
-        N, longest = self._padded.shape
-        columns = self._padded.flatten().to(Z.device)
-        return Z.index_select(1, columns).reshape(len(Z), N, longest).amax(dim=2)
+            by_class: Tensor = blocks.classes.transposed(u)
+            return by_class
+        assert isinstance(blocks, SetBlocks)
+        logits = (self._set_temperature * u)[:, None, :].masked_fill(blocks.in_set == 0, -float("inf"))
+        sets = logits.logsumexp(dim=2) / self._set_temperature  # set by set, so that none underflows
+        return torch.cat([u, sets], dim=1).index_select(1, blocks.source)
 
     def _shift(self, Z: Tensor, blocks: Blocks) -> Tensor:
         """Shift each teacher's logits so that the largest is 0; -inf becomes a very small number."""
         Z = Z.clamp_min(torch.finfo(Z.dtype).min)  # so that a row of only -inf is uniform
-        return (Z - blocks.by_teacher(self._top(Z))).clamp_min(MIN_LOG_P)
+        return (Z - blocks.by_teacher(blocks.largest(Z))).clamp_min(MIN_LOG_P)
 
     def _probabilities(self, Z: Tensor, blocks: Blocks) -> Tensor:
         """Return the softmax of each teacher's logits, which are at most 0."""
@@ -238,12 +233,6 @@ class TeacherLoss(nn.Module):
             share, divisor = (torch.as_tensor(x).to(logits.detach())[None, :] for x in (self._share, self._divisor))
             self._moved[key] = (self._blocks.like(logits.detach()), share, divisor)
         return self._moved[key]
-
-
-def _padded_columns(space: LabelSpace) -> NDArray[np.int64]:
-    """Return the columns of every teacher, (N, longest list); shorter lists repeat their last column."""
-    longest = max(block.stop - block.start for block in space.blocks)
-    return np.array([[min(block.start + j, block.stop - 1) for j in range(longest)] for block in space.blocks])
 
 
 class CrossEntropyUnifierLoss(TeacherLoss):
@@ -276,12 +265,10 @@ class CrossEntropyUnifierLoss(TeacherLoss):
 
     def _objective(self, batch: Batch) -> Tensor:
         u, Z, blocks, share, _ = batch
-        P, phi = self._probabilities(Z, blocks) * blocks.by_teacher(share), self._column_logits(u, blocks)
-        top = self._top(phi.detach())
-        log_sums = blocks.sum_teachers((phi - blocks.by_teacher(top)).exp()).log() + top
-        if isinstance(blocks, SetBlocks):
-            return (share * log_sums).sum(dim=1) - (P * phi).sum(dim=1)
-        return (share * log_sums).sum(dim=1) - (blocks.sum_classes(P) * u).sum(dim=1)
+        value: Tensor = CrossEntropy.at(self._column_logits(u, blocks), self._probabilities(Z, blocks), share, blocks)[
+            0
+        ]
+        return value
 
 
 class ProbabilityFactorizationLoss(TeacherLoss):
@@ -320,15 +307,9 @@ class ProbabilityFactorizationLoss(TeacherLoss):
 
     def _objective(self, batch: Batch) -> Tensor:
         u, Z, blocks, share, _ = batch
-        P = self._probabilities(Z, blocks)
-        if isinstance(blocks, SetBlocks):
-            E = self._column_logits(u.log_softmax(dim=1), blocks).exp()
-            Y = E * blocks.by_teacher(set_terms.best_scale(P, E.detach(), blocks))
-        else:
-            U = u.softmax(dim=1)
-            Y = self._column_logits(U, blocks, mf_p.best_v(P, U.detach(), blocks))
+        P, phi = self._probabilities(Z, blocks), self._column_logits(u, blocks)
         factor = self._mean_length(batch) / 2 if self._by_length else self.factor
-        return factor * (blocks.by_teacher(share) * (P - Y) ** 2).sum(dim=1)
+        return 2 * factor * ProbabilityError.at(phi, P, share, blocks)[0]
 
 
 class LogitFactorizationLoss(TeacherLoss):
@@ -377,27 +358,20 @@ class LogitFactorizationLoss(TeacherLoss):
         super().__init__(class_lists, temperature=temperature, teacher_weight=teacher_weight, untempered=untempered)
         if scale not in ("fixed", "free"):
             raise ValueError(f"scale must be 'fixed' or 'free', got {scale!r}.")
+        if scale == "free":
+            refuse_sets(self._space.class_lists)
         self.scale, self.lam = scale, float(lam)
         self.factor = 0.5 / float(self._share @ self._blocks.sizes) if factor is None else float(factor)
         self._by_length = factor is None
 
     def _objective(self, batch: Batch) -> Tensor:
         u, Z, blocks, share, _ = batch
-        V = None if self.scale == "fixed" else self._best_v(batch._replace(u=u.detach()))
-        error = blocks.center(Z) - blocks.center(self._column_logits(u, blocks, V))
-        value = (blocks.by_teacher(share) * error**2).sum(dim=1)
-        if V is not None:
-            value = value + self.lam * ((share * V**2).sum(dim=1) + self._square_mean(batch))
+        phi, ridge = self._column_logits(u, blocks), 0.0
+        if self.scale == "free":
+            V = mf_lu.best_v(blocks.center(Z), u.detach(), self.lam, blocks)
+            phi, ridge = phi * blocks.by_teacher(V), (share * V**2).sum(dim=1) + self._square_mean(batch)
+        value = 2 * LogitError.at(phi, Z, share, blocks)[0] + self.lam * ridge
         return (0.5 / self._mean_length(batch) if self._by_length else self.factor) * value
-
-    def _best_v(self, batch: Batch) -> Tensor:
-        """(n, N): v given u."""
-        u, Z, blocks, _, _ = batch
-        if isinstance(blocks, SetBlocks):
-            stretched: Tensor = set_mf_lu.best_v(blocks.center(Z), u, self._set_temperature, self.lam, blocks)
-            return stretched
-        v: Tensor = mf_lu.best_v(blocks.center(Z), u, self.lam, blocks)
-        return v
 
     def _square_mean(self, batch: Batch) -> Tensor:
         """(n,): ||u||^2 over the classes of the teachers that answer, divided by the number of these teachers."""
@@ -422,6 +396,9 @@ class LogitFactorizationLoss(TeacherLoss):
         v : Tensor of shape (n, N)
         """
         batch = self._prepare(logits.detach(), log_p)
-        v = torch.ones_like(batch.share + 0 * batch.u[:, :1]) if self.scale == "fixed" else self._best_v(batch)
-        v = v.masked_fill(batch.blocks.sizes < 2, float("nan"))
+        u, Z, blocks, share, _ = batch
+        v = torch.ones_like(share + 0 * u[:, :1])
+        if self.scale == "free":
+            v = mf_lu.best_v(blocks.center(Z), u, self.lam, blocks)
+        v = v.masked_fill(blocks.sizes < 2, float("nan"))
         return v if batch.speaking is None else v.masked_fill(batch.speaking == 0, float("nan"))

@@ -15,13 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.balance import heard_weights
 from sklearn_uhc.class_prior import ClassScale, fit_scale, prior_of_fit
+from sklearn_uhc.class_sets import refuse_sets
 from sklearn_uhc.few_labels import LabelPool, check_label_model, learn_from_labels, warn_of_labels
 from sklearn_uhc.findings import Finding, find, find_foreign, find_only_none, find_uneven, find_wrong_labels, warn_of
 from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.labels import Labels, read_labels
 from sklearn_uhc.merge_diagram import diagram_of_merge
 from sklearn_uhc.not_mine import Memberships, make_memberships, universe_of, with_none
-from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method
+from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method, takes_sets
 from sklearn_uhc.steps import make_steps
 from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.teachers.holder import TeacherHolder
@@ -30,6 +31,7 @@ from sklearn_uhc.teachers.roster import Roster, check_teachers
 from sklearn_uhc.utils.diagram import DiagramBlock
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
+from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_weights
 from sklearn_uhc.utils.rows import count_rows
 from sklearn_uhc.utils.simplex import sharpen
@@ -271,10 +273,11 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         if isinstance(log_p, Answers) and self.none_label is not None:
             log_p = with_none(log_p, self.none_label)
         roster, space = self._check_teachers(log_p)
-        memberships = self._make_memberships(roster, space, X)
+        method = self._make_method(space)
+        memberships = self._make_memberships(roster, space, X, method)
         classes = space.classes if memberships is None else memberships.space.classes
         one_kind = roster is not None and roster.is_of_one_kind
-        method, steps = self._make_method(space), make_steps(self.calibrate, self.teacher_weight, one_kind=one_kind)
+        steps = make_steps(self.calibrate, self.teacher_weight, one_kind=one_kind)
         outputs, trust = self._make_outputs(method), self._trust(method, space)
         check_label_model(self.label_model)
         sets = None if roster is None else roster.names_of_sets()
@@ -514,9 +517,17 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             "teachers is None: pass fitted classifiers, or their answers as class_lists and fit(X, log_p=...)."
         )
 
-    def _make_memberships(self, roster: Roster | None, space: LabelSpace, X: Any) -> Memberships | None:
+    def _make_memberships(self, roster: Roster | None, space: LabelSpace, X: Any, method: Any) -> Memberships | None:
         """Return the memberships for these parameters, which are checked, or None."""
         found = make_memberships(self.membership, self.membership_weight, self.none_label, space, roster, self.store)
+        if found is not None and not takes_sets(method):
+            if not isinstance(self.membership, str) or self.none_label is not None:
+                refuse_sets(found.space.class_lists)
+            names = ", ".join(space.called(i) for i in found.whose)
+            warn_user(
+                f"MF-LU does not support membership scorers: those of {names} are left out. CE and MF-LF use them."
+            )
+            return None
         if found is not None and X is None:
             raise ValueError("Memberships need X, which is None: pass X with log_p, or membership=None.")
         return found
@@ -537,6 +548,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     def _make_method(self, space: LabelSpace) -> Any:
         """Return the method at the temperature of this merge, with its parameters checked."""
         method = resolve_method(self.method)
+        if not takes_sets(method):
+            refuse_sets(space.class_lists)
         if self.abstain is not None:
             check_flag("abstain", self.abstain)
         own = getattr(method, "class_lists", None)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array
 
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["pairwise_agreement", "teacher_agreement", "teacher_agreement_scorer"]
@@ -74,7 +75,7 @@ def teacher_agreement(
 def agreement_with(answers: Answers, proba: Any, sample_weight: NDArray[Any] | None = None) -> float:
     """Return `teacher_agreement` with answers that are already checked."""
     space = answers.space
-    blocks, Z = space.matrices, to_numpy(answers.log_p).astype(np.float64)
+    blocks, Z = blocks_of(space), to_numpy(answers.log_p).astype(np.float64)
     Q = check_array(proba, dtype=np.float64, input_name="proba")
     if Q.shape != (len(Z), space.n_classes):
         raise ValueError(
@@ -131,7 +132,7 @@ def agreement_of_pairs(answers: Answers, sample_weight: NDArray[Any] | None = No
     space, Z = answers.space, to_numpy(answers.log_p).astype(np.float64)
     weights = np.ones(len(Z)) if sample_weight is None else in_range(np.asarray(sample_weight, dtype=float))
     # NaN is no answer: its probabilities are set to 0, so that the row does not count for pairs with this teacher.
-    P = np.exp(space.matrices.log_softmax(np.nan_to_num(Z, nan=0.0))) * ~np.isnan(Z)
+    P = np.exp(blocks_of(space).log_softmax(np.nan_to_num(Z, nan=0.0))) * ~np.isnan(Z)
     agreement = np.ma.masked_all((space.n_teachers, space.n_teachers))
     single = [space.singles(i) for i in range(space.n_teachers)]
     for i in range(space.n_teachers):

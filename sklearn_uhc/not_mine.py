@@ -176,14 +176,6 @@ def _check_fitted(scorer: Any, who: str) -> None:
         ) from error
 
 
-def any_scorer(membership: Any, teachers: list[Any]) -> bool:
-    """Return whether any teacher has a membership scorer, judged by the parameters."""
-    if isinstance(membership, str) and membership == "auto":
-        membership = [_carried(teacher) for teacher in teachers]
-    values = membership.values() if isinstance(membership, Mapping) else membership
-    return values is not None and any(scorer is not None for scorer in values)
-
-
 def _carried(teacher: Any) -> Any:
     """Return what a teacher has as `membership_`; None for an array, such as the memberships of fuzzy clusters."""
     scorer = getattr(teacher, "membership_", None)

@@ -12,6 +12,8 @@ from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.soft_labels import METHODS
 
 METHOD_NAMES = ["sd", "ce", "mf_p", "mf_lu", "mf_lf"]
+#: Those that support columns of sets.
+SET_METHODS = ["sd", "ce", "mf_p", "mf_lf"]
 #: Classifiers with a regressor twin.
 TREES = [
     DecisionTreeClassifier(random_state=0, max_depth=4),

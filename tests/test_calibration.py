@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_uhc import FunctionTeacher, LabelSpace, LogitFactorization, TeacherCalibrator, UnifiedEnsemble
 from sklearn_uhc.calibration import LEAST_OVERLAP, OF_ONE_KIND, overlap
-from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.leave_one_out import BOUNDS, Part, best_temperatures, settle, shrink, weighted_median
 from sklearn_uhc.teachers.roster import check_teachers
 from sklearn_uhc.utils.rows import some_rows
@@ -36,7 +36,7 @@ def tempered(rng, lists, log_tau, n=400, noise=0.5):
 
 def one_part(X, lists):
     space = LabelSpace(lists)
-    blocks = Blocks.from_label_space(space)
+    blocks = blocks_of(space)
     return Part.of(X, blocks, np.ones(len(lists)))
 
 

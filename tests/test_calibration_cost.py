@@ -6,7 +6,7 @@ import pytest
 from sklearn_uhc import LabelSpace, TeacherCalibrator
 from sklearn_uhc.answers import rows_by_speakers
 from sklearn_uhc.calibration import MAX_PATTERNS
-from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.leave_one_out import ByClasses, ByLists, Part, Shared, class_groups, compare, group_softmax
 from sklearn_uhc.solvers.list_means import ListMeans, share_classes
 from sklearn_uhc.solvers.mf_lf import LogitAverage
@@ -61,7 +61,7 @@ def test_many_teachers_with_short_lists_need_one_large_system(systems):
 @pytest.mark.parametrize("lists", [LISTS, [[0, 1, 2, 3, 4], [0, 1], [2, 3], [3, 2, 5]], [[0, 1, 2], [2, 1, 0], [1, 2]]])
 def test_subtracting_a_teacher_from_the_merge_is_the_merge_of_the_others(lists):
     rng, space = np.random.default_rng(36), LabelSpace(lists)
-    blocks, weight = Blocks.from_label_space(space), np.exp(2 * rng.normal(size=len(lists)))
+    blocks, weight = blocks_of(space), np.exp(2 * rng.normal(size=len(lists)))
     merge, links = ListMeans.of(blocks, weight, share_classes(blocks)), share_classes(blocks)
     Z = (blocks.center(rng.normal(size=(9, space.n_outputs))) * weight[blocks.teacher_of]).T
     Bz = blocks.sum_classes(Z.T).T
@@ -123,7 +123,7 @@ def test_wide_answers_are_sampled(monkeypatch):
 def test_one_unknown_per_teacher_gives_the_merge_of_one_per_class(lists):
     rng = np.random.default_rng(34)
     space = LabelSpace(lists)
-    blocks, weight = Blocks.from_label_space(space), np.exp(3 * rng.normal(size=len(lists)))
+    blocks, weight = blocks_of(space), np.exp(3 * rng.normal(size=len(lists)))
     Z = rng.normal(size=(7, space.n_outputs))
     r = (blocks.center(Z) * weight[blocks.teacher_of] @ blocks.to_class).T
     fast = ListMeans.of(blocks, weight, share_classes(blocks)).solve(r)

@@ -1,12 +1,13 @@
 """CE with more teachers than classes: one variable per class gives the optimum of the dual."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from sklearn_uhc import LabelSpace
-from sklearn_uhc.solvers import ce
-from sklearn_uhc.solvers.blocks import Blocks
-from sklearn_uhc.solvers.ce_classes import CrossEntropyByClasses
+from sklearn_uhc.solvers import blocks_of, ce
+from sklearn_uhc.solvers.class_fit import ClassFit
 from tests.helpers import random_lists, random_outputs
 
 GROUPS = [[0, 1, 2], [1, 2], [0, 2], [2, 1, 0], [3, 4], [4, 3], [3, 4], [0, 1]]
@@ -16,7 +17,7 @@ def many(spread, lists=None, seed=0, n=30):
     """Return probabilities of more teachers than classes, and the blocks."""
     rng = np.random.default_rng(seed)
     lists = random_lists(rng, 6, 40, 2, 4) if lists is None else lists
-    blocks = Blocks.from_label_space(LabelSpace(lists))
+    blocks = blocks_of(LabelSpace(lists))
     return np.exp(blocks.log_softmax(random_outputs(rng, lists, n, spread=spread, noise=spread))), blocks
 
 
@@ -30,12 +31,15 @@ def refuse(*_, **__):
 def test_it_is_the_optimum_of_the_dual(monkeypatch, spread, lists, weighted):
     P, blocks = many(spread, lists)
     weight = np.exp(np.random.default_rng(1).normal(size=blocks.n_teachers)) if weighted else None
-    with monkeypatch.context() as patch:
-        patch.setattr(ce, "_solve_by_classes", lambda *_: None)
-        expected = ce.solve_ce(P, blocks, weight=weight)
+    dual = replace(
+        ce.CrossEntropyDual.of(P, blocks, weight),
+        a=blocks.sum_classes(P * (1 if weight is None else weight[blocks.teacher_of])),
+    )
+    theta = ce.minimize(dual, room=30, tol=1e-9, max_iter=200, damping=1e-8).x
+    expected = blocks.level_components(dual.a / blocks.sum_owners(np.exp(theta)))
     monkeypatch.setattr(ce, "minimize", refuse)
     solved = ce.solve_ce(P, blocks, weight=weight)
-    np.testing.assert_allclose(solved.u, expected.u, atol=1e-9)
+    np.testing.assert_allclose(solved.u, expected, atol=1e-9)
     assert solved.converged.all()
     assert solved.residual.max() <= 1e-9
 
@@ -44,18 +48,18 @@ def test_derivatives_are_those_of_the_objective():
     P, blocks = many(2.0, GROUPS, n=2)
     rng = np.random.default_rng(2)
     w, u = rng.uniform(0.5, 2, size=blocks.n_teachers), rng.normal(size=(2, 5))
-    problem = CrossEntropyByClasses(blocks.sum_classes(P * w[blocks.teacher_of]), blocks, w, u)
+    problem = ClassFit(ce.CrossEntropy, P, u, np.ones(2), w[None, :], 1.0, blocks, 0.0, np.zeros(5, dtype=bool))
     point = problem.at(u)
-    B, d, _ = problem.curvature(point)
+    model = problem.model(point)
+    H, scale = model.H / (model.unit[:, :, None] * model.unit[:, None, :]), 1 / model.unit**2
     for l in range(5):
         step = 1e-5 * np.eye(5)[l]
         ahead, back = problem.at(u + step), problem.at(u - step)
         np.testing.assert_allclose((ahead.value - back.value) / 2e-5, point.gradient[:, l], atol=1e-8)
         # The common shift of a group is filled.
         together = np.array([0, 0, 0, 1, 1]) == [0, 0, 0, 1, 1][l]
-        fill = d * together * (d[:, l] / (d * together).sum(axis=1))[:, None]
-        column = B[:, :, l] + d * np.eye(5)[l] - fill
-        np.testing.assert_allclose((ahead.gradient - back.gradient) / 2e-5, column, atol=1e-8)
+        fill = scale * together * (scale[:, l] / (scale * together).sum(axis=1))[:, None]
+        np.testing.assert_allclose((ahead.gradient - back.gradient) / 2e-5, H[:, :, l] - fill, atol=1e-8)
 
 
 def test_torch_gives_the_same():

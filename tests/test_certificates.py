@@ -11,10 +11,8 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_uhc import LabelSpace
-from sklearn_uhc.solvers import ce, mf_lu, mf_p
-from sklearn_uhc.solvers.blocks import Blocks
-from sklearn_uhc.solvers.ce_links import fit_differences
-from sklearn_uhc.solvers.newton import Hessian
+from sklearn_uhc.solvers import blocks_of, ce, mf_lu, mf_p
+from sklearn_uhc.solvers.ce import fit_differences
 from tests.helpers import make_method
 from tests.test_precision import LISTS, one_hots
 
@@ -30,7 +28,7 @@ def test_mf_p_does_not_stop_on_a_plateau(monkeypatch, start):
     """It gave (.9999, 0, 0, .0001), certified with a residual of 9e-9."""
     monkeypatch.setattr(mf_p, "AGREED", start)
     lists, q = [[0, 1], [1, 2], [2, 3]], [0.0009, 0.0001, 0.0016, 0.9974]
-    solved = mf_p.solve_mf_p(restricted(q, lists), Blocks.from_label_space(LabelSpace(lists)))
+    solved = mf_p.solve_mf_p(restricted(q, lists), blocks_of(LabelSpace(lists)))
     assert solved.converged.all()
     np.testing.assert_allclose(solved.u[0], q, atol=1e-8)
 
@@ -40,7 +38,7 @@ def test_mf_p_sees_that_a_point_far_out_is_no_optimum(ratio):
     """On a plateau the gradient vanishes with v relative to P, but not relative to v itself."""
     lists, q = [[0, 1], [1, 2], [2, 3]], [0.1, 0.2, 0.3, 0.4]
     P = restricted(q, lists)
-    fit = mf_p.ProbabilityFit(P, (P**2).sum(axis=1), Blocks.from_label_space(LabelSpace(lists)))
+    fit = mf_p.ProbabilityFit(P, (P**2).sum(axis=1), blocks_of(LabelSpace(lists)))
     assert fit.at(np.log([[1.0, 1.0, ratio]])).residual[0] > 0.01
 
 
@@ -110,7 +108,7 @@ def test_rounding_does_not_decide_whether_a_teacher_of_scale_0_counts(row):
 )
 def test_negative_curvature_beyond_a_bound_does_not_count(lists, z):
     """It is negative only where one v_i grows from 0 and another falls below."""
-    solved = mf_lu.solve_mf_lu(np.array([z]), Blocks.from_label_space(LabelSpace(lists)))
+    solved = mf_lu.solve_mf_lu(np.array([z]), blocks_of(LabelSpace(lists)))
     assert solved.converged.all()
     assert solved.well_conditioned.all()
 
@@ -119,12 +117,12 @@ def test_negative_curvature_beyond_a_bound_does_not_count(lists, z):
 @pytest.mark.parametrize("low", ["11110101000111000", "01111110000101110"])
 def test_curvature_is_that_of_the_end(low, factor):
     """A slope that vanished in the last step still held a v_i at 0 in the curvature before it."""
-    blocks = Blocks.from_label_space(LabelSpace([[3, 1], [0, 5, 3], [3, 5, 2, 1], [2, 0], [4, 2, 1, 0, 3, 5]]))
+    blocks = blocks_of(LabelSpace([[3, 1], [0, 5, 3], [3, 5, 2, 1], [2, 0], [4, 2, 1, 0, 3, 5]]))
     Z = blocks.center(-factor * np.array([[float(digit) for digit in low]]))
     solved = mf_lu.solve_mf_lu(Z, blocks)
     assert solved.converged.all()
     fit = mf_lu.LogitFit(Z, (Z**2).sum(axis=1) + 0.01, 0.01, blocks)
-    assert Hessian.at(fit, fit.at(solved.v)).lowest()[0] > 0
+    assert fit.model(fit.at(solved.v)).lowest()[0] > 0
 
 
 def test_the_rule_for_ties_prefers_the_first_teacher():
@@ -153,7 +151,7 @@ def test_ce_sees_links_next_to_nothing(q, lists, weight):
 
 def test_differences_between_teachers_lead_to_the_same_optimum():
     """If no link is weak, both solvers of CE agree, also for teachers that do not."""
-    blocks = Blocks.from_label_space(LabelSpace([[0, 1], [1, 2], [2, 0]]))
+    blocks = blocks_of(LabelSpace([[0, 1], [1, 2], [2, 0]]))
     P = np.random.default_rng(0).dirichlet([1, 1], size=(50, 3)).reshape(50, 6)
     usual, links = ce.solve_ce(P, blocks), ce.minimize_links(P, blocks, tol=1e-9, max_iter=200)
     assert links.converged.all()
@@ -201,7 +199,7 @@ def test_flat_optima_are_counted():
 def test_a_saddle_point_is_no_optimum():
     """Between two certain teachers MF-LU's symmetric point has gradient 0 and is left."""
     Z = certain_pairs(2)[1:2]
-    blocks = Blocks.from_label_space(LabelSpace([[0, 1, 2, 3]] * 2))
+    blocks = blocks_of(LabelSpace([[0, 1, 2, 3]] * 2))
     solved = mf_lu.solve_mf_lu(Z, blocks)
     assert solved.converged.all()
     assert abs(solved.v[0, 0] - solved.v[0, 1]) > 0.1

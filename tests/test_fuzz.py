@@ -8,8 +8,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_uhc import LabelSpace
-from sklearn_uhc.solvers import mf_lu, mf_p
-from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers import blocks_of, mf_lu, mf_p
 from tests import reference
 from tests.helpers import METHOD_NAMES, make_method
 
@@ -163,7 +162,7 @@ def objectives(seed, n):
     """Yield methods with our and the reference's relative objectives, for noisy rows with a single local optimum."""
     rng = np.random.default_rng(seed)
     space = LabelSpace(some_lists(rng))
-    blocks = Blocks.from_label_space(space)
+    blocks = blocks_of(space)
     Z = blocks.log_softmax(
         rng.normal(size=(n, space.n_classes))[:, blocks.class_of] + 0.3 * rng.normal(size=(n, space.n_outputs))
     )

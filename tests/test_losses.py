@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_uhc.label_space import LabelSpace
-from sklearn_uhc.solvers import ce, mf_lf, mf_lu, mf_p
-from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers import blocks_of, ce, mf_lf, mf_lu, mf_p
 from tests.helpers import random_lists
 
 torch = pytest.importorskip("torch")
@@ -31,7 +30,7 @@ NAMES = ["ce", "mf_p", "mf_lu", "mf_lf"]
 @pytest.fixture
 def answers():
     rng = np.random.default_rng(1)
-    blocks = Blocks.from_label_space(LabelSpace(LISTS))
+    blocks = blocks_of(LabelSpace(LISTS))
     log_p = blocks.log_softmax(2 * rng.normal(size=(6, len(blocks.class_of))))
     return blocks, log_p, 2 * rng.normal(size=(6, blocks.M.shape[1]))
 

@@ -14,8 +14,7 @@ from sklearn_uhc import (
 )
 from sklearn_uhc.losses import CrossEntropyUnifierLoss, LogitFactorizationLoss, ProbabilityFactorizationLoss
 from sklearn_uhc.soft_labels.base import FIT_ROWS
-from sklearn_uhc.solvers import incidence, pairs
-from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers import blocks_of, incidence, pairs
 from tests.helpers import random_lists, random_outputs
 
 METHODS = {
@@ -38,10 +37,10 @@ def never_dense(monkeypatch):
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 def test_sums_by_index_are_products_with_dense_matrices(never_dense, kind):
     rng = np.random.default_rng(0)
-    blocks = Blocks.from_label_space(LabelSpace(random_lists(rng, 12, 5, 3, 7)))
+    blocks = blocks_of(LabelSpace(random_lists(rng, 12, 5, 3, 7)))
     F, G = rng.normal(size=(2, 4, len(blocks.class_of)))
     U, V = rng.normal(size=(4, blocks.n_classes)), rng.normal(size=(4, blocks.n_teachers))
-    M, to_class, to_teacher = blocks.M, blocks.to_class, blocks.to_teacher
+    M, to_class, to_teacher = blocks.M, blocks.to_class, np.eye(blocks.n_teachers)[blocks.teacher_of]
     cube_F, cube_G = blocks.pairs.cube(F), blocks.pairs.cube(G)
     expected = {
         "classes": F @ to_class,

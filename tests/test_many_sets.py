@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 
 from sklearn_uhc import OTHER, LabelSpace
-from sklearn_uhc.solvers import set_index
-from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers import blocks_of, set_blocks
 from sklearn_uhc.solvers.conjugate import solve_system
-from sklearn_uhc.solvers.many_mf_lu import ManyLogitFit
-from sklearn_uhc.solvers.many_shares import interpolation
-from sklearn_uhc.solvers.many_sources import Lists
-from sklearn_uhc.solvers.set_mf_lu import SetLogitFit
-from tests.helpers import METHOD_NAMES, consistent_set_outputs, make_method, random_set_lists
+from tests.helpers import SET_METHODS, consistent_set_outputs, make_method, random_set_lists
 from tests.test_sets import LISTS, TOL, random_q, temper
 
 L = 300
@@ -31,30 +26,29 @@ def many_lists(kind, rng):
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    monkeypatch.setattr(set_index, "FEW_CLASSES", 1)
+    monkeypatch.setattr(set_blocks, "FEW_CLASSES", 1)
 
 
 @pytest.mark.parametrize("kind", ["other", "membership"])
 def test_sums_over_sets(kind):
     rng = np.random.default_rng(0)
     space = LabelSpace(many_lists(kind, rng))
-    blocks, table = Blocks.from_label_space(space), space.membership()[space.set_sizes > 1].astype(float)
-    index = blocks.members
-    assert len(index.wide) == 10
+    blocks, table = blocks_of(space), space.membership()[space.set_sizes > 1].astype(float)
+    assert blocks.is_wide.sum() == 10
     x = rng.normal(size=(4, L))
-    np.testing.assert_allclose(index.sums(x), x @ table.T, atol=1e-12)
+    np.testing.assert_allclose(blocks.sum_sets(x), x @ table.T, atol=1e-12)
     y = rng.normal(size=(4, len(table)))
-    np.testing.assert_allclose(index.give(y), y @ table, atol=1e-12)
+    np.testing.assert_allclose(blocks.give(y), y @ table, atol=1e-12)
 
 
 def test_what_is_thin_keeps_its_digits():
     """A teacher that names all that counts: total less named would be rounding."""
     rng = np.random.default_rng(0)
     space = LabelSpace(many_lists("other", rng))
-    blocks, table = Blocks.from_label_space(space), space.membership()[space.set_sizes > 1].astype(float)
+    blocks, table = blocks_of(space), space.membership()[space.set_sizes > 1].astype(float)
     U = rng.normal(size=(3, L))
     U[0, space.members[space.offsets[0]]] += 60  # a class that the first teacher names
-    at = blocks.columns(U, 1.0)
+    at = blocks.at(U, 1.0)
     assert at.thin is not None
     assert 0 in at.thin.sets.tolist()
     q = np.exp(U - U.max(axis=1, keepdims=True))
@@ -79,7 +73,7 @@ def test_consistent_answers_give_q(name, kind):
     assert method.max_residual_ <= TOL[name]
 
 
-@pytest.mark.parametrize("name", METHOD_NAMES)
+@pytest.mark.parametrize("name", SET_METHODS)
 def test_no_matrix_of_columns_by_classes(name, monkeypatch):
     rng = np.random.default_rng(2)
     lists = many_lists("other", rng)
@@ -105,7 +99,7 @@ def test_many_are_solved_like_few(name, T, few_are_many, monkeypatch):
         weight = rng.uniform(0.5, 2, size=len(lists))
         many = make_method(name, lists, temperature=T, teacher_weight=weight).fit_transform(log_p)
         with monkeypatch.context() as few:
-            few.setattr(set_index, "FEW_CLASSES", 256)
+            few.setattr(set_blocks, "FEW_CLASSES", 256)
             expected = make_method(name, lists, temperature=T, teacher_weight=weight).fit_transform(log_p)
         np.testing.assert_allclose(many, expected, atol=1e-6)
 
@@ -171,7 +165,7 @@ def noisy(kind, rng, n):
 
 
 @pytest.mark.parametrize("kind", ["other", "membership"])
-@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p", "mf_lu"])
+@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p"])
 def test_noisy_rows_converge(name, kind):
     """Near the optimum, a step gains less than the rounding of so large an objective, and must still be taken."""
     lists, log_p = noisy(kind, np.random.default_rng(3), 30 if name in ("ce", "mf_lf") else 6)
@@ -183,62 +177,10 @@ def test_noisy_rows_converge(name, kind):
 
 
 @pytest.mark.parametrize("kind", ["other", "membership"])
-@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p", "mf_lu"])
+@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_p"])
 def test_torch_gives_the_same_on_noisy_rows(name, kind):
     torch = pytest.importorskip("torch")
     lists, log_p = noisy(kind, np.random.default_rng(3), 3)
     tensor = make_method(name, lists, temperature=3.0).fit_transform(torch.asarray(log_p))
     expected = make_method(name, lists, temperature=3.0).fit_transform(log_p)
     np.testing.assert_allclose(tensor.numpy(), expected, atol=1e-8)
-
-
-def test_every_list_is_summed_once():
-    """A membership has a list that its teacher names, and all else leaves out the same classes."""
-    for kind in ("other", "membership"):
-        blocks = Blocks.from_label_space(LabelSpace(many_lists(kind, np.random.default_rng(0))))
-        lists = Lists.of(blocks)
-        assert len(lists.sum.rows) == sum(len(set(lists.sum.columns[lists.sum.rows == b])) for b in range(11))
-        assert len(lists.sum.rows) < 10 * 120  # ten lists, once each
-        x = np.asfortranarray(np.random.default_rng(1).normal(size=(2, L)))
-        np.testing.assert_allclose(lists.over_sets(x), blocks.sum_sets(x), atol=1e-12)
-
-
-def stretched(kind, T):
-    """MF-LU's problem by sums and with arrays of teachers by classes, at a random point."""
-    rng = np.random.default_rng(5)
-    own = [rng.choice(L, rng.integers(8, 20), replace=False).tolist() for _ in range(40)]
-    lists = [[*labels, OTHER] for labels in own] if kind == "other" else [*own, *([tuple(each), OTHER] for each in own)]
-    space = LabelSpace([*lists, list(range(L))])
-    blocks = Blocks.from_label_space(space)
-    N = blocks.n_teachers
-    Z = blocks.center(np.asfortranarray(rng.normal(size=(3, space.n_outputs))))
-    x = np.concatenate([0.7 * rng.normal(size=(3, L)), rng.uniform(0.5, 1.5, size=(3, N))], axis=1)
-    x[1, 3] += 20  # so that all else is thin for teachers that name the class
-    x[2, L + 1] = 0.0
-    data = (Z, x, np.sum(Z**2, axis=1), rng.uniform(0.5, 2, N), T, 0.01, blocks)
-    return ManyLogitFit(*data), SetLogitFit(*data, near=np.inf), x
-
-
-@pytest.mark.parametrize("T", [1.0, 3.0])
-@pytest.mark.parametrize("kind", ["other", "membership"])
-def test_stretched_sums_are_those_of_arrays(kind, T):
-    many, few, x = stretched(kind, T)
-    points = many.at(x), few.at(x)
-    for name in ("u", "value", "gradient", "residual"):
-        a, b = (getattr(point, name) for point in points)
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * np.abs(b).max())
-    mu = np.full(3, 1e-3)
-    by_sums, by_arrays = many.many(points[0], mu), few.system(points[1], mu)
-    y = np.random.default_rng(6).normal(size=(3, L))
-    expected = np.einsum("nij,nj->ni", by_arrays.matrix(), y)
-    np.testing.assert_allclose(by_sums.product(y), expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
-    np.testing.assert_allclose(by_sums.by_v(y), np.einsum("nil,nl->ni", by_arrays.uv, y), rtol=1e-8, atol=1e-9)
-
-
-@pytest.mark.parametrize(("low", "high", "reach"), [(0.8, 1.2, 30.0), (0.0, 1.5, 20.0), (1.0, 1.0, 60.0)])
-def test_interpolated_exponentials(low, high, reach):
-    v = np.random.default_rng(0).uniform(low, high, size=500)
-    nodes, basis = interpolation(v, reach)
-    assert len(nodes) < 100
-    d = np.linspace(0, reach, 77)
-    np.testing.assert_allclose(basis @ np.exp(-nodes[:, None] * d), np.exp(-v[:, None] * d), atol=1e-14)

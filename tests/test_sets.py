@@ -10,9 +10,12 @@ from scipy.special import logsumexp, softmax
 
 from sklearn_uhc import OTHER, LabelSpace, TeacherMerger
 from sklearn_uhc.answers.value import to_numpy
-from sklearn_uhc.solvers import set_fit, set_mf_lu, set_solve, set_starts
-from sklearn_uhc.solvers.blocks import Blocks
-from tests.helpers import METHOD_NAMES, consistent_set_outputs, make_method, random_set_lists
+from sklearn_uhc.solvers import blocks_of, class_fit, set_blocks
+from sklearn_uhc.solvers.ce import CrossEntropy
+from sklearn_uhc.solvers.class_fit import linear_start
+from sklearn_uhc.solvers.mf_lf import LogitError
+from sklearn_uhc.solvers.mf_p import ProbabilityError
+from tests.helpers import SET_METHODS, consistent_set_outputs, make_method, random_set_lists
 
 #: Largest condition of a label space, at the true q, for recovering consistent answers to the bounds below.
 CONDITION = 50
@@ -25,7 +28,7 @@ HARD = [
     ([[(0, 2), (1, 3)], [2, 3], [(1, 2), 0]], [462, 504, 2, 33]),
     ([[(3, 0), OTHER], [3, (0, 1), OTHER], [(3, 4, 1), (0, 2)]], [671, 30, 73, 1, 225]),
 ]
-TOL = {"sd": 1e-9, "ce": 1e-9, "mf_p": 1e-8, "mf_lu": 1e-8, "mf_lf": 1e-8}
+TOL = {"sd": 1e-9, "ce": 1e-9, "mf_p": 1e-8, "mf_lf": 1e-8}
 
 
 # What random lists name once is no mistake here.
@@ -81,64 +84,9 @@ def test_the_linear_start_is_q_where_answers_agree():
     space = LabelSpace(lists)
     assert space.is_identified
     Q = random_q(np.random.default_rng(0), 10, 7)
-    blocks = Blocks.from_label_space(space)
-    start = set_starts.linear_start(blocks.shift(consistent_set_outputs(Q, lists)), blocks)
+    blocks = blocks_of(space)
+    start = linear_start(blocks.shift(consistent_set_outputs(Q, lists)), blocks)
     np.testing.assert_allclose(softmax(start, axis=1), Q, atol=1e-9)
-
-
-@pytest.mark.parametrize("T", [1.0, 3.0, 10.0])
-def test_mf_lu_gives_q_up_to_its_ridge(T):
-    rng = np.random.default_rng(0)
-    lists = [[0, 1, 2, 3, OTHER], [4, 5, 0, 1, (2, 3)], [2, 3, 4, 5, (0, 1)], [0, 2, 4, 1, 3, 5]]
-    Q = random_q(rng, 20, 6)
-    log_p, errors = consistent_set_outputs(Q, lists), []
-    for lam in (1e-2, 1e-4, 1e-6):
-        q = make_method("mf_lu", lists, temperature=T, lam=lam).fit_transform(log_p)
-        errors.append(np.abs(q - temper(Q, T)).max())
-    assert errors[0] < 0.05
-    assert errors[2] < 1e-4
-    assert errors == sorted(errors, reverse=True)
-
-
-@given(seed=st.integers(0, 10**6), T=st.sampled_from([1.0, 3.0, 10.0]))
-@settings(max_examples=40, deadline=None, derandomize=True)
-def test_mf_lu_gives_q_up_to_its_ridge_on_random_lists(seed, T):
-    """The answer costs hardly more than q; it may cost less, since scales are free. If not, it is close to q.
-
-    Of 1,950 rows of other lists, 3 cost more than q, up to 2.1 times as much. 315 cost as much, off by up to .03.
-    """
-    rng, lam = np.random.default_rng(seed), 1e-2
-    L = int(rng.integers(3, 9))
-    lists = random_set_lists(rng, L, int(rng.integers(2, 7)))
-    space, Q = LabelSpace(lists), random_q(rng, 3, L)
-    assume(space.has_sets and space.is_identified and min(map(len, lists)) > 1)
-    assume(max(map(space.condition, Q)) < CONDITION)
-    log_p, blocks = consistent_set_outputs(Q, lists), Blocks.from_label_space(space)
-    Z, w = blocks.shift(log_p), np.ones(space.n_teachers)
-    found = set_mf_lu.solve_set_mf_lu(Z, set_solve.even_split(blocks), temperature=T, lam=lam)
-    problem = set_mf_lu.SetLogitFit(blocks.center(Z / T), found.u, np.ones(len(Z)), w, T, lam, blocks)
-    value = problem.at(np.concatenate([found.u, found.v], axis=1)).value
-    u = np.log(Q) / T
-    u -= u.mean(axis=1, keepdims=True)
-    scale = (len(w) / np.square(u).sum(axis=1, keepdims=True)) ** 0.25  # of the least ridge
-    truth = problem.at(np.concatenate([u * scale, w / scale], axis=1)).value
-    assert (value <= 3 * truth).all()
-    q = make_method("mf_lu", lists, temperature=T, lam=lam).fit_transform(log_p)
-    as_much = (value > 0.99 * truth) & (value <= truth)
-    assert np.abs(q - temper(Q, T))[as_much].max(initial=0) < 0.05
-
-
-@pytest.mark.parametrize("T", [1.0, 3.0])
-def test_mf_lu_is_no_worse_than_the_truth(noisy, T):
-    blocks = Blocks.from_label_space(LabelSpace(LISTS))
-    Z = blocks.shift(noisy)
-    found = set_mf_lu.solve_set_mf_lu(Z, set_solve.even_split(blocks), temperature=T)
-    problem = set_mf_lu.SetLogitFit(blocks.center(Z / T), found.u, np.ones(len(Z)), np.ones(5), T, 0.01, blocks)
-    value = problem.at(np.concatenate([found.u, found.v], axis=1)).value
-    rng = np.random.default_rng(1)
-    for _ in range(20):
-        other = np.concatenate([found.u + 0.3 * rng.normal(size=found.u.shape), found.v], axis=1)
-        assert (problem.at(other).value > value).all()
 
 
 @pytest.mark.parametrize("T", [1.0, 3.0])
@@ -162,7 +110,7 @@ def test_sd_with_other_everywhere_is_ce():
 
 def test_sd_at_temperature_1_is_the_most_likely_q(noisy):
     """The answers are shares of one draw each: q maximises sum p_k log q(S_k)."""
-    P = np.exp(Blocks.from_label_space(LabelSpace(LISTS)).log_softmax(noisy))
+    P = np.exp(blocks_of(LabelSpace(LISTS)).log_softmax(noisy))
     table = LabelSpace(LISTS).membership().astype(float)
     Q = make_method("sd", LISTS, temperature=1.0).fit_transform(noisy)
     expected = np.full_like(Q, 1 / 7)
@@ -205,7 +153,7 @@ def test_objectives_by_numbers(noisy, name, T):
             assert objective(logits + 1e-3 * rng.normal(size=7), row) > best - 1e-10
 
 
-@pytest.mark.parametrize("name", METHOD_NAMES)
+@pytest.mark.parametrize("name", SET_METHODS)
 def test_rounding_does_not_choose_between_local_optima(name):
     """Teachers that contradict each other leave several; MF-P chose differently in 7 rows."""
     rng = np.random.default_rng(0)
@@ -217,7 +165,7 @@ def test_rounding_does_not_choose_between_local_optima(name):
     assert moved.sum() <= 1
 
 
-@pytest.mark.parametrize("name", METHOD_NAMES)
+@pytest.mark.parametrize("name", SET_METHODS)
 def test_order_does_not_matter(noisy, name):
     Q = make_method(name, LISTS).fit_transform(noisy)
     rng, space = np.random.default_rng(0), LabelSpace(LISTS)
@@ -235,7 +183,7 @@ def test_order_does_not_matter(noisy, name):
 
 
 @pytest.mark.parametrize("T", [1.0, 3.0])
-@pytest.mark.parametrize("name", METHOD_NAMES)
+@pytest.mark.parametrize("name", SET_METHODS)
 def test_sets_of_one_are_classes(name, T):
     rng = np.random.default_rng(0)
     lists, log_p = [[0, 1, 2], [2, 3], [3, 0, 1]], rng.normal(size=(30, 8))
@@ -256,7 +204,7 @@ def test_the_set_solver_agrees_with_the_plain_one_where_it_need_not_be_used(name
     np.testing.assert_allclose(merged, plain, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", METHOD_NAMES)
+@pytest.mark.parametrize("name", SET_METHODS)
 def test_certificates(noisy, name):
     method = make_method(name, LISTS, temperature=3.0).fit(noisy)  # at T = 1, MF-P takes 1,000 steps for some rows
     assert method.n_not_converged_ == 0
@@ -264,7 +212,7 @@ def test_certificates(noisy, name):
     assert 1 < method.n_iter_ < 200
 
 
-@pytest.mark.parametrize("name", [name for name in METHOD_NAMES if name != "sd"])
+@pytest.mark.parametrize("name", [name for name in SET_METHODS if name != "sd"])
 def test_too_few_steps_are_told(noisy, name):
     method = make_method(name, LISTS, max_iter=1)
     with pytest.warns(UserWarning, match="stopped at max_iter"):
@@ -284,12 +232,12 @@ def test_weights_count_teachers(noisy, name):
 
 
 def test_equal_weights_change_nothing(noisy):
-    for name in METHOD_NAMES:
+    for name in SET_METHODS:
         weighted = make_method(name, LISTS, teacher_weight=[3.0] * 5).fit_transform(noisy)
         np.testing.assert_allclose(weighted, make_method(name, LISTS).fit_transform(noisy), atol=1e-12)
 
 
-@pytest.mark.parametrize("name", METHOD_NAMES)
+@pytest.mark.parametrize("name", SET_METHODS)
 def test_silence(noisy, name):
     """A silent teacher is left out for the row, and OTHER means what it meant."""
     log_p = noisy.copy()
@@ -357,7 +305,7 @@ def test_membership_is_compared_with_q_untempered(name, T):
     np.testing.assert_allclose(Q, temper(expected, T), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", METHOD_NAMES)
+@pytest.mark.parametrize("name", SET_METHODS)
 def test_a_class_may_vanish(name):
     """Class "none" is not needed to explain the row."""
     lists = [["a", "b"], ["b", "c"], [("a", "b"), ("c", "none")], [("b", "c"), ("a", "none")]]
@@ -371,9 +319,9 @@ def test_a_class_may_vanish(name):
             assert Q[0, 3] < 1e-9
 
 
-@pytest.mark.parametrize("name", METHOD_NAMES)
+@pytest.mark.parametrize("name", SET_METHODS)
 def test_certain_and_impossible_answers(name):
-    log_p = np.full((3, 14), np.log(1e-6) if name == "mf_lu" else -np.inf)
+    log_p = np.full((3, 14), -np.inf)
     for i, block in enumerate(LabelSpace(LISTS).blocks):
         log_p[0, block.start], log_p[1, block.stop - 1], log_p[2, block.start + i % 2] = 0.0, 0.0, 0.0
     Q = make_method(name, LISTS).fit_transform(log_p)
@@ -381,7 +329,7 @@ def test_certain_and_impossible_answers(name):
     assert (Q >= 0).all()
 
 
-@pytest.mark.parametrize("name", METHOD_NAMES)
+@pytest.mark.parametrize("name", SET_METHODS)
 def test_torch_gives_the_same(noisy, name):
     torch = pytest.importorskip("torch")
     Q = make_method(name, LISTS).fit_transform(noisy)
@@ -391,35 +339,45 @@ def test_torch_gives_the_same(noisy, name):
 
 
 @pytest.mark.parametrize("T", [1.0, 3.0])
-def test_hessians(noisy, T):
-    """Derivatives by finite differences; no class is vanishing there."""
-    lists = [*LISTS[:4], [(0, 1, 2), 4, OTHER]]  # every class has a column of its own somewhere
-    blocks, rng = Blocks.from_label_space(LabelSpace(lists)), np.random.default_rng(0)
-    Z, w = blocks.log_softmax(np.concatenate([noisy[:3], noisy[:3, :1]], axis=1) / T), rng.uniform(0.5, 2, size=5)
-    u = rng.normal(size=(3, 7))
-    x = np.concatenate([u, rng.uniform(0.5, 1.5, size=(3, 5))], axis=1)
-    problems = [
-        (set_fit.SetFit(X, u, np.ones(3), objective._replace(near=np.inf, vanish=False), w, T, blocks), u)
-        for X, objective in ((np.exp(Z), set_fit.CE), (Z, set_fit.MF_LF), (np.exp(Z), set_fit.MF_P))
-    ]
-    lu = set_mf_lu.SetLogitFit(blocks.center(Z), x, np.ones(3), w, T, 0.01, blocks, near=np.inf)
-    for problem, at in [*problems, (lu, x)]:
-        steps = 1e-6 * np.eye(at.shape[1])
-        moved = [(problem.at(at + step), problem.at(at - step)) for step in steps]
-        slope = np.stack([(up.value - down.value) / 2e-6 for up, down in moved], axis=1)
-        bend = np.stack([(up.gradient - down.gradient) / 2e-6 for up, down in moved], axis=1)
-        point = problem.at(at)
-        np.testing.assert_allclose(point.gradient, slope, atol=1e-7)
-        if problem is lu:
-            parts = lu.bends(point)
-            uu = np.einsum("nfl,nf,nfm->nlm", parts.factors, parts.weights, parts.factors)
-            vu, vv = parts.uv, parts.dv[:, :, None] * np.eye(5)
-            whole = np.block([[uu + parts.du[:, :, None] * np.eye(7), vu.swapaxes(1, 2)], [vu, vv]])
-        else:
-            B, d, scale = problem.curvature(point)
-            root = np.sqrt(scale)
-            whole = B - blocks.component_mean * root[:, :, None] * root[:, None, :] + d[:, :, None] * np.eye(7)
-        np.testing.assert_allclose(whole, bend, atol=1e-5)
+@pytest.mark.parametrize("objective", [CrossEntropy, LogitError, ProbabilityError])
+@pytest.mark.parametrize("few", [True, False])
+def test_derivatives(noisy, objective, few, T, monkeypatch):
+    """Gradient and Hessian by finite differences, as a matrix and as a product; no class is vanishing there."""
+    monkeypatch.setattr(set_blocks, "FEW_CLASSES", 256 if few else 1)
+    monkeypatch.setattr(class_fit, "NEAR", np.inf)
+    blocks, rng = blocks_of(LabelSpace(LISTS)), np.random.default_rng(0)
+    Z, w = blocks.log_softmax(noisy[:3] / T), rng.uniform(0.5, 2, size=(1, 5))
+    X, u = Z if objective is LogitError else np.exp(Z), rng.normal(size=(3, 7))
+    problem = class_fit.ClassFit(objective, X, u, np.ones(3), w, T, blocks, 0.0, np.zeros(7, dtype=bool))
+    moved = [(problem.at(u + step), problem.at(u - step)) for step in 1e-6 * np.eye(7)]
+    slope = np.stack([(up.value - down.value) / 2e-6 for up, down in moved], axis=1)
+    bend = np.stack([(up.gradient - down.gradient) / 2e-6 for up, down in moved], axis=1)
+    point = problem.at(u)
+    np.testing.assert_allclose(point.gradient, slope, atol=1e-7)
+    model = problem.model(point)
+    if few:
+        scale = 1 / model.unit**2  # the common shift of all classes is filled
+        whole = model.H / (model.unit[:, :, None] * model.unit[:, None, :])
+        whole -= scale[:, :, None] * scale[:, None, :] / scale.sum(axis=1)[:, None, None]
+    else:
+        whole = np.stack([model.product(np.tile(step, (3, 1))) for step in np.eye(7)], axis=2)
+    np.testing.assert_allclose(whole, bend, atol=1e-5)
+
+
+@pytest.mark.parametrize("more", [{"class_lists": LISTS}, {"class_lists": [[0, 1], [1, 2]], "membership": "scorers"}])
+def test_mf_lu_refuses_sets_and_names_what_to_use(more):
+    X, K = np.zeros((3, 1)), sum(map(len, more["class_lists"]))
+    if "membership" in more:
+        more = more | {"membership": [Everybody(), Everybody()]}
+    with pytest.raises(ValueError, match=r"MF-LU does not support .* CE \(method='ce'\) or MF-LF .* membership=None"):
+        TeacherMerger(None, method="mf_lu", **more).fit(X, log_p=np.zeros((3, K)))
+
+
+def test_mf_lu_as_a_transformer_refuses_sets(noisy):
+    with pytest.raises(
+        ValueError, match="MF-LU does not support columns that stand for several classes, such as '1|2'"
+    ):
+        make_method("mf_lu", LISTS).fit(noisy)
 
 
 RANDOM = [
@@ -430,7 +388,7 @@ RANDOM = [
 
 
 @pytest.mark.filterwarnings("ignore:No teacher distinguishes")
-@pytest.mark.parametrize("name", ["ce", "mf_lf", "mf_lu"])
+@pytest.mark.parametrize("name", ["ce", "mf_lf"])
 @pytest.mark.parametrize("lists", RANDOM)
 def test_a_row_alone_gets_the_same_answer(lists, name):
     """Answers that contradict each other: which local optimum is found must not depend on other rows."""
@@ -439,14 +397,6 @@ def test_a_row_alone_gets_the_same_answer(lists, name):
     alone = np.concatenate([method.transform(log_p[i : i + 1]) for i in range(60)])
     np.testing.assert_allclose(alone, Q, atol=1e-5)
     assert method.fit(log_p[:1]).n_not_converged_ == 0
-
-
-@pytest.mark.parametrize("T", [1.0, 3.0])
-def test_mf_lu_keeps_what_is_never_apart_equal(T):
-    log_p = random_answers(RANDOM[2], 300)
-    with pytest.warns(UserWarning, match=r"No teacher distinguishes these classes: \{2, 3\}"):
-        Q = make_method("mf_lu", RANDOM[2], temperature=T).fit_transform(log_p)
-    np.testing.assert_array_equal(Q[:, 2], Q[:, 3])
 
 
 def random_answers(lists, n):

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, check_grad
 
 from sklearn_uhc import LabelSpace
-from sklearn_uhc.solvers import ce, mf_lf, mf_lu, mf_p
-from sklearn_uhc.solvers.blocks import MIN_LOG_P, Blocks, softmax
-from sklearn_uhc.solvers.newton import minimize
+from sklearn_uhc.solvers import blocks_of, ce, mf_lf, mf_lu, mf_p
+from sklearn_uhc.solvers.blocks import MIN_LOG_P, softmax
+from sklearn_uhc.solvers.newton import Hessian, minimize
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 from tests import reference
 from tests.helpers import random_lists, random_outputs
 
@@ -23,7 +24,7 @@ def problem(seed, L, N, smallest, largest, n=12):
     rng = np.random.default_rng(seed)
     lists = random_lists(rng, L, N, smallest, largest)
     space = LabelSpace(lists)
-    blocks = Blocks.from_label_space(space)
+    blocks = blocks_of(space)
     Z = blocks.log_softmax(random_outputs(rng, lists, n)) / 3
     return space, blocks, Z, np.exp(blocks.log_softmax(Z))
 
@@ -63,7 +64,7 @@ def test_mf_lf_certificate(case):
 
 @pytest.mark.parametrize("value", [None, -np.inf, -200.0, 5e3, -1e300], ids=str)
 def test_mf_lf_shifts_logits_only_where_that_matters(value):
-    blocks = Blocks.from_label_space(LabelSpace([["a", "b", "c"], ["b", "c", "d"]]))
+    blocks = blocks_of(LabelSpace([["a", "b", "c"], ["b", "c", "d"]]))
     Z = np.random.default_rng(0).normal(size=(4, 6))
     if value is not None:
         Z[0, 1] = value
@@ -75,7 +76,7 @@ def test_mf_lf_shifts_logits_only_where_that_matters(value):
 
 def test_mf_lf_nullity_is_the_number_of_components():
     space = LabelSpace([[0, 1, 2], [2, 3], [4, 5], [6]])
-    core = mf_lf.system(Blocks.from_label_space(space), np.ones((1, 4)), np.array([[1.0, 1, 2, 1, 1, 1, 1]]))
+    core = mf_lf.system(blocks_of(space), np.ones((1, 4)), np.array([[1.0, 1, 2, 1, 1, 1, 1]]))
     assert np.sum(np.linalg.eigvalsh(core) < 1e-10) == space.n_components == 3
 
 
@@ -106,6 +107,13 @@ def test_ce_primal_gradient_vanishes(case):
     np.testing.assert_allclose(restricted @ blocks.to_class, P @ blocks.to_class, atol=1e-8)
 
 
+def matrix_of(problem, point):
+    """The Hessian as a matrix plus a diagonal, and the scale of every variable."""
+    model = problem.model(point)
+    scale = 1 / model.unit**2
+    return model.H / (model.unit[:, :, None] * model.unit[:, None, :]), 0 * scale, scale
+
+
 def check_derivatives(problem, x):
     """Compare gradient and Hessian of one sample with central differences."""
 
@@ -114,7 +122,7 @@ def check_derivatives(problem, x):
 
     assert check_grad(lambda x: problem.at(x[None]).value[0], gradient, x) < 1e-5
     numeric = approx_fprime(x, gradient, 1e-7)
-    B, d, _ = problem.curvature(problem.at(x[None]))
+    B, d, _ = matrix_of(problem, problem.at(x[None]))
     np.testing.assert_allclose(B[0] + np.diag(d[0]), numeric, atol=1e-4)
 
 
@@ -131,7 +139,7 @@ def test_derivatives(size):
     start = mf_lu.solve_mf_lu(Z, blocks, max_iter=1).v[0] + 0.1 * rng.random(len(blocks.M)) + 0.5
     fit = mf_lu.LogitFit(Z, (Z**2).sum(axis=1) + 0.01, 0.01, blocks)
     point = fit.at(start[None])
-    assert (point.gradient < start * fit.curvature(point)[2]).all(), "the case must be in the interior"
+    assert (point.gradient < start * matrix_of(fit, point)[2]).all(), "the case must be in the interior"
     check_derivatives(fit, start)
 
 
@@ -167,13 +175,13 @@ def test_the_safe_step_takes_over_where_newton_fails(method):
         def start(self):
             return x
 
-        def curvature(self, point):
-            B, _, scale = super().curvature(point)
-            return 0 * B, -scale, scale
+        def model(self, point, mu=None):
+            B, _, scale = matrix_of(fit.keep(slice(0, len(point.x))), point)
+            return Hessian.of(0 * B, -scale, scale, point.gradient, mu)
 
     misled = Misled(**vars(fit))
     before = fit.at(x).value
-    found = minimize(misled, tol=1e-4, max_iter=20_000)
+    found = minimize(misled, room=20, tol=1e-4, max_iter=20_000)
     assert found.residual.max() <= 1e-4
     assert (fit.at(found.x).value < before).all()
 
@@ -254,7 +262,7 @@ def test_mf_lu_certificate(case):
 def test_mf_lu_keeps_scales_at_zero():
     """A teacher that contradicts all others gets scale 0, not a negative one."""
     lists = [[0, 1, 2, 3]] * 4
-    blocks = Blocks.from_label_space(LabelSpace(lists))
+    blocks = blocks_of(LabelSpace(lists))
     z = np.array([3.0, 1.0, -1.0, -3.0])
     solved = mf_lu.solve_mf_lu(np.concatenate([z, z, z, -z])[None], blocks)
     assert solved.converged.all()
@@ -292,7 +300,7 @@ def test_max_iter_is_kept_and_counted(max_iter):
 @pytest.mark.parametrize(("small", "error_of_mf_p"), [(1e-3, 1e-8), (1e-5, 1e-3), (1e-6, 0.02)])
 def test_tiny_probabilities_still_decide_the_odds(small, error_of_mf_p):
     """Two consistent teachers whose shared class is nearly impossible: it enters MF-P squared, down to rounding."""
-    blocks = Blocks.from_label_space(LabelSpace([["a", "b"], ["b", "c"]]))
+    blocks = blocks_of(LabelSpace([["a", "b"], ["b", "c"]]))
     P = np.array([[1 - small, small, small / 10, 1 - small / 10]])
     expected = np.array([[1 / small - 1, 1, 10 / small - 1]])
     expected /= expected.sum()
@@ -304,7 +312,7 @@ def test_tiny_probabilities_still_decide_the_odds(small, error_of_mf_p):
 def test_ce_of_sharp_consistent_teachers_is_exact(spread):
     rng = np.random.default_rng(0)
     lists = random_lists(rng, 10, 6, 2, 5)
-    blocks = Blocks.from_label_space(LabelSpace(lists))
+    blocks = blocks_of(LabelSpace(lists))
     U = spread * rng.normal(size=(400, 10))
     solved = ce.solve_ce(np.exp(blocks.log_softmax(U[:, blocks.class_of])), blocks)
     assert solved.converged.all()
@@ -323,7 +331,7 @@ def test_samples_do_not_influence_each_other(monkeypatch, size, library):
         others = [(solve(convert(data[7:8]), blocks), [7]), (solve(convert(data[order]), blocks), order)]
         for room in (1, 7, 32):
             with monkeypatch.context() as patch:
-                patch.setattr(Blocks, "batch_rows", room)
+                patch.setattr(PlainBlocks, "batch_rows", room)
                 others.append((solve(convert(data), blocks), range(60)))
         for found, rows in others:
             assert found.converged.all()
@@ -334,7 +342,7 @@ def test_samples_do_not_influence_each_other(monkeypatch, size, library):
 
 def test_samples_that_never_converge_leave_too(monkeypatch):
     """With room for few, all samples enter, and each takes its own number of steps."""
-    monkeypatch.setattr(Blocks, "batch_rows", 4)
+    monkeypatch.setattr(PlainBlocks, "batch_rows", 4)
     _, blocks, Z, P = problem(0, 10, 5, 2, 5, n=30)
     for solve, data in ((ce.solve_ce, P), (mf_p.solve_mf_p, P), (mf_lu.solve_mf_lu, Z)):
         solved = solve(data, blocks, max_iter=60, tol=1e-30)
@@ -371,13 +379,13 @@ def test_float32_is_good_to_four_digits(size, library):
 
 
 def test_log_softmax_clips_and_survives_anything():
-    blocks = Blocks.from_label_space(LabelSpace([[0, 1, 2], [1, 2], [3]]))
+    blocks = blocks_of(LabelSpace([[0, 1, 2], [1, 2], [3]]))
     Z = np.array([[0, -np.inf, -1e308, -np.inf, -np.inf, -np.inf], [1e308, -1e308, 0, 5, 5, 7]])
     log_p = blocks.log_softmax(Z)
     assert np.isfinite(log_p).all()
     assert log_p.min() >= MIN_LOG_P - 1
     np.testing.assert_allclose(np.exp(log_p[0, 3:5]), 0.5)
-    np.testing.assert_allclose(np.exp(log_p) @ blocks.to_teacher, 1)
+    np.testing.assert_allclose(blocks.sum_teachers(np.exp(log_p)), 1)
 
 
 # Adversarial probabilities: exact zeros, one-hot teachers that contradict each other, values of 1e-300.
@@ -393,7 +401,7 @@ def adversarial(draw):
     for columns in space.columns:
         values = np.array(draw(st.lists(ENTRY, min_size=len(columns), max_size=len(columns))))
         rows.append(values / values.sum() if values.sum() > 0 else np.full(len(values), 1 / len(values)))
-    return Blocks.from_label_space(space), np.concatenate(rows)[None]
+    return blocks_of(space), np.concatenate(rows)[None]
 
 
 @settings(max_examples=300, deadline=None)
@@ -426,7 +434,7 @@ def test_adversarial_inputs_stay_on_the_simplex(drawn):
 
 def test_ce_limit_when_zeros_disconnect_a_sample():
     """Teacher 1 over A, B says A for certain, teacher 2 over B, C says B: A beats B beats C."""
-    blocks = Blocks.from_label_space(LabelSpace([["a", "b"], ["b", "c"]]))
+    blocks = blocks_of(LabelSpace([["a", "b"], ["b", "c"]]))
     solved = ce.solve_ce(np.array([[1.0, 0.0, 1.0, 0.0]]), blocks)
     np.testing.assert_allclose(solved.u, [[1, 0, 0]], atol=1e-6)
     flat = ce.solve_ce(np.array([[1.0, 0.0, 0.0, 1.0]]), blocks)

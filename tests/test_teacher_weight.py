@@ -6,8 +6,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from sklearn_uhc import CrossEntropyUnifier, HeterogeneousDistiller, LabelSpace, TeacherCalibrator, UnifiedEnsemble
 from sklearn_uhc.calibration import LEAST_OVERLAP, overlap
-from sklearn_uhc.solvers import ce
-from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers import blocks_of, ce
 from tests.helpers import METHOD_NAMES, linear_teachers, make_method, random_lists, random_outputs
 
 LISTS = [[0, 1, 2], [1, 2, 3], [0, 3, 4], [2, 4]]
@@ -53,7 +52,7 @@ def test_a_tiny_weight_takes_a_teacher_out(name):
 
 
 def test_weighted_ce_meets_its_certificate(Z):
-    blocks = Blocks.from_label_space(LabelSpace(LISTS))
+    blocks = blocks_of(LabelSpace(LISTS))
     w = np.array([0.2, 1.0, 3.0, 0.5])
     P = np.exp(blocks.log_softmax(Z))
     solved = ce.solve_ce(P, blocks, weight=w)

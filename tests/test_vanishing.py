@@ -5,10 +5,7 @@ import pytest
 from scipy.special import logsumexp, softmax
 
 from sklearn_uhc import OTHER, LabelSpace
-from sklearn_uhc.solvers import set_stages, set_vanishing
-from sklearn_uhc.solvers.blocks import Blocks
-from sklearn_uhc.solvers.set_groups import groups_of
-from sklearn_uhc.solvers.set_vanishing import may_vanish, smaller
+from sklearn_uhc.solvers import blocks_of
 from tests.helpers import consistent_set_outputs, make_method
 
 #: 6 is in sets only; 1 and 5 have one column of their own each.
@@ -49,7 +46,7 @@ def objective(name, q, log_p, lists, T):
 @pytest.mark.parametrize("lists", [LISTS, TWO])
 def test_what_vanishes_would_not_help(name, T, lists):
     """A little of a class that has vanished increases the objective, and so does any change of the others."""
-    log_p, lonely = noisy(lists), list(may_vanish(Blocks.from_label_space(LabelSpace(lists))))
+    log_p, lonely = noisy(lists), np.flatnonzero(~blocks_of(LabelSpace(lists)).has_own).tolist()
     method = make_method(name, lists, temperature=T)
     tempered = method.fit_transform(log_p)
     assert method.n_not_converged_ == 0
@@ -62,29 +59,6 @@ def test_what_vanishes_would_not_help(name, T, lists):
             more = q.copy()
             more[:, j] += factor * (1e-2 if j in lonely else q[:, j])
             assert (objective(name, more, log_p, lists, T) >= best - 1e-10).all()
-
-
-@pytest.mark.parametrize("T", [1.0, 3.0])
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("lists", [LISTS, TWO])
-def test_the_answer_is_that_of_all_classes_together(name, T, lists, monkeypatch):
-    log_p = noisy(lists, seed=1)
-    method = make_method(name, lists, temperature=T)
-    found = method.fit_transform(log_p)
-    monkeypatch.setattr(set_vanishing, "may_vanish", lambda blocks: ())
-    expected = method.fit_transform(log_p)
-    # None of the objectives is convex: a few rows may end in another local optimum.
-    assert (np.abs(found - expected).max(axis=1) < 1e-5).mean() > 0.97
-
-
-@pytest.mark.parametrize("name", ["ce", "mf_lf"])
-def test_few_rows_are_left_to_newtons_method(name, monkeypatch):
-    rows, minimize = [0], set_stages.minimize
-    monkeypatch.setattr(
-        set_stages, "minimize", lambda problem, **rest: (rows.append(len(problem)), minimize(problem, **rest))[1]
-    )
-    make_method(name, LISTS, temperature=3.0).fit_transform(noisy(LISTS, n=1000))
-    assert sum(rows) < 50
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -104,36 +78,6 @@ def test_weights_count(name):
     assert (np.abs(twice - weighted).max(axis=1) < 1e-6).mean() > 0.97
 
 
-def test_a_label_space_without_a_class():
-    blocks = Blocks.from_label_space(LabelSpace(LISTS))
-    assert may_vanish(blocks) == (6,)
-    part = smaller(blocks, (6,))
-    assert part.kept.tolist() == [0, 1, 2, 3, 4, 5]
-    lists = [own.tolist() for own in part.blocks.space.class_lists]
-    assert lists == [[0, (1, 2), 3], [2, 3, (0, 1, 4, 5)], [4, 5, 0, 1], [0, 2, 4], [1, 3, 4, (0, 2, 5)]]
-    # The set {0, 6} has become class 0, whose sums it joins.
-    assert part.join.sum(axis=1).tolist() == [2, 1, 1, 1, 1, 1, 1, 1, 1]
-    assert smaller(blocks, (6,)) is part
-
-
-@pytest.mark.parametrize(
-    "lists",
-    [
-        [[("a", "b"), "c"], ["c", "d"]],  # the sets do not distinguish a and b
-        [[("a", "x"), "b"], [("c", "x"), "d"]],  # only x links the two
-        [["a", "b"], ["b", "c"]],
-    ],
-)
-def test_classes_that_must_not_be_left_out(lists):
-    space = LabelSpace(lists)
-    assert not space.has_sets or may_vanish(Blocks.from_label_space(space)) == ()
-
-
-def test_every_set_keeps_a_class():
-    space = LabelSpace([[("a", "b"), "c"], [("a", "d"), "c"], ["d", ("b", "c")]])
-    assert may_vanish(Blocks.from_label_space(space)) == (0,)  # without a and b, {a, b} would be empty
-
-
 def test_a_row_whose_other_classes_are_lost_too_is_checked():
     """Without 3, 5 and 6 the answers fit nearly as well, once 1, 2 and 4 are lost with them."""
     lists = [[(3, 4), (5, 6, 2, 1, 0)], [1, 4, 2], [(0, 6, 5, 4), (1, 3, 2)], [(1, 2, 3, 5), (6, 4), OTHER]]
@@ -149,7 +93,6 @@ def test_a_row_whose_other_classes_are_lost_too_is_checked():
 @pytest.mark.parametrize("name", METHODS)
 def test_classes_that_are_never_apart_vanish_together(name):
     lists = [[(7, 1, 2), 4, 5, 0], [4, 2, 8, OTHER], [3, 5, 6], [5, 2, 3, 6, OTHER]]
-    assert may_vanish(Blocks.from_label_space(LabelSpace(lists))) == (1, 7)
     Q = make_method(name, lists, temperature=2.0).fit_transform(noisy(lists, noise=2.0))
     np.testing.assert_allclose(Q[:, 1], Q[:, 7], rtol=1e-9, atol=1e-12)
     assert 0.1 < (Q[:, 1] < 1e-12).mean() < 0.9
@@ -164,31 +107,6 @@ SPECIALIST = [
     [("dog", "tabby"), "bird"],
 ]
 CATS = ["manx", "persian", "tabby"]
-
-
-def test_groups_that_sets_alone_link_to_others():
-    blocks = Blocks.from_label_space(LabelSpace(SPECIALIST))
-    (group,) = groups_of(blocks)
-    assert [blocks.space.classes[k] for k in group.classes] == CATS
-    assert len(group.sets) == 3  # OTHER twice, and the set with dogs
-    assert groups_of(Blocks.from_label_space(LabelSpace(LISTS))) == ()
-    # A teacher who knows a cat and something else links all of them.
-    assert groups_of(Blocks.from_label_space(LabelSpace([*SPECIALIST, ["manx", "dog"]]))) == ()
-
-
-@pytest.mark.parametrize(
-    ("lists", "expected"),
-    [
-        ([["a", ("b", "c")], ["d", OTHER], ["e", "d"], ["e", OTHER]], [["a", "b", "c"]]),  # a set within the group
-        ([["a", "b"], ["c", "d"], ["e", ("a", "f"), ("c", "g")], ["f", "g", "e"]], [["a", "b"], ["c", "d"]]),
-        ([["a", "b"], ["c", "d"]], []),  # nothing links the two, so that neither vanishes
-        ([["a"], ["b", "c", OTHER]], []),  # a single column says nothing
-    ],
-)
-def test_more_groups(lists, expected):
-    space = LabelSpace(lists)
-    groups = groups_of(Blocks.from_label_space(space)) if space.has_sets else ()
-    assert sorted([space.classes[k] for k in group.classes] for group in groups) == expected
 
 
 @pytest.mark.parametrize("T", [1.0, 3.0])

@@ -7,8 +7,12 @@ from scipy.special import softmax
 from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.soft_labels.scales import of_mean_one
-from sklearn_uhc.solvers import mf_lu, mf_p, set_fit, set_mf_lu
-from sklearn_uhc.solvers.sets import SetBlocks
+from sklearn_uhc.solvers import blocks_of, mf_lu, mf_p
+from sklearn_uhc.solvers.ce import CrossEntropy
+from sklearn_uhc.solvers.class_fit import ClassFit
+from sklearn_uhc.solvers.mf_lf import LogitError
+from sklearn_uhc.solvers.mf_p import ProbabilityError
+from sklearn_uhc.solvers.set_blocks import SetBlocks
 
 torch = pytest.importorskip("torch")
 losses = pytest.importorskip("sklearn_uhc.losses")
@@ -37,7 +41,7 @@ def make(name, lists, **params):
 def make_answers(columns, n=12):
     """Answers and logits; each teacher but the second is silent for some rows, and nobody answers row 0."""
     rng, space = np.random.default_rng(1), LabelSpace(LISTS[columns])
-    log_p = space.matrices.log_softmax(2 * rng.normal(size=(n, space.n_outputs)))
+    log_p = blocks_of(space).log_softmax(2 * rng.normal(size=(n, space.n_outputs)))
     quiet = rng.random((n, 4)) < 0.4
     quiet[:, 1], quiet[0], quiet[1] = False, True, False
     log_p[quiet[:, space.teacher_of]] = np.nan
@@ -49,13 +53,9 @@ def of_solver(name, log_p, u, blocks, w, T):
     Z, one = log_p / T, np.ones(len(u))
     P, wk = np.exp(blocks.log_softmax(Z)), w[blocks.teacher_of]
     if isinstance(blocks, SetBlocks):
-        if name == "mf_lu":
-            Z = blocks.center(Z)
-            x = np.hstack([u, set_mf_lu.best_v(Z, u, T, LAM, blocks)])
-            point = set_mf_lu.SetLogitFit(Z, x, one, w, T, LAM, blocks).at(x)
-            return 2 * point.value, 2 * point.gradient[:, : u.shape[1]]
-        objective = {"ce": set_fit.CE, "mf_p": set_fit.MF_P, "mf_lf": set_fit.MF_LF}[name]
-        point = set_fit.SetFit(Z if name == "mf_lf" else P, u, one, objective, w, T, blocks).at(u)
+        objective = {"ce": CrossEntropy, "mf_p": ProbabilityError, "mf_lf": LogitError}[name]
+        X, none = Z if name == "mf_lf" else P, np.zeros(u.shape[1], dtype=bool)
+        point = ClassFit(objective, X, u, one, w[None, :], T, blocks, 0.0, none).at(u)
         times = 1 if name == "ce" else 2  # the solvers halve squares
         return times * point.value, times * point.gradient
     if name == "ce":
@@ -83,7 +83,7 @@ def of_solvers(name, log_p, logits, lists, weight, T):
     for pattern in answers.patterns():
         part, at = answers.part(pattern, pattern.rows), np.ix_(pattern.rows, pattern.classes)
         w, N = of_mean_one(part.trust, part.log_p), len(pattern.teachers)
-        found = of_solver(name, part.log_p, logits[at] / T, part.space.matrices, w, T)
+        found = of_solver(name, part.log_p, logits[at] / T, blocks_of(part.space), w, T)
         value[pattern.rows], gradient[at] = T**2 / N * found[0], T / N * found[1]
     return value, gradient
 
@@ -201,11 +201,11 @@ def test_untempered_teachers_are_those_of_the_merge(name, T):
     """The others are tempered, and the solver is at temperature 1, where untempered ones count 1 / T."""
     lists, as_is = [[0, 1, 2], [2, 3, 4], [(0, 1, 2), OTHER], [(2, 3, 4), OTHER]], np.array([False, False, True, True])
     space, rng = LabelSpace(lists), np.random.default_rng(2)
-    log_p = space.matrices.log_softmax(2 * rng.normal(size=(8, space.n_outputs)))
+    log_p = blocks_of(space).log_softmax(2 * rng.normal(size=(8, space.n_outputs)))
     logits, scale = 2 * rng.normal(size=(8, 5)), np.where(as_is, 1.0, 1 / T)
     w = of_mean_one(np.array([3.0, 1.0, 0.5, 0.5]) * np.where(as_is, 1 / T, 1.0), log_p)
     tempered = log_p * scale[space.teacher_of]
-    value, gradient = of_solver(name, tempered, logits / T, space.matrices, w, 1.0)
+    value, gradient = of_solver(name, tempered, logits / T, blocks_of(space), w, 1.0)
     x = torch.asarray(logits).requires_grad_()
     loss = make(name, lists, temperature=T, teacher_weight=[3.0, 1.0, 0.5, 0.5], untempered=as_is)
     found = loss(x, torch.asarray(log_p))
@@ -219,7 +219,7 @@ def test_classes_that_only_untempered_teachers_know(name):
     """Their probability is at temperature 1, next to that of all known classes; silent rows included."""
     space = LabelSpace([[0, 1, 2], [2, 3], [(0, 1, 2), OTHER], [(2, 3), OTHER]], universe=[-1])
     rng, as_is = np.random.default_rng(2), [False, False, True, True]
-    log_p, logits = space.matrices.log_softmax(2 * rng.normal(size=(8, space.n_outputs))), rng.normal(size=(8, 5))
+    log_p, logits = blocks_of(space).log_softmax(2 * rng.normal(size=(8, space.n_outputs))), rng.normal(size=(8, 5))
     log_p[0], log_p[1:3, :3] = np.nan, np.nan  # nobody, and not the only one that knows 0 and 1
     loss, log_p = make(name, space, factor=None, untempered=as_is), torch.asarray(log_p)
     x = torch.asarray(logits).requires_grad_()

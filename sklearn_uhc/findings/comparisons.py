@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from sklearn_uhc.answers import Answers, to_numpy
+from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.suggestions.behaviour import surest_rows
 from sklearn_uhc.utils.rows import some_rows
 
@@ -109,7 +110,7 @@ def _responses(answers: Answers, single: NDArray[np.int_]) -> tuple[Floats, NDAr
     """Return T for columns of single classes, (K', K'), and whether they are claimed for a row, (K',)."""
     Z = to_numpy(answers.log_p).astype(np.float64)
     silent = np.isnan(Z)
-    P = np.exp(answers.space.matrices.log_softmax(np.where(silent, 0.0, Z)))[:, single]
+    P = np.exp(blocks_of(answers.space).log_softmax(np.where(silent, 0.0, Z)))[:, single]
     answered = ~silent[:, single]
     P *= answered
     sizes = np.minimum(answered.sum(axis=0) / answers.space.n_classes, P.sum(axis=0))

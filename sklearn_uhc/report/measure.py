@@ -24,6 +24,7 @@ from sklearn_uhc.plots.overlap import overlap_of_space
 from sklearn_uhc.report.result import COLUMNS, TeacherReport
 from sklearn_uhc.report.words import label_of
 from sklearn_uhc.soft_labels import CrossEntropyUnifier
+from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.steps import resolve_calibrator
 from sklearn_uhc.suggestions import Suggestions, suggest_harmonization
@@ -116,7 +117,7 @@ def teacher_report(
     heard = np.flatnonzero(answers.heard)
     merged, joined = calibrated.take(heard), scores.join(calibrated).take(heard)
     Q = _merge(joined)
-    apart = _divergences(merged.log_p, Q, space.matrices)
+    apart = _divergences(merged.log_p, Q, blocks_of(space))
     suggestions = _suggest(answers)
     contents: dict[str, Any] = {
         "space": _describe(space, joined.space, np.flatnonzero(answers.speaking.any(axis=0))),
@@ -267,7 +268,7 @@ def _teachers(
     """Describe every teacher."""
     space, silent = answers.space, ~answers.speaking
     rows, shared, several = [], _comparable(space), space.named.sum(axis=0) > 1
-    top = _largest_probabilities(answers.log_p, space.matrices)
+    top = _largest_probabilities(answers.log_p, blocks_of(space))
     for i, labels in enumerate(space.class_lists):
         confidence = top[~silent[:, i], i]
         known = np.flatnonzero(~np.isnan(agree[i]) & (np.arange(len(names)) != i))

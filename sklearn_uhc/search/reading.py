@@ -16,7 +16,7 @@ from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.not_mine import find_scorers, read_scorer
 from sklearn_uhc.search.folds import Fold
-from sklearn_uhc.soft_labels import resolve_method
+from sklearn_uhc.soft_labels import resolve_method, takes_sets
 from sklearn_uhc.student_membership import by_student
 from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.teachers.input import check_input
@@ -147,6 +147,6 @@ def without_teachers(merged: MergedClassifier, fold: Fold, space: LabelSpace) ->
 
 def fit_to(merged: Any, reading: Reading) -> Any:
     """Fit a candidate without teachers to answers that were read."""
-    if not by_student(merged.membership):
+    if not by_student(merged.membership) and takes_sets(resolve_method(merged.method)):
         merged.set_params(membership=[None if d is None else Known(d) for d in reading.memberships])
     return merged.fit(reading.X, log_p=reading.answers)

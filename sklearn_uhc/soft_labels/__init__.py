@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
 from sklearn_uhc.soft_labels.ce import CrossEntropyUnifier
-from sklearn_uhc.soft_labels.mf import LogitFactorization, ProbabilityFactorization
+from sklearn_uhc.soft_labels.mf import LogitFactorization, ProbabilityFactorization, takes_sets
 from sklearn_uhc.soft_labels.sd import StandardDistillation
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "SoftLabelMethod",
     "StandardDistillation",
     "resolve_method",
+    "takes_sets",
 ]
 
 #: The paper's names. Its table calls MF-LU "MF-LV".

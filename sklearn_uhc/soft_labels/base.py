@@ -18,8 +18,9 @@ from sklearn_uhc.answers import Answers, Pattern, answers_of_input
 from sklearn_uhc.names import about_look_alikes, about_rests, look_alikes, sounding_like_other
 from sklearn_uhc.soft_labels.oddities import warn_if_disconnected, warn_if_mute, warn_of_sets, warn_of_unheard
 from sklearn_uhc.soft_labels.scales import of_mean_one, temper_rest, to_double
-from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, Solution, softmax
-from sklearn_uhc.solvers.incidence import exponentials
+from sklearn_uhc.solvers import blocks_of
+from sklearn_uhc.solvers.blocks import MIN_LOG_P, Blocks, Solution, softmax
+from sklearn_uhc.solvers.incidence import Array, exponentials
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.memory import keep_freed_memory
@@ -53,10 +54,6 @@ class Merged(NamedTuple):
         n_iter, residual = int(solved.n_iter.max()), float(solved.residual.max())
         poor = int((solved.converged & ~solved.well_conditioned).sum())
         return cls(Q, max(n_iter, 1), residual, int((~solved.converged).sum()), poor)
-
-    def first(self) -> Merged:
-        """Return the first of two equal rows."""
-        return Merged(self.Q[:1], *self[1:3], *(count // 2 for count in self[3:]))
 
     def then(self, other: Merged) -> Merged:
         """Return these soft labels with the diagnostics of both chunks together."""
@@ -274,7 +271,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         check_is_fitted(self, "label_space_")
         answers = answers_of_input(self, X, reset=False)
         Q, X = self._solve_all(answers, keep=True).Q, answers.log_p
-        blocks, xp = answers.space.matrices.like(X[:1]), array_namespace(X)
+        blocks, xp = blocks_of(answers.space).like(X[:1]), array_namespace(X)
         out = xp.empty_like(X[:, 0])
         for rows in chunks(len(X), X.dtype.itemsize * self.floats_per_row(blocks), CHUNK_ROWS):
             Z = xp.where(xp.isnan(X[rows]), X[rows], blocks.shift(X[rows])) / self.temperature  # NaN stays
@@ -338,7 +335,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         -------
         n : int
         """
-        N, L, K = blocks.n_teachers, blocks.n_classes, len(blocks.class_of)
+        N, L, K = blocks.n_teachers, blocks.n_classes, len(blocks.teacher_of)
         return int(12 * K + 12 * L + 6 * N * N)
 
     def chunk_rows(self, blocks: Blocks) -> int:
@@ -353,7 +350,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         -------
         n : int
         """
-        return max(64, min(CHUNK_ROWS, CHUNK_NUMBERS // len(blocks.class_of)))
+        return max(64, min(CHUNK_ROWS, CHUNK_NUMBERS // len(blocks.teacher_of)))
 
     def _fit(self, answers: Answers, keep: bool) -> Any:
         """Warn about problems, solve (all rows only if `keep`), and store the diagnostics."""
@@ -387,7 +384,7 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         if out is not None:
             xp, where = array_namespace(out), device(out)
             here, classes = (xp.asarray(index, device=where) for index in (rows, pattern.classes))
-            out[here] = self._spread(merged.Q, part.space.matrices.like(merged.Q[:1]), classes, out.shape[1])
+            out[here] = self._spread(merged.Q, blocks_of(part.space).like(merged.Q[:1]), classes, out.shape[1])
         return merged
 
     def _spread(self, Q: Array, blocks: Blocks, classes: Array, n_classes: int) -> Array:
@@ -412,14 +409,12 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         """
         X = answers.log_p
         xp, one = array_namespace(X), to_double(X[:1])
-        blocks, jobs = answers.space.matrices.like(one), effective_n_jobs(self.n_jobs)
+        blocks, jobs = blocks_of(answers.space).like(one), effective_n_jobs(self.n_jobs)
         solve = self._solver_of(answers, blocks, one)
         Q = _new_labels(answers) if keep else None
 
         def solved(rows: slice) -> Merged:
-            Z = to_double(X[rows])
-            # BLAS sums a single row in another order, and rounding may decide between local optima.
-            merged = solve(Z) if len(Z) > 1 or not answers.space.has_sets else solve(xp.concat([Z, Z])).first()
+            merged = solve(to_double(X[rows]))
             if Q is not None:
                 Q[rows] = xp.astype(merged.Q, X.dtype, copy=False)
             return merged._replace(Q=None)

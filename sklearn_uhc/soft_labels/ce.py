@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod, losses
-from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
-from sklearn_uhc.solvers.ce import solve_ce
-from sklearn_uhc.solvers.set_solve import even_split, solve_set_ce
-from sklearn_uhc.solvers.sets import SetBlocks
+from sklearn_uhc.solvers.blocks import Blocks, softmax
+from sklearn_uhc.solvers.ce import CrossEntropy, solve_ce
+from sklearn_uhc.solvers.class_fit import solve_sets, tempered
+from sklearn_uhc.solvers.incidence import Array
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
+from sklearn_uhc.solvers.set_blocks import SetBlocks
 
 __all__ = ["CrossEntropyUnifier"]
 
@@ -93,12 +95,13 @@ class CrossEntropyUnifier(SoftLabelMethod):
 
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Minimise J. See `SoftLabelMethod.merge`."""
-        tol, most = self._tolerance(self.tol, Z), int(self.max_iter)
+        options = {"tol": self._tolerance(self.tol, Z), "max_iter": int(self.max_iter), "weight": weight}
         if isinstance(blocks, SetBlocks):
-            split = even_split(blocks, weight)
-            solved = solve_set_ce(Z, split, temperature=self.temperature, tol=tol, max_iter=most, weight=weight)
+            T = float(self.temperature)
+            solved = solve_sets(CrossEntropy(), tempered(Z, T, blocks), Z, blocks, T=T, **options)
             return Merged.of(softmax(solved.u), solved)
-        solved = solve_ce(self._tempered(Z, blocks), blocks, tol=tol, max_iter=most, weight=weight)
+        assert isinstance(blocks, PlainBlocks)
+        solved = solve_ce(self._tempered(Z, blocks), blocks, **options)
         return Merged.of(solved.u, solved)
 
     def make_loss(self, class_lists: Any, **of_teachers: Any) -> Any:

@@ -7,17 +7,19 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
+from sklearn_uhc.class_sets import refuse_sets
 from sklearn_uhc.soft_labels.base import CHUNK_NUMBERS, CHUNK_ROWS, Merged, SoftLabelMethod, losses
 from sklearn_uhc.soft_labels.scales import root_of
-from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
-from sklearn_uhc.solvers.mf_lf import LogitAverage
+from sklearn_uhc.solvers.blocks import Blocks, softmax
+from sklearn_uhc.solvers.class_fit import solve_sets, tempered
+from sklearn_uhc.solvers.incidence import Array
+from sklearn_uhc.solvers.mf_lf import LogitAverage, LogitError
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
-from sklearn_uhc.solvers.mf_p import solve_mf_p
-from sklearn_uhc.solvers.set_mf_lu import solve_set_mf_lu
-from sklearn_uhc.solvers.set_solve import Split, even_split, solve_set_mf_p
-from sklearn_uhc.solvers.sets import SetBlocks
+from sklearn_uhc.solvers.mf_p import ProbabilityError, solve_mf_p
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
+from sklearn_uhc.solvers.set_blocks import SetBlocks
 
-__all__ = ["LogitFactorization", "ProbabilityFactorization"]
+__all__ = ["LogitFactorization", "ProbabilityFactorization", "takes_sets"]
 
 
 class ProbabilityFactorization(SoftLabelMethod):
@@ -102,9 +104,14 @@ class ProbabilityFactorization(SoftLabelMethod):
         """Factorise the probabilities. See `SoftLabelMethod.merge`."""
         tol = self._tolerance(self.tol, Z)
         if isinstance(blocks, SetBlocks):
-            T, most, split = self.temperature, int(self.max_iter), even_split(blocks, weight)
-            solved = solve_set_mf_p(Z, split, temperature=T, tol=tol, max_iter=most, weight=weight)
+            T, P = float(self.temperature), tempered(Z, float(self.temperature), blocks)
+            size = array_namespace(P).sum(
+                P**2 * (1.0 if weight is None else blocks.by_teacher(weight[None, :])), axis=1
+            )
+            options = {"tol": tol, "max_iter": int(self.max_iter), "weight": weight, "size": size}
+            solved = solve_sets(ProbabilityError(), P, Z, blocks, T=T, vanish=True, **options)
             return Merged.of(softmax(solved.u), solved)
+        assert isinstance(blocks, PlainBlocks)
         # The weighted problem is the plain one for rows multiplied by sqrt(weight): v takes the factor, u does not.
         P = self._tempered(Z, blocks)
         P *= blocks.by_teacher(root_of(weight, blocks))
@@ -129,7 +136,7 @@ class LogitFactorization(SoftLabelMethod):
     With `scale="fixed"` (MF-LF), v = 1 and there is no ridge: a linear least-squares problem with the same matrix for
     all samples, so the whole dataset is one matrix product. With `scale="free"` (MF-LU), every teacher has its own
     scale per sample. The result is a local optimum, in nearly all cases the one that the paper's algorithm slowly
-    approaches. If two optima tie, earlier teachers count more.
+    approaches. If two optima tie, earlier teachers count more. MF-LU does not support columns that stand for sets.
 
     Parameters
     ----------
@@ -227,10 +234,12 @@ class LogitFactorization(SoftLabelMethod):
     def solver(self, blocks: Blocks, weight: Array | None) -> Callable[[Array], Merged]:
         """Prepare the normal equations of MF-LF, which all rows share. See `SoftLabelMethod.solver`."""
         if self.scale == "free":
+            if isinstance(blocks, SetBlocks):
+                refuse_sets(blocks.space.class_lists)
             return super().solver(blocks, weight)
         if isinstance(blocks, SetBlocks):
-            split = even_split(blocks, weight)
-            return lambda X: self._merge_splits(blocks.unshifted(X), split)
+            return lambda X: self._merge_sets(blocks.unshifted(X), blocks, weight)
+        assert isinstance(blocks, PlainBlocks)
         equations = LogitAverage.of(blocks, weight)
 
         def merge(X: Array) -> Merged:
@@ -241,20 +250,18 @@ class LogitFactorization(SoftLabelMethod):
 
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Factorise the logits with free scales (MF-LU). See `SoftLabelMethod.merge`."""
-        tol, most = self._tolerance(self.tol, Z), int(self.max_iter)
-        if isinstance(blocks, SetBlocks):
-            root, T, split = 1.0, self.temperature, even_split(blocks, weight)
-            solved = solve_set_mf_lu(Z, split, temperature=T, lam=self.lam, weight=weight, tol=tol, max_iter=most)
-        else:
-            root = root_of(weight, blocks)  # see ProbabilityFactorization
-            Z *= blocks.by_teacher(root / self.temperature)
-            solved = solve_mf_lu(Z, blocks, lam=self.lam, tol=tol, max_iter=most)
+        assert isinstance(blocks, PlainBlocks)
+        root = root_of(weight, blocks)  # see ProbabilityFactorization
+        Z *= blocks.by_teacher(root / self.temperature)
+        tol = self._tolerance(self.tol, Z)
+        solved = solve_mf_lu(Z, blocks, lam=self.lam, tol=tol, max_iter=int(self.max_iter))
         scale = _mean_scale(solved.v / root, blocks) if self.gauge == "mean" else 1.0
         return Merged.of(softmax(solved.u * scale), solved)
 
-    def _merge_splits(self, Z: Array, split: Split) -> Merged:
-        """Merge rows by MF-LF if columns stand for sets, which needs iterations."""
-        solved = split.solve(Z, tol=self._tolerance(self.tol, Z), max_iter=int(self.max_iter))
+    def _merge_sets(self, Z: Array, blocks: SetBlocks, weight: Array | None) -> Merged:
+        """Merge rows by MF-LF if columns stand for sets, which needs iterations but no temperature."""
+        options = {"tol": self._tolerance(self.tol, Z), "max_iter": int(self.max_iter), "weight": weight}
+        solved = solve_sets(LogitError(), Z, Z, blocks, **options)
         return Merged.of(softmax(solved.u / self.temperature), solved)
 
     def floats_per_row(self, blocks: Blocks) -> int:
@@ -265,13 +272,18 @@ class LogitFactorization(SoftLabelMethod):
         """Take fewer numbers for MF-LF, which has no batch to fill. See `SoftLabelMethod.chunk_rows`."""
         if self.scale == "free" or isinstance(blocks, SetBlocks):
             return super().chunk_rows(blocks)
-        return max(16, min(CHUNK_ROWS, CHUNK_NUMBERS // (4 * len(blocks.class_of))))
+        return max(16, min(CHUNK_ROWS, CHUNK_NUMBERS // (4 * len(blocks.teacher_of))))
 
     def make_loss(self, class_lists: Any, **of_teachers: Any) -> Any:
         """Return MF-LF-BP or MF-LU-BP. See `SoftLabelMethod.make_loss`."""
         return losses().LogitFactorizationLoss(
             class_lists, temperature=self.temperature, scale=self.scale, lam=self.lam, **of_teachers
         )
+
+
+def takes_sets(method: Any) -> bool:
+    """Return whether a method supports columns that stand for sets of classes: all but MF-LU do."""
+    return not (isinstance(method, LogitFactorization) and method.scale == "free")
 
 
 def _mean_scale(V: Array, blocks: Blocks) -> Array:
@@ -283,5 +295,5 @@ def _mean_scale(V: Array, blocks: Blocks) -> Array:
 
 def _cube(blocks: Blocks) -> int:
     """Return the size of a dense array of teachers by classes, or 0 if none is made."""
-    dense = blocks.is_small if isinstance(blocks, SetBlocks) else blocks.pairs.is_dense
+    dense = isinstance(blocks, PlainBlocks) and blocks.pairs.is_dense
     return blocks.n_teachers * blocks.n_classes if dense else 0

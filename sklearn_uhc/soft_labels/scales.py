@@ -6,7 +6,8 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from sklearn_uhc.solvers.blocks import MIN_LOG_P, Array, Blocks, softmax
+from sklearn_uhc.solvers.blocks import MIN_LOG_P, Blocks, softmax
+from sklearn_uhc.solvers.incidence import Array
 
 
 def temper_rest(Q: Array, known: Array, T: float) -> Array:

@@ -8,11 +8,19 @@ from typing import Any
 from array_api_compat import array_namespace, device
 
 from sklearn_uhc.soft_labels.base import Merged, SoftLabelMethod
-from sklearn_uhc.solvers.blocks import Array, Blocks, softmax
-from sklearn_uhc.solvers.set_solve import SD_ITER, SD_TOL, even_split, solve_set_ce, solve_set_sd
-from sklearn_uhc.solvers.sets import SetBlocks
+from sklearn_uhc.soft_labels.ce import CrossEntropyUnifier
+from sklearn_uhc.solvers import blocks_of
+from sklearn_uhc.solvers.blocks import Blocks, softmax
+from sklearn_uhc.solvers.ce import CrossEntropy
+from sklearn_uhc.solvers.class_fit import solve_by_classes
+from sklearn_uhc.solvers.incidence import Array
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
+from sklearn_uhc.solvers.set_blocks import SetBlocks
 
 __all__ = ["StandardDistillation"]
+
+#: Tolerance and iterations with sets, and what is added to the mean of even splits as a start: no class begins at 0.
+TOL, MAX_ITER, START = 1e-9, 1000, 1e-6
 
 
 class StandardDistillation(SoftLabelMethod):
@@ -87,26 +95,24 @@ class StandardDistillation(SoftLabelMethod):
         if not isinstance(blocks, SetBlocks):
             return super().solver(blocks, weight)
         if blocks.space.is_shared:  # no teacher leaves a class out, so this is CE
-            return lambda X: self._merge_by_ce(blocks.shift(X), blocks, weight)
+            return CrossEntropyUnifier(temperature=self.temperature, tol=TOL, max_iter=MAX_ITER).solver(blocks, weight)
         space, columns = blocks.space.complete()
-        xp, whole = array_namespace(blocks.sizes), SetBlocks.from_label_space(space).like(blocks.sizes)
-        taken = xp.asarray(columns, device=device(blocks.sizes))
+        xp, whole = array_namespace(blocks.sizes), blocks_of(space).like(blocks.sizes)
+        taken, T = xp.asarray(columns, device=device(blocks.sizes)), float(self.temperature)
 
         def merge(X: Array) -> Merged:
             P = self._tempered(blocks.shift(X), blocks)
             P = xp.take(xp.concat([P, xp.zeros_like(P[:, :1])], axis=1), taken, axis=1)
-            solved = solve_set_sd(P, whole, temperature=self.temperature, weight=weight)
-            return Merged.of(softmax(solved.u), solved)
+            first = xp.log(whole.pull(P, whole.at(xp.zeros_like(P[:, : whole.n_classes]), T)) + START)
+            options = {"tol": self._tolerance(TOL, P), "max_iter": MAX_ITER, "weight": weight}
+            solved = solve_by_classes(CrossEntropy(), P, first, whole, T=T, vanish=True, **options)
+            return Merged.of(softmax(solved.x), solved._replace(well_conditioned=solved.converged))
 
         return merge
 
-    def _merge_by_ce(self, Z: Array, blocks: SetBlocks, weight: Array | None) -> Merged:
-        tol, split = self._tolerance(SD_TOL, Z), even_split(blocks, weight)
-        solved = solve_set_ce(Z, split, temperature=self.temperature, tol=tol, max_iter=SD_ITER, weight=weight)
-        return Merged.of(softmax(solved.u), solved)
-
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Average the teachers. See `SoftLabelMethod.merge`."""
+        assert isinstance(blocks, PlainBlocks)
         P = self._tempered(Z, blocks)
         P = P if weight is None else P * blocks.by_teacher(weight[None, :])
         return Merged(blocks.sum_classes(P) / blocks.n_teachers)

@@ -1,28 +1,31 @@
-"""The columns of all teachers as index vectors, and sums over teachers and classes by them.
+"""What the columns of all teachers stand for, as arrays: the contract of the two kinds, plain lists and sets.
 
 Conventions, for every solver. Arrays are numpy's or torch's; answers come back in the same library, on the same device
-and in the same precision. Samples are side by side in memory (see `incidence.py`). Nothing here has K times L, L times
-L or L times N^2 numbers: a sum over classes costs K additions a sample.
+and in the same precision. Samples are side by side in memory (see `incidence.py`).
 
 ====  =========  ===========================================================
 P, Z  (n, K)     tempered probabilities or logits, teachers side by side
+phi   (n, K)     logits of the columns, for logits u of q
 U, Q  (n, L)     what is solved for, one column per merged class
 V     (n, N)     one number per teacher (a scale or a normaliser)
+w     (1, N)     weight of every teacher, of mean 1; (n, N) if it differs by row
 M     (N, L)     1 where teacher i knows class l
 ====  =========  ===========================================================
+
+`plain_blocks.py`: every column is one class, so phi_k is u of that class. `set_blocks.py`: a column may be a set of
+classes. Nothing here has K times L, L times L or L times N^2 numbers: a sum costs K additions a sample.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.incidence import (
     Array,
     Incidence,
@@ -33,9 +36,6 @@ from sklearn_uhc.solvers.incidence import (
     samples_last,
     to_cpu,
 )
-from sklearn_uhc.solvers.pairs import Pairs
-
-__all__ = ["MIN_LOG_P", "Array", "Blocks", "Solution", "softmax"]
 
 #: Smallest log-probability; smaller ones are raised to it. It is the smallest normal float32, for both precisions.
 MIN_LOG_P = float(np.log(np.finfo(np.float32).tiny))
@@ -54,70 +54,83 @@ class Solution(NamedTuple):
     well_conditioned: Array  #: (n,), the optimum is determined to 1e-8 in double precision
 
     @classmethod
-    def of(cls, found: Array, U: Array, V: Array, before: int = 0) -> Solution:
+    def of(cls, found: Any, U: Array, V: Array, before: int = 0) -> Solution:
         """Take the diagnostics of `newton.minimize` after some steps before it."""
         return cls(U, V, found.n_iter + before, found.residual, found.converged, found.well_conditioned)
 
 
-class Index:
-    """Sums by class and by teacher, each created on first use."""
+class At(NamedTuple):
+    """The columns' logits for u, and what their derivatives need."""
 
-    def __init__(
-        self, class_of: NDArray[np.int_], teacher_of: NDArray[np.int_], n_teachers: int, n_classes: int, like: Array
-    ) -> None:
-        columns, (N, L, K) = np.arange(len(class_of)), (n_teachers, n_classes, len(class_of))
-        self.classes = Incidence(class_of, columns, (L, K), like)
-        self.teachers = Incidence(teacher_of, columns, (N, K), like)
-        self.lists = Incidence(teacher_of, class_of, (N, L), like)
-        self.owners = Incidence(class_of, teacher_of, (L, N), like)
-        self.pairs = Pairs(class_of, teacher_of, N, L, like)
+    phi: Array  #: (n, K)
+    q: Array | None = None  #: (n, L), exp(T u), largest entry 1
+    qS: Array | None = None  #: (n, S), its sums over the columns that mean sets
+    thin: Any = None  #: sets of nearly all classes whose sum is tiny
 
-    @cached_property
-    def layers(self) -> list[tuple[Array, Array]]:
-        """Classes with their first teacher, then classes with a second teacher and that teacher, and so on."""
-        owners, like = self.owners, self.pairs.like
-        by_class = np.argsort(owners.rows, kind="stable")
-        counts = np.bincount(owners.rows, minlength=owners.shape[0])
-        starts = np.cumsum(counts) - counts
-        which = (np.flatnonzero(counts > rank) for rank in range(int(counts.max())))
-        parts = ((own, owners.columns[by_class[starts[own] + rank]]) for rank, own in enumerate(which))
-        return [(like_array(own, like), like_array(teachers, like)) for own, teachers in parts]
+
+class Bend(NamedTuple):
+    """Second derivatives of an objective by phi: diag(h) - sum_i c_i a_i a_i', a_i on the columns of teacher i."""
+
+    h: Array  #: (n, K)
+    a: Array  #: (n, K)
+    c: Array  #: (n, N)
+    size: Array  #: (n, K), not negative: the scale of every column
+
+    def product(self, x: Array, blocks: Blocks) -> Array:
+        """(n, K) to (n, K): the product with x."""
+        out = self.a * blocks.by_teacher(self.c * blocks.sum_teachers(self.a * x))
+        return self.h * x - out
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """A label space as index vectors, with sums over them."""
+class Blocks(ABC):
+    """The columns of every teacher: what both kinds of columns have in common, and what each must define."""
 
-    class_of: Array  #: (K,)
     teacher_of: Array  #: (K,)
-    sizes: Array  #: (N,), length of every class list
-    shared: Array  #: (K,), 1 where another teacher knows the class too
-    component_of: Array  #: (L,), group of every class
-    teacher_component_mean: Array  #: (N, N), maps to the mean over teachers of the same group
+    sizes: Array  #: (N,), number of columns of every teacher
+    component_of: Array  #: (L,), group of linked classes of every class
     slices: tuple[slice, ...]  #: the columns of each teacher
     n_classes: int
     n_components: int
 
-    @classmethod
-    def from_label_space(cls, space: LabelSpace) -> Blocks:
-        """Build the index vectors, which depend only on the class lists."""
-        if space.has_sets:
-            from sklearn_uhc.solvers.sets import SetBlocks  # builds on this class
+    @property
+    @abstractmethod
+    def batch_rows(self) -> int:
+        """Number of samples solved together."""
 
-            return SetBlocks.from_label_space(space)
-        class_of, starts = space.members, [block.start for block in space.blocks]
-        owners = np.bincount(class_of, minlength=space.n_classes)
-        return cls(
-            class_of=class_of,
-            teacher_of=space.teacher_of,
-            sizes=np.array([float(len(labels)) for labels in space.class_lists]),
-            shared=(owners > 1)[class_of].astype(float),
-            component_of=space.components,
-            teacher_component_mean=_group_mean(space.components[class_of[starts]]),
-            slices=tuple(space.blocks),
-            n_classes=space.n_classes,
-            n_components=space.n_components,
-        )
+    @property
+    @abstractmethod
+    def M(self) -> Array:
+        """(N, L), 1 where a column of teacher i has class l; for small label spaces."""
+
+    @property
+    @abstractmethod
+    def curved(self) -> Array:
+        """(K,), 1 where phi_k is not linear in u: the column stands for several classes."""
+
+    @abstractmethod
+    def at(self, U: Array, T: float) -> At:
+        """phi_k(u) = log q(S_k) / T with q = exp(T u), up to a shift per sample, for u (n, L)."""
+
+    @abstractmethod
+    def pull(self, G: Array, at: At) -> Array:
+        """R'G: (n, K) to (n, L), a derivative by phi as one by u; R (K, L) is the derivative of phi by u."""
+
+    @abstractmethod
+    def push(self, x: Array, at: At) -> Array:
+        """R x: (n, L) to (n, K), the change of phi for a change x of u."""
+
+    @abstractmethod
+    def sandwich(self, bend: Bend, at: At) -> tuple[Array, Array]:
+        """R'(diag(h) - sum_i c_i a_i a_i') R as a matrix (n, L, L) plus a diagonal (n, L); for small label spaces."""
+
+    @abstractmethod
+    def diagonal(self, bend: Bend, at: At) -> Array:
+        """About the diagonal of that, (n, L): the teachers' terms are left out."""
+
+    def column_logits(self, U: Array, temperature: float = 1.0) -> Array:
+        """(n, L) to (n, K): phi, the columns' logits for logits U of q at a temperature, up to a shift per sample."""
+        return self.at(U, temperature).phi
 
     @cached_property
     def _kept(self) -> dict[str, Any]:
@@ -134,18 +147,7 @@ class Blocks:
         """N."""
         return len(self.slices)
 
-    @property
-    def shares(self) -> Array:
-        """(N,): whether a teacher knows a class that another knows too."""
-        return self.sum_teachers(self.shared[None, :])[0] > 0
-
-    @property
-    def batch_rows(self) -> int:
-        """Number of samples solved together: large enough for efficient calls, small enough for the cache."""
-        # Not a power of two: columns of memory at such distances compete for the same cache lines.
-        return max(16, min(2000, 3 * 2**18 // (len(self.class_of) + self.n_teachers**2)))
-
-    def like(self, X: Array) -> Blocks:
+    def like(self, X: Array) -> Any:
         """Return the same blocks in the library, device and precision of X."""
         if isinstance(X, np.ndarray) and X.dtype == self.sizes.dtype:
             return self
@@ -153,73 +155,24 @@ class Blocks:
         return replace(self, **{k: like_array(v, X) for k, v in arrays.items() if isinstance(v, np.ndarray)})
 
     @cached_property
-    def index(self) -> Index:
-        """Sums by class and by teacher."""
-        return Index(to_cpu(self.class_of), to_cpu(self.teacher_of), self.n_teachers, self.n_classes, self.sizes)
-
-    @cached_property
-    def M(self) -> Array:
-        """(N, L), 1 where teacher i knows class l; for small label spaces."""
-        return self.index.lists.dense
-
-    @cached_property
-    def to_class(self) -> Array:
-        """(K, L), column k means class l; for small label spaces, `sum_classes` for all."""
-        return self.index.classes.dense.T
-
-    @cached_property
-    def to_teacher(self) -> Array:
-        """(K, N), column k belongs to teacher i; for small label spaces, `sum_teachers` for all."""
-        return self.index.teachers.dense.T
-
-    def sum_classes(self, F: Array) -> Array:
-        """(n, K) to (n, L): sum over the columns that mean a class."""
-        return self.index.classes(F)
+    def _teachers(self) -> Incidence:
+        """(N, K), the columns of a teacher."""
+        K, N = len(self.teacher_of), self.n_teachers
+        return Incidence(to_cpu(self.teacher_of), np.arange(K), (N, K), self.sizes)
 
     def sum_teachers(self, F: Array) -> Array:
         """(n, K) to (n, N): sum over the columns of a teacher."""
-        return self.index.teachers(F)
-
-    def sum_lists(self, U: Array) -> Array:
-        """(n, L) to (n, N): sum over the classes that a teacher knows, M u."""
-        return self.index.lists(U)
-
-    def sum_owners(self, V: Array) -> Array:
-        """(n, N) to (n, L): sum over the teachers that know a class, M'v."""
-        return self.index.owners(V)
-
-    def largest_owner(self, V: Array) -> Array:
-        """(n, N) to (n, L): the largest value of the teachers that know a class."""
-        xp, (classes, teachers) = array_namespace(V), self.index.layers[0]
-        top = xp.take(V.T, teachers, axis=0)
-        for classes, teachers in self.index.layers[1:]:
-            top[classes, :] = xp.maximum(top[classes, :], xp.take(V.T, teachers, axis=0))
-        return top.T
-
-    def by_class(self, U: Array) -> Array:
-        """(n, L) to (n, K): the value of the class that each column means."""
-        return array_namespace(U).take(U.T, self.class_of, axis=0).T
+        return self._teachers(F)
 
     def by_teacher(self, V: Array) -> Array:
         """(n, N) to (n, K): the value of the teacher that each column belongs to."""
         return array_namespace(V).take(V.T, self.teacher_of, axis=0).T
-
-    @property
-    def pairs(self) -> Pairs:
-        """Sums over the classes that two teachers share."""
-        return self.index.pairs
 
     def scaled(self, F: Array, V: Array, *, in_place: bool = False) -> Array:
         """(n, K) times (n, N): multiply every teacher's columns by its number; `in_place` overwrites F."""
         factor = self.by_teacher(V)
         out, other = (F, factor) if in_place else (factor, F)
         out *= other
-        return out
-
-    def times_class(self, F: Array, U: Array) -> Array:
-        """(n, K) times (n, L): multiply every column by the value of its class."""
-        out = self.by_class(U)
-        out *= F
         return out
 
     def group_means(self, U: Array) -> Array:
@@ -242,7 +195,14 @@ class Blocks:
         if isinstance(Z, np.ndarray):
             return np.maximum.reduceat(np.ascontiguousarray(Z), [block.start for block in self.slices], axis=1)
         xp = array_namespace(Z)
-        return xp.stack([xp.max(Z[:, block], axis=1) for block in self.slices], axis=1)
+        return xp.max(xp.reshape(xp.take(Z, self._padded, axis=1), (Z.shape[0], self.n_teachers, -1)), axis=2)
+
+    @cached_property
+    def _padded(self) -> Array:
+        """(N * longest list,), the columns of every teacher; shorter lists repeat their last column."""
+        longest = max(own.stop - own.start for own in self.slices)
+        rows = [[min(own.start + j, own.stop - 1) for j in range(longest)] for own in self.slices]
+        return like_array(np.array(rows).ravel(), self.sizes)
 
     def unshifted(self, Z: Array) -> Array:
         """Return the logits unchanged if they are close to each other and to 0, so that `shift` would clip nothing.
@@ -271,10 +231,6 @@ class Blocks:
         xp, Z = array_namespace(Z), self.shift(Z)
         return Z - self.by_teacher(xp.log(self.sum_teachers(xp.exp(Z))))
 
-    def column_logits(self, U: Array, temperature: float = 1.0) -> Array:
-        """(n, L) to (n, K): the columns' logits for logits U of q at a temperature, up to a shift per sample."""
-        return self.by_class(U)
-
     def divergences(self, Z: Array, Q: Array, temperature: float = 1.0) -> Array:
         """(n, N): Kullback-Leibler divergence of Q, on a teacher's columns, from its answer; NaN where it is silent."""
         xp, silent = array_namespace(Z), array_namespace(Z).isnan(Z)
@@ -302,7 +258,7 @@ def is_moderate(Z: Array) -> bool:
     return high - low <= -MIN_LOG_P and abs(high) <= FAR
 
 
-def _group_mean(groups: Array) -> Array:
+def group_mean(groups: Array) -> Array:
     """Return the projector on vectors that are constant within every group."""
     same = (groups[:, None] == groups[None, :]).astype(float)
     return same / same.sum(axis=1, keepdims=True)

@@ -29,9 +29,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from sklearn_uhc.solvers.blocks import Blocks, softmax
+from sklearn_uhc.solvers.blocks import softmax
 from sklearn_uhc.solvers.incidence import Incidence
 from sklearn_uhc.solvers.list_means import ListMeans, share_classes
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 
 Floats = NDArray[np.floating[Any]]
 
@@ -54,7 +55,7 @@ class Comparison:
     columns: NDArray[np.int_]  #: (r,), among the K columns, sorted by group
     starts: NDArray[np.int_]  #: start of each group in `columns`
 
-    def merged(self, shared: Shared, own: Floats, blocks: Blocks) -> Floats:
+    def merged(self, shared: Shared, own: Floats, blocks: PlainBlocks) -> Floats:
         """(r, n), logits of the others, from the sums over all teachers and the own weighted logits, (k, n)."""
         raise NotImplementedError
 
@@ -78,7 +79,7 @@ class ByClasses(Comparison):
         matrix = np.eye(len(G)) - 1 / len(G) - weight * centred + same / same.sum(axis=0)
         return cls(i, columns, starts, G, np.linalg.inv(matrix)[columns - block.start])
 
-    def merged(self, shared: Shared, own: Floats, blocks: Blocks) -> Floats:
+    def merged(self, shared: Shared, own: Floats, blocks: PlainBlocks) -> Floats:
         """See `Comparison`."""
         return np.asarray(self.inverse @ (shared.u[blocks.class_of[blocks.slices[self.teacher]]] - self.G @ own))
 
@@ -108,7 +109,7 @@ class ByLists(Comparison):
         i, columns, starts = where
         return cls(i, columns, starts, merge.heard[own], merge.inverse, lists)
 
-    def merged(self, shared: Shared, own: Floats, blocks: Blocks) -> Floats:
+    def merged(self, shared: Shared, own: Floats, blocks: PlainBlocks) -> Floats:
         """See `Comparison`."""
         block = blocks.slices[self.teacher]
         classes, at = blocks.class_of[block], self.columns - block.start
@@ -141,13 +142,13 @@ class Part:
     """Rows for which the same teachers answer."""
 
     Z: Floats  #: (K, n), centred logits, 0 for silent teachers; rows are contiguous, so that sums over classes are fast
-    blocks: Blocks  #: of all teachers
+    blocks: PlainBlocks  #: of all teachers
     weight: Floats  #: (N,), weights of the teachers in the merges, 0 for silent ones
     merge: ListMeans
     comparisons: Sequence[Comparison]
 
     @classmethod
-    def of(cls, X: Floats, blocks: Blocks, weight: Floats) -> Part:
+    def of(cls, X: Floats, blocks: PlainBlocks, weight: Floats) -> Part:
         """Prepare answers X (n, K), with NaN for teachers that are silent for all rows."""
         Z = blocks.center(blocks.shift(np.asarray(np.nan_to_num(X, nan=0.0), dtype=float))).T
         silent = np.array([np.isnan(X[0, own.start]) for own in blocks.slices])
@@ -238,7 +239,7 @@ def compare(i: int, merge: ListMeans, weight: Floats, links: NDArray[np.bool_]) 
     return ByClasses.of(merge, float(weight[i]), groups, *where)
 
 
-def class_groups(blocks: Blocks, heard: NDArray[np.bool_]) -> NDArray[np.int_]:
+def class_groups(blocks: PlainBlocks, heard: NDArray[np.bool_]) -> NDArray[np.int_]:
     """Return (L,): the group of every class, linked through the teachers that are heard (N,)."""
     N, n = len(heard), len(heard) + blocks.n_classes
     edges = heard[blocks.teacher_of]
@@ -247,7 +248,7 @@ def class_groups(blocks: Blocks, heard: NDArray[np.bool_]) -> NDArray[np.int_]:
     return np.asarray(groups[N:])
 
 
-def prepare(blocks: Blocks, weight: Floats) -> tuple[Floats, ListMeans, list[Comparison]]:
+def prepare(blocks: PlainBlocks, weight: Floats) -> tuple[Floats, ListMeans, list[Comparison]]:
     """Return the weights, the merge of all teachers with a weight, and the comparisons of those that allow one."""
     links = share_classes(blocks)
     merge = ListMeans.of(blocks, weight, links)

@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.blocks import softmax
+from sklearn_uhc.solvers.class_fit import solve_sets
 from sklearn_uhc.solvers.leave_one_out import (
     BOUNDS,
     NOISE_DISTANCE,
@@ -33,8 +35,7 @@ from sklearn_uhc.solvers.leave_one_out import (
     standard_error,
     weighted_median,
 )
-from sklearn_uhc.solvers.mf_lf import LogitAverage
-from sklearn_uhc.solvers.set_solve import even_split
+from sklearn_uhc.solvers.mf_lf import LogitAverage, LogitError
 
 #: Maximum number of rows to compare on; the second if merges of the others have sets, which need iterations.
 MOST_ROWS, MERGED_ROWS = 2000, 300
@@ -80,13 +81,13 @@ class SetComparison:
             parts = comparable_parts(i, space, sub) if len(whose) else None
             if parts is not None:
                 rows = slice(None, None, -(-len(X) // (MERGED_ROWS if sub.has_sets else MOST_ROWS)))
-                own = space.matrices.shift(X)[rows, space.blocks[i]]
+                own = blocks_of(space).shift(X)[rows, space.blocks[i]]
                 return cls(i, own, X[rows][:, columns], sub, whose, parts)
         return None
 
     def loudness(self, b: Floats) -> float:
         """Return the log size of the teacher's centred logits, relative to those of the others."""
-        Z = self.space.matrices.center(self.space.matrices.shift(self.X)) * b[self.whose][self.space.teacher_of]
+        Z = blocks_of(self.space).center(blocks_of(self.space).shift(self.X)) * b[self.whose][self.space.teacher_of]
         own = self.own - self.own.mean(axis=1, keepdims=True)
         sizes = [max(float(np.square(each).mean()), np.finfo(float).tiny) for each in (own, Z)]
         return float(np.log(sizes[0] / sizes[1])) / 2
@@ -181,10 +182,10 @@ def of_all_columns(space: LabelSpace, teachers: NDArray[np.int_]) -> Some:
 
 def merged_logits(X: Floats, space: LabelSpace, b: Floats, weight: Floats) -> Floats:
     """Return (n, L), the MF-LF merge of answers X (n, K) at the inverse temperatures b (N,)."""
-    blocks, w = space.matrices, weight / weight.mean()
+    blocks, w = blocks_of(space), weight / weight.mean()
     Z = blocks.shift(np.asarray(X, dtype=float)) * b[space.teacher_of]
     if space.has_sets:
-        return np.asarray(even_split(blocks, w).solve(Z, tol=TOL, max_iter=MAX_ITER).u)
+        return np.asarray(solve_sets(LogitError(), Z, Z, blocks, tol=TOL, max_iter=MAX_ITER, weight=w).u)
     return np.asarray(LogitAverage.of(blocks, w).solve(Z)[0])
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 
 Floats = NDArray[np.floating[Any]]
 
@@ -27,13 +27,13 @@ Floats = NDArray[np.floating[Any]]
 class ListMeans(NamedTuple):
     """Maps r (L, n) to the merged logits."""
 
-    blocks: Blocks
+    blocks: PlainBlocks
     heard: Floats  #: (L,), 1 / D, and 0 for classes without a teacher
     inverse: Floats  #: (N, N), R (I - H H')^-1 R: maps M D^-1 r to R y
     groups: NDArray[np.int_]  #: (L,), the group of each class
 
     @classmethod
-    def of(cls, blocks: Blocks, weight: Floats, links: NDArray[np.bool_]) -> ListMeans:
+    def of(cls, blocks: PlainBlocks, weight: Floats, links: NDArray[np.bool_]) -> ListMeans:
         """Prepare class lists with weights (N,); `links` (N, N): which teachers share a class."""
         sizes, D = blocks.sizes, blocks.sum_owners(weight[None, :])[0]
         heard = np.where(D > 0, 1 / np.where(D > 0, D, 1.0), 0.0)
@@ -68,7 +68,7 @@ class ListMeans(NamedTuple):
         return np.asarray(u)
 
 
-def share_classes(blocks: Blocks) -> NDArray[np.bool_]:
+def share_classes(blocks: PlainBlocks) -> NDArray[np.bool_]:
     """Return (N, N): which teachers share a class."""
     return np.asarray(blocks.pairs.sums(np.ones((1, blocks.n_classes)))[0] > 0)
 

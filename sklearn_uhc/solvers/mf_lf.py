@@ -16,21 +16,43 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sklearn_uhc.solvers.blocks import Array, Blocks
-from sklearn_uhc.solvers.incidence import array_namespace
+from sklearn_uhc.solvers.blocks import Bend, Blocks
+from sklearn_uhc.solvers.incidence import Array, array_namespace
 from sklearn_uhc.solvers.newton import add_diagonal
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
+
+
+class LogitError:
+    """MF-LF for any kind of columns, as a function of phi: 1/2 sum_i w_i sum_k (z_k - c_i - phi_k)^2, c_i at its best.
+
+    `class_fit.py` minimises it if columns stand for sets.
+    """
+
+    @staticmethod
+    def at(phi: Array, Z: Array, w: Array, blocks: Blocks) -> tuple[Array, Array]:
+        """Return the value (n,) and its derivative by phi, - w_i C_i (z - phi), (n, K)."""
+        error = blocks.center(Z - phi)
+        weighted = blocks.by_teacher(w) * error
+        return 0.5 * array_namespace(phi).sum(weighted * error, axis=1), -weighted
+
+    @staticmethod
+    def curvature(phi: Array, Z: Array, w: Array, blocks: Blocks, near: Array) -> Bend:
+        """Return w_i C_i for every teacher."""
+        ones = array_namespace(phi).ones_like(phi)
+        h = blocks.by_teacher(w) * ones
+        return Bend(h, ones, w / blocks.sizes + 0 * phi[:, :1], h)
 
 
 class LogitAverage(NamedTuple):
     """Shared by all samples."""
 
-    blocks: Blocks
+    blocks: PlainBlocks
     w: Array  #: (1, N)
     D: Array  #: (1, L), sum of the weights of the teachers that know a class
     inverse: Array  #: (N, N), maps the right-hand side to c
 
     @classmethod
-    def of(cls, blocks: Blocks, weight: Array | None = None) -> LogitAverage:
+    def of(cls, blocks: PlainBlocks, weight: Array | None = None) -> LogitAverage:
         """Prepare the class lists of `blocks` with a weight (N,) per teacher."""
         xp = array_namespace(blocks.sizes)
         if weight is None:
@@ -59,14 +81,14 @@ class LogitAverage(NamedTuple):
         return U, xp.maximum(xp.max(error, axis=1), -xp.min(error, axis=1))
 
 
-def system(blocks: Blocks, w: Array, D: Array) -> Array:
+def system(blocks: PlainBlocks, w: Array, D: Array) -> Array:
     """Return diag(w k) - M_w D^-1 M_w', (N, N)."""
     core = -blocks.pairs.sums(1 / D) * (w[:, :, None] * w[:, None, :])
     add_diagonal(core, w * blocks.sizes)
     return core[0]
 
 
-def agreement(P: Array, blocks: Blocks) -> tuple[Array, Array]:
+def agreement(P: Array, blocks: PlainBlocks) -> tuple[Array, Array]:
     """Return the answers that q of MF-LF implies, (n, K), and log v, (n, N), with v_i = w_i / q(L_i).
 
     P (n, K) is positive and its blocks sum to w_i. If teachers agree, these are their own answers. Computed in

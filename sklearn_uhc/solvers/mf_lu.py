@@ -24,9 +24,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
-from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most, samples_last, square_sum, take_samples
-from sklearn_uhc.solvers.newton import Point, add_diagonal, break_ties, minimize
+from sklearn_uhc.solvers.blocks import Solution
+from sklearn_uhc.solvers.incidence import (
+    Array,
+    array_namespace,
+    at_least,
+    at_most,
+    samples_last,
+    square_sum,
+    take_samples,
+)
+from sklearn_uhc.solvers.newton import Hessian, Point, add_diagonal, break_ties, minimize
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 
 #: Number of sweeps before the first Newton step: the paper's own, then those without shift and scale.
 PAPER_SWEEPS, BALANCED_SWEEPS = 20, 15
@@ -38,14 +47,14 @@ NOISE = 4096
 MOMENTUM = 0.7
 
 
-def objective(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> Array:
+def objective(Z: Array, U: Array, V: Array, lam: float, blocks: PlainBlocks) -> Array:
     """Return the regularised squared error per sample, with optimal c."""
     xp = array_namespace(Z)
     error = blocks.center(Z - blocks.by_class(U) * blocks.by_teacher(V))
     return xp.sum(error**2, axis=1) + lam * (xp.sum(U**2, axis=1) + xp.sum(V**2, axis=1))
 
 
-def gradient(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[Array, Array]:
+def gradient(Z: Array, U: Array, V: Array, lam: float, blocks: PlainBlocks) -> tuple[Array, Array]:
     """Return half the derivatives by u (n, L) and v (n, N), with optimal c."""
     error = blocks.center(Z - blocks.by_class(U) * blocks.by_teacher(V))
     by_u = lam * U - blocks.sum_classes(error * blocks.by_teacher(V))
@@ -54,7 +63,7 @@ def gradient(Z: Array, U: Array, V: Array, lam: float, blocks: Blocks) -> tuple[
 
 
 def paper_sweep(
-    Z: Array, V: Array, C: Array, lam: float, blocks: Blocks, noise: Array | None = None
+    Z: Array, V: Array, C: Array, lam: float, blocks: PlainBlocks, noise: Array | None = None
 ) -> tuple[Array, Array, Array]:
     """Do one round of the paper's Algorithm 2 on centred logits: u, then v, then c; `noise` as in `best_v`."""
     U = _best_u(Z, V, C, lam, blocks)
@@ -64,13 +73,13 @@ def paper_sweep(
     return U, V, -V * sums / blocks.sizes
 
 
-def _best_u(Z: Array, V: Array, C: Array, lam: float, blocks: Blocks) -> Array:
+def _best_u(Z: Array, V: Array, C: Array, lam: float, blocks: PlainBlocks) -> Array:
     """Least squares for u given v and c: sum_i v_i (z_i - c_i), over lam + sum_i v_i^2."""
     above = blocks.sum_classes(blocks.scaled(Z, V)) - blocks.sum_owners(C * V)
     return above / (lam + blocks.sum_owners(V**2))
 
 
-def best_v(Z: Array, U: Array, lam: float, blocks: Blocks, noise: Array | None = None) -> Array:
+def best_v(Z: Array, U: Array, lam: float, blocks: PlainBlocks, noise: Array | None = None) -> Array:
     """Return least-squares v >= 0, with optimal c, given u, for centred Z.
 
     Sums below `noise` (n,) times ||u|| are treated as zero: rounding must not decide which v_i leave 0.
@@ -96,7 +105,7 @@ def _not_negative(V: Array, above: Array, squares: Array, noise: Array | None) -
 
 
 def balanced_sweep(
-    Z: Array, U: Array, V: Array, lam: float, blocks: Blocks, noise: Array | None = None
+    Z: Array, U: Array, V: Array, lam: float, blocks: PlainBlocks, noise: Array | None = None
 ) -> tuple[Array, Array]:
     """Do one round on centred logits: u given c, with mean zero; v and c together; then ||u|| = ||v||."""
     xp = array_namespace(Z)
@@ -115,7 +124,7 @@ class LogitFit:
     Z: Array
     size: Array  #: (n,), ||Z||^2 + lam
     lam: float
-    blocks: Blocks
+    blocks: PlainBlocks
     sweeps: int = PAPER_SWEEPS + BALANCED_SWEEPS
     rounding: float = 0.0
     flat: float = FLAT
@@ -173,8 +182,8 @@ class LogitFit:
         value = 0.5 * (square_sum(error) + self.lam * ridge)
         return Point(V, U, value, slope, xp.max(xp.abs(projected), axis=1) / self.size)
 
-    def curvature(self, point: Point) -> tuple[Array, Array, Array]:
-        """Return the Hessian, and its first term as the scale; v_i that their own slopes take to 0 are decoupled."""
+    def model(self, point: Point, mu: Array | None = None) -> Hessian:
+        """Return the Hessian, its first term as the scale; v_i that their own slopes take to 0 are decoupled."""
         V, blocks = point.x, self.blocks
         xp = array_namespace(V)
         U, D = point.u, self.lam + blocks.sum_owners(V**2)
@@ -193,7 +202,7 @@ class LogitFit:
         free = xp.astype(point.gradient < V * scale + _noise(self.size)[:, None], V.dtype)
         B *= free[:, :, None]
         B *= -free[:, None, :]
-        return B, scale, scale
+        return Hessian.of(B, scale, scale, point.gradient, mu)
 
     def safe(self, point: Point) -> Array:
         """Return the next v of the paper's algorithm: least squares given u, c at its best."""
@@ -216,7 +225,9 @@ class LogitFit:
         return replace(self, Z=take_samples(self.Z, rows), size=self.size[rows])
 
 
-def solve_mf_lu(Z: Array, blocks: Blocks, *, lam: float = 0.01, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
+def solve_mf_lu(
+    Z: Array, blocks: PlainBlocks, *, lam: float = 0.01, tol: float = 1e-8, max_iter: int = 1000
+) -> Solution:
     """Minimise from v = 1 and c = mean logit, as in the paper; `u` has mean zero in every group."""
     Z = blocks.center(samples_last(Z))
     sweeps = min(PAPER_SWEEPS + BALANCED_SWEEPS, max_iter)

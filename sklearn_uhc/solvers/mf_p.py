@@ -23,10 +23,11 @@ from dataclasses import dataclass, replace
 
 from array_api_compat import device
 
-from sklearn_uhc.solvers.blocks import Array, Blocks, Solution
-from sklearn_uhc.solvers.incidence import array_namespace, at_least, samples_last, square_sum, take_samples
+from sklearn_uhc.solvers.blocks import Bend, Blocks, Solution
+from sklearn_uhc.solvers.incidence import Array, array_namespace, at_least, samples_last, square_sum, take_samples
 from sklearn_uhc.solvers.mf_lf import agreement
-from sklearn_uhc.solvers.newton import Point, break_ties, limit_step, minimize
+from sklearn_uhc.solvers.newton import Hessian, Point, break_ties, limit_step, minimize
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 
 #: Number of sweeps of the paper's algorithm before the first Newton step.
 WARM_UP = 16
@@ -40,21 +41,51 @@ NOTHING = 1e-24
 FLAT, NO_GAIN = 1e-9, 1e-11
 #: Largest log v before all are scaled down.
 LARGEST = 100.0
+#: Smallest sum of squares that is divided by.
+LEAST = 1e-200
 #: Longest step in log v.
 MAX_STEP = 1.0
 
 
-def objective(P: Array, U: Array, V: Array, blocks: Blocks) -> Array:
+class ProbabilityError:
+    """MF-P for any kind of columns, as a function of phi: 1/2 sum_i w_i sum_k (p_k - v_i exp(phi_k))^2, v_i at its best.
+
+    `class_fit.py` minimises it if columns stand for sets.
+    """
+
+    @staticmethod
+    def fitted(phi: Array, P: Array, blocks: Blocks) -> Array:
+        """Return v_i exp(phi_k), (n, K), with least-squares v, which is never negative."""
+        xp = array_namespace(phi)
+        E = xp.exp(phi - blocks.by_teacher(blocks.largest(phi)))
+        return E * blocks.by_teacher(_ratio(blocks.sum_teachers(P * E), blocks.sum_teachers(E * E)))
+
+    @classmethod
+    def at(cls, phi: Array, P: Array, w: Array, blocks: Blocks) -> tuple[Array, Array]:
+        """Return the value (n,) and its derivative by phi, - w_i y (p - y) with y = v_i exp(phi), (n, K)."""
+        Y, wk = cls.fitted(phi, P, blocks), blocks.by_teacher(w)
+        return 0.5 * array_namespace(phi).sum(wk * (P - Y) ** 2, axis=1), -wk * Y * (P - Y)
+
+    @classmethod
+    def curvature(cls, phi: Array, P: Array, w: Array, blocks: Blocks, near: Array) -> Bend:
+        """Return second derivatives, log v eliminated; those of Gauss-Newton where `near` (n, 1) does not hold."""
+        xp, Y, wk = array_namespace(phi), cls.fitted(phi, P, blocks), blocks.by_teacher(w)
+        size = wk * Y * Y
+        h = xp.where(near, wk * Y * (2 * Y - P), size)
+        return Bend(h, h, 1 / at_least(blocks.sum_teachers(size), LEAST), size)
+
+
+def objective(P: Array, U: Array, V: Array, blocks: PlainBlocks) -> Array:
     """Squared error of the factorization, per sample."""
     return array_namespace(P).sum((P - blocks.by_class(U) * blocks.by_teacher(V)) ** 2, axis=1)
 
 
-def best_u(P: Array, V: Array, blocks: Blocks) -> Array:
+def best_u(P: Array, V: Array, blocks: PlainBlocks) -> Array:
     """Least squares for u given v."""
     return _ratio(blocks.sum_classes(blocks.scaled(P, V)), blocks.sum_owners(V**2))
 
 
-def best_v(P: Array, U: Array, blocks: Blocks) -> Array:
+def best_v(P: Array, U: Array, blocks: PlainBlocks) -> Array:
     """Return least-squares v given u; it is never negative."""
     return _ratio(blocks.sum_teachers(blocks.times_class(P, U)), blocks.sum_lists(U**2))
 
@@ -66,14 +97,14 @@ def _ratio(above: Array, below: Array) -> Array:
     return above
 
 
-def sweep(P: Array, V: Array, blocks: Blocks) -> Array:
+def sweep(P: Array, V: Array, blocks: PlainBlocks) -> Array:
     """Do one round of the paper's Algorithm 1: u from v, on the simplex, then v from u."""
     U = best_u(P, V, blocks)
     U /= array_namespace(U).sum(U, axis=1, keepdims=True)
     return best_v(P, U, blocks)
 
 
-def sweeps(P: Array, blocks: Blocks, most: int) -> Array:
+def sweeps(P: Array, blocks: PlainBlocks, most: int) -> Array:
     """Return v after at most `most` rounds from v = 1; a sample stops early when its v hardly changes."""
     xp = array_namespace(P)
     V = break_ties(blocks.sum_teachers(P))
@@ -98,7 +129,7 @@ class ProbabilityFit:
 
     P: Array
     size: Array  #: (n,), ||P||^2
-    blocks: Blocks
+    blocks: PlainBlocks
     sweeps: int = WARM_UP
     rounding: float = 0.0
     flat: float = FLAT
@@ -148,8 +179,8 @@ class ProbabilityFit:
         Y *= self.blocks.shared
         return self.blocks.sum_teachers(Y) + NOTHING * self.size[:, None]
 
-    def curvature(self, point: Point) -> tuple[Array, Array, Array]:
-        """Return the Hessian, and sum_l y^2 as the scale."""
+    def model(self, point: Point, mu: Array | None = None) -> Hessian:
+        """Return the Hessian, with sum_l y^2 as the scale."""
         xp, blocks = array_namespace(point.x), self.blocks
         V = xp.exp(point.x)
         y = blocks.scaled(blocks.by_class(point.u), V, in_place=True)
@@ -166,7 +197,7 @@ class ProbabilityFit:
         null = scale[:, :, None] * (scale / at_least(scale @ blocks.teacher_component_mean, tiny))[:, None, :]
         null *= blocks.teacher_component_mean
         null -= blocks.pairs.products(G)
-        return null, d, scale
+        return Hessian.of(null, d, scale, point.gradient, mu)
 
     def safe(self, point: Point) -> Array:
         """Return the next v of the paper's algorithm: least squares given u."""
@@ -202,12 +233,12 @@ def _largest(theta: Array) -> Array:
     return array_namespace(theta).max(theta, axis=1, keepdims=True)
 
 
-def solve_mf_p(P: Array, blocks: Blocks, *, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
+def solve_mf_p(P: Array, blocks: PlainBlocks, *, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
     """Minimise from v = 1, as in the paper; `u` of the result is on the simplex."""
     xp = array_namespace(P)
     P, before = samples_last(P), min(WARM_UP, max_iter)
     problem = ProbabilityFit(P, square_sum(P), blocks, before)
-    found = minimize(problem, tol=tol, max_iter=max_iter - before, damping=1e-2)
+    found = minimize(problem, room=blocks.batch_rows, tol=tol, max_iter=max_iter - before, damping=1e-2)
     V = xp.exp(found.x)
     U = best_u(P, V, blocks)
     total = xp.sum(U, axis=1, keepdims=True)

@@ -28,8 +28,7 @@ import numpy as np
 from array_api_compat import device, is_torch_array
 
 from sklearn_uhc.solvers.blas import one_blas_thread
-from sklearn_uhc.solvers.blocks import Array, Blocks
-from sklearn_uhc.solvers.incidence import array_namespace, at_least, at_most, take_samples
+from sklearn_uhc.solvers.incidence import Array, array_namespace, at_least, at_most, take_samples
 
 #: A Hessian whose smallest eigenvalue, in units in which the scale of every variable is 1, is below this one is ill
 #: conditioned: rounding moves the optimum by more than 1e-9.
@@ -54,40 +53,33 @@ class Point(NamedTuple):
     residual: Array  #: (n,), the optimality measure
 
 
-class Objective(Protocol):
+class Model(Protocol):
+    """The second derivatives at a point, in units in which the scale of every variable is 1."""
+
+    def step(self) -> Array:
+        """Return Newton's step."""
+
+    def bent_step(self, flat: float) -> Array:
+        """Return Newton's step with all curvatures taken as positive: it leads downhill, away from saddle points."""
+
+    def lowest(self) -> Array:
+        """Return the smallest eigenvalues, (n,), or 1 where they are known to be large enough. Called last."""
+
+    def way_down(self) -> Array:
+        """Return the part of the rule for ties along negative curvature, weighted by it."""
+
+    def within(self, held: Array) -> Model:
+        """Return a model that is positive only if this one is so where held variables (n, N) can only grow."""
+
+    def take(self, rows: Array) -> Model:
+        """Return the model of some samples."""
+
+
+class Problem(Protocol):
     """An objective of some variables per sample, with its data."""
 
     @property
-    def blocks(self) -> Blocks:
-        """The label space."""
-
-    def __len__(self) -> int:
-        """Return the number of samples."""
-
-    def start(self) -> Array:
-        """Return the start, (n, N)."""
-
-    def at(self, x: Array) -> Point:
-        """Evaluate the objective, its gradient and the optimality measure."""
-
-    def curvature(self, point: Point) -> tuple[Array, Array, Array]:
-        """Return the Hessian as B (n, N, N) plus diag(d), d (n, N), and the scale of each variable, above 0, (n, N)."""
-
-    def safe(self, point: Point) -> Array:
-        """Return the result of a step that never increases the objective."""
-
-    def move(self, x: Array, step: Array) -> Array:
-        """Add a step, within the constraints."""
-
-    def keep(self, rows: Array) -> Any:
-        """Return the problem of some samples only."""
-
-
-class Problem(Objective, Protocol):
-    """An objective of one variable per teacher, with its rounding and flatness."""
-
-    @property
-    def rounding(self) -> float:
+    def rounding(self) -> Array | float:
         """Size of terms of the objective that may cancel; its rounding error is relative to this plus its value."""
 
     @property
@@ -98,8 +90,29 @@ class Problem(Objective, Protocol):
     def nothing(self) -> Array | float:
         """Gain that is not worth a step where the objective is flat, (n,) or one number for all."""
 
+    def __len__(self) -> int:
+        """Return the number of samples."""
+
+    def start(self) -> Array:
+        """Return the start, (n, N)."""
+
+    def at(self, x: Array) -> Point:
+        """Evaluate the objective, its gradient and the optimality measure."""
+
+    def model(self, point: Point, mu: Array | None = None) -> Model:
+        """Return the second derivatives, with the damping mu (n,) added to each variable."""
+
+    def safe(self, point: Point) -> Array:
+        """Return the result of a step that never increases the objective."""
+
+    def move(self, x: Array, step: Array) -> Array:
+        """Add a step, within the constraints."""
+
     def reach(self, x: Array) -> Array | float:
         """Return the length of a long step, (n,) or one number for all."""
+
+    def keep(self, rows: Array) -> Any:
+        """Return the problem of some samples only."""
 
 
 class Batch(NamedTuple):
@@ -135,11 +148,11 @@ class Found(NamedTuple):
     well_conditioned: Array  #: (n,), the certificate holds with a curvature above `WELL_CONDITIONED`
 
 
-def minimize(problem: Problem, *, tol: float, max_iter: int, damping: float = 1e-3, room: int | None = None) -> Found:
-    """Return a local optimum of every sample; at most `room` are solved together, by default the blocks' number."""
+def minimize(problem: Problem, *, room: int, tol: float, max_iter: int, damping: float = 1e-3) -> Found:
+    """Return a local optimum of every sample; at most `room` are solved together."""
     # BLAS with two threads gains little for products this small, and waits if the other cores are busy.
     with one_blas_thread():
-        return _minimize(problem, tol, max_iter, damping, room or problem.blocks.batch_rows)
+        return _minimize(problem, tol, max_iter, damping, room)
 
 
 def _minimize(problem: Problem, tol: float, max_iter: int, damping: float, room: int) -> Found:
@@ -190,7 +203,7 @@ def _push(problem: Problem, point: Point) -> tuple[Point, Array]:
     """Leave saddle points along negative curvature, by the rule for ties; also return where this failed."""
     xp = array_namespace(point.x)
     eps = float(xp.finfo(point.x.dtype).eps)
-    step = Hessian.at(problem, point).way_down()
+    step = problem.model(point).way_down()
     longest = xp.max(xp.abs(step), axis=1)  # 0 if the last step has left the region of negative curvature
     step *= (problem.reach(point.x) / xp.where(longest > 0, longest, xp.ones_like(longest)))[:, None]
     moved = xp.zeros_like(point.value) > 1
@@ -225,8 +238,8 @@ def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
     """Take one step: Newton's if it does not increase the objective, else a better one."""
     point, mu, xp = batch.point, batch.mu, array_namespace(batch.mu)
     eps = float(xp.finfo(mu.dtype).eps)
-    hessian = Hessian.at(problem, point, mu)
-    step = hessian.step()
+    model = problem.model(point, mu)
+    step = model.step()
     trial = problem.at(problem.move(point.x, step))
     better = _is_better(problem, trial, point)
     # The next step is shorter by about the ratio of the residuals.
@@ -245,7 +258,7 @@ def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
     solved, lowest = settled | (gain <= problem.nothing), xp.zeros_like(mu)
     rows = xp.nonzero(solved)[0]
     if rows.shape[0]:
-        lowest[rows] = hessian.take(rows).lowest()
+        lowest[rows] = model.take(rows).lowest()
         solved = settled | (solved & (lowest < WELL_CONDITIONED))
         solved = solved & ((lowest < -WELL_CONDITIONED) | ~_is_released(problem, trial, point))
         rows = xp.nonzero(solved & (lowest < -WELL_CONDITIONED))[0]
@@ -255,7 +268,7 @@ def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
         _put(trial, rows, pushed)
         solved[rows] = stuck
         if bool(xp.any(stuck)):  # bounds, or the last step, may have made it an optimum
-            lowest[rows] = Hessian.at(part, pushed).within(_held(part, pushed)).lowest()
+            lowest[rows] = part.model(pushed).within(_held(part, pushed)).lowest()
     return Batch(batch.rows, batch.age + 1, mu, solved, lowest, trial)
 
 
@@ -268,7 +281,7 @@ def _otherwise(problem: Problem, point: Point) -> tuple[Point, Array, Array]:
     best = problem.at(problem.safe(point))
     fine = _is_better(problem, best, point)
     best, bent = choose(xp, fine, best, point), ~fine & fine
-    step = Hessian.at(problem, point).bent_step(problem.flat)
+    step = problem.model(point).bent_step(problem.flat)
     for part in (1.0, 0.2, 0.04):
         trial = problem.at(problem.move(point.x, part * step))
         lower = _is_better(problem, trial, point) & ((trial.value < best.value) | ~fine)
@@ -304,25 +317,26 @@ def limit_step(step: Array, longest: float) -> Array:
 
 @dataclass(frozen=True)
 class Hessian:
-    """Second derivatives in units in which the scale of every variable is 1."""
+    """A model given by a matrix per sample."""
 
     H: Array  #: (n, N, N)
     unit: Array  #: (n, N), length of a unit step
     slope: Array  #: (n, N), the gradient in these units
 
+    least: float = WELL_CONDITIONED  #: eigenvalues above this one need not be known
+
     @classmethod
-    def at(cls, problem: Problem, point: Point, mu: Array | None = None) -> Hessian:
-        """Scale the problem's Hessian and add the damping mu (n,)."""
-        H, d, scale = problem.curvature(point)
+    def of(cls, H: Array, d: Array, scale: Array, gradient: Array, mu: Array | None) -> Hessian:
+        """Scale H (n, N, N) plus diag(d), (n, N), by the scales of the variables, and add the damping. Overwrites H."""
         unit = 1 / array_namespace(H).sqrt(scale)
         H *= unit[:, :, None]  # in place, since a batch of matrices is the largest array
         H *= unit[:, None, :]
         add_diagonal(H, d * unit**2 + (0.0 if mu is None else mu[:, None]))
-        return cls(H, unit, unit * point.gradient)
+        return cls(H, unit, unit * gradient)
 
     def take(self, rows: Array) -> Hessian:
         """Return those of some samples."""
-        return Hessian(self.H[rows], self.unit[rows], self.slope[rows])
+        return Hessian(self.H[rows], self.unit[rows], self.slope[rows], self.least)
 
     def step(self) -> Array:
         """Return Newton's step."""
@@ -338,13 +352,13 @@ class Hessian:
         return -self.unit * xp.matmul(vectors, along[:, :, None])[:, :, 0]
 
     def lowest(self) -> Array:
-        """Return the smallest eigenvalues, (n,); 1 if all are well conditioned (a fast check). Overwrites H."""
+        """Return the smallest eigenvalues, (n,); 1 if all are above `least` (a fast check). Overwrites H."""
         xp = array_namespace(self.H)
-        add_diagonal(self.H, 0 * self.unit - WELL_CONDITIONED)
+        add_diagonal(self.H, 0 * self.unit - self.least)
         try:
             xp.linalg.cholesky(self.H)
         except Exception:  # the exception for a matrix that is not positive definite depends on the library
-            return xp.linalg.eigvalsh(self.H)[:, 0] + WELL_CONDITIONED
+            return xp.linalg.eigvalsh(self.H)[:, 0] + self.least
         return xp.ones_like(self.unit[:, 0])
 
     def within(self, held: Array) -> Hessian:
@@ -354,7 +368,7 @@ class Hessian:
         """
         xp, H = array_namespace(self.H), self.H
         both = held[:, :, None] & held[:, None, :] & ~(xp.eye(H.shape[1], dtype=H.dtype, device=device(H)) > 0)
-        return Hessian(xp.where(both, at_most(H, 0.0), H), self.unit, self.slope)
+        return Hessian(xp.where(both, at_most(H, 0.0), H), self.unit, self.slope, self.least)
 
     def way_down(self) -> Array:
         """Return the part of the rule for ties along negative curvature, weighted by it.
