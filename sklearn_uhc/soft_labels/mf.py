@@ -15,7 +15,7 @@ from sklearn_uhc.solvers.class_fit import solve_sets, tempered
 from sklearn_uhc.solvers.incidence import Array
 from sklearn_uhc.solvers.mf_lf import LogitAverage, LogitError
 from sklearn_uhc.solvers.mf_lu import solve_mf_lu
-from sklearn_uhc.solvers.mf_p import ProbabilityError, solve_mf_p
+from sklearn_uhc.solvers.mf_p import NO_GAIN, ProbabilityError, solve_mf_p
 from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 from sklearn_uhc.solvers.set_blocks import SetBlocks
 
@@ -108,7 +108,7 @@ class ProbabilityFactorization(SoftLabelMethod):
             size = array_namespace(P).sum(
                 P**2 * (1.0 if weight is None else blocks.by_teacher(weight[None, :])), axis=1
             )
-            options = {"tol": tol, "max_iter": int(self.max_iter), "weight": weight, "size": size}
+            options = {"tol": tol, "max_iter": int(self.max_iter), "weight": weight, "size": size, "gain": NO_GAIN}
             solved = solve_sets(ProbabilityError(), P, Z, blocks, T=T, vanish=True, **options)
             return Merged.of(softmax(solved.u), solved)
         assert isinstance(blocks, PlainBlocks)

@@ -83,6 +83,7 @@ class CrossEntropyDual:
     rounding: float = 1.0
     flat: float = 1e-15
     nothing: float = 0.0
+    still: float = 0.0
 
     @classmethod
     def of(cls, a: Array, blocks: PlainBlocks, weight: Array | None = None) -> CrossEntropyDual:

@@ -43,8 +43,6 @@ FLOOR = 1e-11
 EMPTY, HELD = 1e-6, 1e-3
 #: Smallest T u relative to the largest, in double and single precision, such that exp() does not underflow.
 LOWEST, LOWEST_SINGLE = -600.0, -80.0
-#: Relative gain of MF-P that is not worth a step: it is flat where a class vanishes.
-NOTHING = 1e-12
 #: Smallest q of the linear start, relative to 1 / L, and what is added to its equations to decide what they leave open.
 LEAST, RIDGE = 1e-6, 1e-13
 
@@ -72,8 +70,8 @@ class ClassFit:
     blocks: Blocks
     small: float  #: slopes below this, relative to `size`, count as none if a class vanishes
     may_vanish: Array  #: (L,), classes for which q = 0 may be optimal
+    gain: float = 0.0  #: gain that is not worth a step where the objective is flat, relative to `size`
     flat: float = FLOOR
-    gain: float = 0.0  #: relative gain that is not worth a step
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -82,6 +80,11 @@ class ClassFit:
     def rounding(self) -> float:
         """Return the size of the terms of the objective: about one per teacher."""
         return float(self.blocks.n_teachers)
+
+    @property
+    def still(self) -> float:
+        """Return the residual at which steps end, however long: along what answers leave open, rounding decides them."""
+        return self.small
 
     @property
     def nothing(self) -> Array:
@@ -127,14 +130,15 @@ class ClassFit:
         if isinstance(blocks, SetBlocks) and not blocks.is_small:
             more = xp.where(held, scale, more) + (0.0 if mu is None else mu[:, None] * scale)
             about = xp.maximum(blocks.diagonal(bend, at) + more, 0.1 * scale)
-            return Products(bend, at, more, about, point.gradient, blocks)
+            return Products(bend, at, more, about, point.gradient, blocks, 0.0 if self.gain else 1.0)
         B, diagonal = blocks.sandwich(bend, at)
         diagonal = xp.where(held, scale, diagonal + more)  # these stay where they are
         # The gradient has no component along the common shift of a group: filling that null space keeps it out of the
         # step as well.
         mass = scale / (scale @ self._together)
         B += self._together * (mass[:, :, None] * scale[:, None, :])
-        return replace(Hessian.of(B, diagonal, scale, point.gradient, mu), least=-WELL_CONDITIONED / 2)
+        least = WELL_CONDITIONED if self.gain else -WELL_CONDITIONED / 2  # whether it is flat matters in MF-P only
+        return replace(Hessian.of(B, diagonal, scale, point.gradient, mu), least=least)
 
     @property
     def _together(self) -> Array:
@@ -180,6 +184,7 @@ class Products:
     about: Array  #: (n, L), positive: about the diagonal
     gradient: Array
     blocks: SetBlocks
+    curvature: float  #: what `lowest` returns
 
     def product(self, x: Array) -> Array:
         """H x, (n, L) to (n, L)."""
@@ -196,8 +201,8 @@ class Products:
         return self.step()
 
     def lowest(self) -> Array:
-        """Return 1."""
-        return array_namespace(self.about).ones_like(self.about[:, 0])
+        """Return that no curvature is negative, or, if flatness matters, that it may be flat."""
+        return self.curvature * array_namespace(self.about).ones_like(self.about[:, 0])
 
     def take(self, rows: Array) -> Products:
         """Return the system of some samples, of which only `lowest` is used."""
@@ -208,7 +213,7 @@ class Products:
         bend, (phi, q, qS, thin) = Bend(*(take_samples(part, rows) for part in self.bend)), self.at
         at = At(phi[:0], take_samples(q, rows), take_samples(qS, rows), self.blocks.thin_of(thin, rows))
         more, about = (take_samples(part, rows) for part in (self.more, self.about))
-        return Products(bend, at, more, about, self.gradient, self.blocks)
+        return Products(bend, at, more, about, self.gradient, self.blocks, self.curvature)
 
 
 def lowest(U: Array) -> float:
@@ -234,17 +239,19 @@ def solve_by_classes(
     T: float = 1.0,
     size: Array | None = None,
     vanish: bool = False,
+    gain: float = 0.0,
 ) -> Found:
     """Minimise from `first` (n, L); `x` of the result are logits with mean 0 in every group.
 
-    With `vanish`, q = 0 may be optimal for any class, otherwise only for those that are in sets only.
+    With `vanish`, q = 0 may be optimal for any class, otherwise only for those that are in sets only. Where the objective
+    is flat, steps end when they gain less than `gain`, relative to `size`.
     """
     xp = array_namespace(X)
     w = (xp.ones_like(blocks.sizes) if weight is None else weight)[None, :]
     size = xp.ones_like(X[:, 0]) if size is None else size
     none = xp.zeros_like(first[0, :]) > 0
     lonely = ~blocks.has_own | vanish if isinstance(blocks, SetBlocks) else none
-    problem = ClassFit(objective, X, first, size, w, T, blocks, HELD * tol, lonely, gain=NOTHING if vanish else 0.0)
+    problem = ClassFit(objective, X, first, size, w, T, blocks, HELD * tol, lonely, gain)
     room = blocks.batch_rows if isinstance(blocks, SetBlocks) else max(16, blocks.batch_rows // 4)
     found = minimize(problem, room=room, tol=tol, max_iter=max_iter)
     return found._replace(x=problem.at_bottom(found.x))
@@ -262,18 +269,28 @@ def solve_sets(
     T: float = 1.0,
     vanish: bool = False,
     size: Array | None = None,
+    gain: float = 0.0,
 ) -> Solution:
     """Minimise for tempered answers X (n, K), with the teachers' `logits` at temperature 1; `u` are logits at T."""
     first = lower_start(objective, X, starts(logits, blocks, weight), blocks, weight, T)
-    options: Any = {"tol": tol, "max_iter": max_iter, "weight": weight, "T": T, "size": size, "vanish": vanish}
+    options: Any = {"tol": tol, "max_iter": max_iter, "weight": weight, "T": T, "size": size, "vanish": vanish, "gain": gain}
     found = solve_by_classes(objective, X, first, blocks, **options)
     # What sets leave undetermined is told by the label space, so flat rows are not counted again.
-    return Solution(found.x, found.x[:, :0], found.n_iter, found.residual, found.converged, found.converged)
+    return Solution(same_for_twins(found.x, blocks), found.x[:, :0], found.n_iter, found.residual, found.converged, found.converged)
 
 
 def starts(Z: Array, blocks: SetBlocks, weight: Array | None) -> list[Array]:
     """Return the starts, (n, L) each, at temperature 1, for logits Z at temperature 1."""
-    return [even_start(Z, blocks, weight), *([linear_start(Z, blocks)] if blocks.is_small else [])]
+    both = [even_start(Z, blocks, weight), *([linear_start(Z, blocks)] if blocks.is_small else [])]
+    return [same_for_twins(start, blocks) for start in both]
+
+
+def same_for_twins(U: Array, blocks: SetBlocks) -> Array:
+    """Give classes that are in the same columns everywhere their mean: only rounding tells them apart. In place."""
+    xp = array_namespace(U)
+    for group in blocks.space.identification.never_apart:
+        U[:, group] = xp.mean(U[:, group], axis=1, keepdims=True)
+    return U
 
 
 def lower_start(
@@ -311,8 +328,7 @@ def linear_start(Z: Array, blocks: SetBlocks) -> Array:
     A = members.T @ members - crossed - xp.permute_dims(crossed, (0, 2, 1))
     same = like_array((group_mean(to_cpu(blocks.component_of)) > 0).astype(float), Z)
     A = A + same + RIDGE * xp.eye(L, dtype=Z.dtype, device=device(Z))
-    q = solve_each(A, xp.ones_like(A[:, :, 0]))
-    return xp.log(xp.clip(q, LEAST / L, None))
+    return xp.log(xp.clip(solve_each(A, xp.ones_like(A[:, :, 0])), LEAST / L, None))
 
 
 def tempered(Z: Array, T: float, blocks: Blocks) -> Array:

@@ -128,6 +128,7 @@ class LogitFit:
     sweeps: int = PAPER_SWEEPS + BALANCED_SWEEPS
     rounding: float = 0.0
     flat: float = FLAT
+    still: float = 0.0
 
     @property
     def nothing(self) -> Array:

@@ -133,6 +133,7 @@ class ProbabilityFit:
     sweeps: int = WARM_UP
     rounding: float = 0.0
     flat: float = FLAT
+    still: float = 0.0
 
     @property
     def nothing(self) -> Array:

@@ -87,6 +87,10 @@ class Problem(Protocol):
         """Curvature that is treated as zero, in units in which the scale of every variable is 1."""
 
     @property
+    def still(self) -> float:
+        """Residual at which steps end, however long they are."""
+
+    @property
     def nothing(self) -> Array | float:
         """Gain that is not worth a step where the objective is flat, (n,) or one number for all."""
 
@@ -254,7 +258,7 @@ def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
         _put(trial, rows, other)
         settled[rows], better[rows] = stuck, bent
     mu = xp.where(better, _damp(xp, trial.residual, mu / 10, problem.flat), at_most(mu * 8, 1.0))
-    settled = (settled | (trial.residual <= 4 * eps)) & (trial.residual <= tol)
+    settled = (settled | (trial.residual <= max(problem.still, 4 * eps))) & (trial.residual <= tol)
     solved, lowest = settled | (gain <= problem.nothing), xp.zeros_like(mu)
     rows = xp.nonzero(solved)[0]
     if rows.shape[0]:
