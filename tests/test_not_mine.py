@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_uhc import (
     OTHER,
@@ -29,7 +30,7 @@ from sklearn_uhc import (
     teacher_report,
 )
 from sklearn_uhc.not_mine import LEAST
-from tests.helpers import METHOD_NAMES, linear_teachers, random_outputs
+from tests.helpers import SET_METHODS, linear_teachers, random_outputs
 from tests.memberships import SITES, SMALL, ByFeature, Fixed, small
 
 
@@ -117,7 +118,7 @@ def test_scorers_explain_why_teachers_contradict_each_other():
     assert found == ["contradiction", "foreign"]
 
 
-@pytest.mark.parametrize("method", METHOD_NAMES)
+@pytest.mark.parametrize("method", SET_METHODS)
 def test_a_membership_is_one_more_teacher_with_two_columns(method):
     d = np.array([0.9, 0.5, 0.1, 1.0, 0.0, 0.7])
     X, merger = small(method=method, membership=[Fixed(d), None], membership_weight=0.5, calibrate=False)
@@ -131,7 +132,7 @@ def test_a_membership_is_one_more_teacher_with_two_columns(method):
     np.testing.assert_allclose(merger.transform(X), Q, atol=1e-9)
 
 
-@pytest.mark.parametrize("method", METHOD_NAMES)
+@pytest.mark.parametrize("method", SET_METHODS)
 def test_all_methods_take_real_scorers(sites, method):
     X, y, _, _, teachers, scorers = sites
     merged = [
@@ -354,7 +355,7 @@ def silent_teacher(classes, rows, seed):
     return FunctionTeacher(answer, classes)
 
 
-@pytest.mark.parametrize("method", METHOD_NAMES)
+@pytest.mark.parametrize("method", SET_METHODS)
 def test_silent_teachers(method):
     X = np.column_stack([np.linspace(0, 1, 12), np.arange(12.0)])
     teachers = [silent_teacher(["a", "b"], 2, 0), silent_teacher(["b", "c"], 4, 1)]
@@ -393,15 +394,27 @@ def test_scorers_find_their_columns_in_frames(sites):
     np.testing.assert_array_equal(merged.memberships_.read(wide)[:, 0], scorer.predict_membership(frame))
 
 
-def test_mf_lu_by_backpropagation_refuses_a_class_for_none(sites):
-    torch = pytest.importorskip("torch")
-    X, _, _, _, teachers, scorers = sites
+def test_mf_lu_leaves_out_scorers_that_teachers_carry_and_refuses_given_ones(sites):
+    """So that a search over methods runs where teachers carry scorers."""
+    X, _, _, _, _, scorers = sites
     carrying = linear_teachers(SITES)
     carrying[0].membership_ = scorers[0]
-    for params in ({"membership": scorers}, {"teachers": carrying}):
-        clf = HeterogeneousDistiller(teachers, torch.nn.Linear(64, 11), method="mf_lu", none_label=-1, backprop=True)
-        with pytest.raises(ValueError, match="MF-LU by backpropagation does not support scorers together with none"):
-            clf.set_params(**params).fit(X)
+    with pytest.warns(UserWarning, match="MF-LU does not support membership scorers: those of teacher 0 are left out"):
+        found = TeacherMerger(carrying, method="mf_lu", calibrate=False).fit_transform(X)
+    alone = TeacherMerger(carrying, method="mf_lu", calibrate=False, membership=None).fit_transform(X)
+    np.testing.assert_array_equal(found, alone)
+    with pytest.raises(ValueError, match=r"MF-LU does not support .* membership=None also helps"):
+        TeacherMerger(carrying, method="mf_lu", membership=scorers).fit(X)
+    with pytest.raises(ValueError, match=r"MF-LU does not support .* membership=None also helps"):
+        TeacherMerger(carrying, method="mf_lu", membership=scorers, none_label=-1).fit(X)
+    student = DecisionTreeClassifier(max_depth=3, random_state=0)
+    with pytest.raises(ValueError, match="MF-LU does not support membership='student'"):
+        HeterogeneousDistiller(carrying, student, method="mf_lu", membership="student").fit(X)
+    clf = HeterogeneousDistiller(carrying, student, calibrate=False)
+    search = GridSearchCV(clf, {"method": ["ce", "mf_lu"]}, cv=2, error_score="raise")
+    with pytest.warns(UserWarning, match="those of teacher 0 are left out"):
+        search.fit(X[:100])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 def test_memberships_link_groups_that_no_teacher_links():
@@ -413,7 +426,7 @@ def test_memberships_link_groups_that_no_teacher_links():
     np.testing.assert_allclose(Q[:, :2].sum(axis=1), d, atol=1e-7)
 
 
-@pytest.mark.parametrize("method", METHOD_NAMES)
+@pytest.mark.parametrize("method", SET_METHODS)
 def test_scorers_are_compared_with_tempered_labels_as_they_are(method):
     """At T the teachers' answers are tempered first; then all is as at temperature 1, with scorers at 1 / T."""
     d = np.array([0.9, 0.5, 0.1, 1.0, 0.0, 0.7])

@@ -225,7 +225,7 @@ def test_weights_count_teachers(noisy, name):
     """A weight of 2 is the same teacher twice."""
     block = LabelSpace(LISTS).blocks[1]
     twice = np.concatenate([noisy, noisy[:, block]], axis=1)
-    T = 3.0  # at T = 1, MF-P has several optima for rows as noisy as these
+    T = 1.0 if name == "sd" else 3.0  # SD is convex at T = 1 only; MF-P has several optima there
     weighted = make_method(name, LISTS, teacher_weight=[1, 2, 1, 1, 1], temperature=T).fit_transform(noisy)
     doubled = make_method(name, [*LISTS, LISTS[1]], temperature=T).fit_transform(twice)
     np.testing.assert_allclose(weighted, doubled, atol=1e-6)

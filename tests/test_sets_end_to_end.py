@@ -20,7 +20,7 @@ from sklearn_uhc import (
     teacher_agreement,
     teacher_report,
 )
-from tests.helpers import METHOD_NAMES, random_outputs
+from tests.helpers import SET_METHODS, random_outputs
 
 LISTS = [[0, 1, 2, 3], [2, 3, 4, 5], [0, 5, 1, 4]]
 
@@ -43,7 +43,7 @@ def digits():
     return dict(zip(names, teachers, strict=True)), dict(zip(names, lists, strict=True)), X[600:], y[600:]
 
 
-@pytest.mark.parametrize("method", METHOD_NAMES)
+@pytest.mark.parametrize("method", SET_METHODS)
 def test_every_method_merges_coarse_teachers(digits, method):
     teachers, lists, X, y = digits
     ensemble = UnifiedEnsemble(teachers, method=method, class_lists=lists).fit(X[:300])

@@ -84,7 +84,7 @@ class ClassFit:
     @property
     def still(self) -> float:
         """Return the residual at which steps end, however long: along what answers leave open, rounding decides them."""
-        return self.small
+        return 10 * self.small
 
     @property
     def nothing(self) -> Array:
@@ -168,10 +168,13 @@ class ClassFit:
         return replace(self, X=X, first=first, size=self.size[rows])
 
     def at_bottom(self, U: Array) -> Array:
-        """(n, L), u with held classes as far down as possible: with tempering, what is left of them would count."""
+        """(n, L), u with held classes that are in sets only as far down as possible: tempered, the rest would count."""
         xp = array_namespace(U)
         bottom = xp.max(U, axis=1, keepdims=True) + lowest(U) / self.T
-        return xp.where(self._empty(self.at(U).gradient == 0, self.blocks.at(U, self.T)), bottom, U)
+        held = self._empty(self.at(U).gradient == 0, self.blocks.at(U, self.T))
+        if isinstance(self.blocks, SetBlocks):
+            held = held & ~self.blocks.has_own  # a column of its own compares it with others that vanish
+        return xp.where(held, bottom, U)
 
 
 @dataclass(frozen=True)
@@ -254,7 +257,8 @@ def solve_by_classes(
     problem = ClassFit(objective, X, first, size, w, T, blocks, HELD * tol, lonely, gain)
     room = blocks.batch_rows if isinstance(blocks, SetBlocks) else max(16, blocks.batch_rows // 4)
     found = minimize(problem, room=room, tol=tol, max_iter=max_iter)
-    return found._replace(x=problem.at_bottom(found.x))
+    # The gradient is the certificate, also if the last step was long along what answers hardly determine.
+    return found._replace(x=problem.at_bottom(found.x), converged=found.converged | (found.residual <= tol))
 
 
 def solve_sets(
