@@ -20,13 +20,15 @@ from typing import Any
 import numba
 import numpy as np
 from numpy.typing import NDArray
-from sklearn_uhc.solvers.ce_chords import MOST, Uniform
 
 from benchmarks.versions import SIZES, problem
 from sklearn_uhc import LabelSpace
 from sklearn_uhc.solvers import blocks_of
-from sklearn_uhc.solvers.ce import solve_ce
+from sklearn_uhc.solvers.ce import CrossEntropyDual, solve_ce
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 
+#: Maximum number of steps with one Hessian for all rows.
+MOST = 12
 Array = NDArray[Any]
 TOL, WELL_CONDITIONED, MAX_ITER = 1e-9, 1e-6, 200
 
@@ -122,12 +124,15 @@ def kernel(A: Array, classes: Array, starts: Array, teachers: Array, own: Array,
     return out, residual, certified
 
 
-def compiled(blocks: Blocks) -> Callable[[Array], Any]:
+def compiled(blocks: PlainBlocks) -> Callable[[Array], Any]:
     """Return the kernel for these class lists as a function of probabilities (n, K)."""
     order = np.lexsort((blocks.teacher_of, blocks.class_of))
     starts = np.array([block.start for block in blocks.slices] + [len(blocks.class_of)])
     own = np.concatenate([[0], np.cumsum(np.bincount(blocks.class_of, minlength=blocks.n_classes))])
-    inverse, mean = Uniform.of(blocks, np.ones(blocks.n_teachers)).inverse, blocks.teacher_component_mean
+    inverse, mean = (
+        CrossEntropyDual.for_uniform_answers(blocks, np.ones(blocks.n_teachers)),
+        blocks.teacher_component_mean,
+    )
 
     def run(P: Array) -> Any:
         A = np.ascontiguousarray(blocks.sum_classes(P))

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sklearn_uhc import LabelSpace
 from sklearn_uhc.solvers import blocks_of, mf_p
 from sklearn_uhc.solvers.incidence import samples_last
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 
 Array = NDArray[Any]
 SPACES, ROWS, FLOOR, SWEEPS, ABOVE = 30, 900, 1e-6, 1500, 1e-6
@@ -37,7 +38,7 @@ def label_spaces(rng: np.random.Generator) -> Iterator[LabelSpace]:
             yield space
 
 
-def answers(blocks: Blocks, rng: np.random.Generator, k: int) -> Array:
+def answers(blocks: PlainBlocks, rng: np.random.Generator, k: int) -> Array:
     """Draw probabilities of noisy teachers; spread and noise change with k."""
     spread, noise = (2.0, 4.0, 6.0)[k % 3], (0.3, 1.0, 2.0)[k // 3 % 3]
     truth = spread * rng.normal(size=(ROWS, blocks.n_classes))
@@ -46,7 +47,7 @@ def answers(blocks: Blocks, rng: np.random.Generator, k: int) -> Array:
     return P / blocks.by_teacher(blocks.sum_teachers(P))
 
 
-def plain_sweeps(P: Array, blocks: Blocks) -> Array:
+def plain_sweeps(P: Array, blocks: PlainBlocks) -> Array:
     """Squared error of the paper's algorithm without a stopping rule."""
     P, V = samples_last(P), np.ones((len(P), blocks.n_teachers))
     for _ in range(SWEEPS):

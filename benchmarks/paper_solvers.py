@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 
 from sklearn_uhc.solvers import mf_lu, mf_p
 from sklearn_uhc.solvers.incidence import samples_last, take_samples
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 
 Array = NDArray[Any]
 
 
-def gradient_descent(method: str, blocks: Blocks, Z: Array, P: Array, max_iter: int = 3000) -> tuple[float, float, int]:
+def gradient_descent(
+    method: str, blocks: PlainBlocks, Z: Array, P: Array, max_iter: int = 3000
+) -> tuple[float, float, int]:
     """Gradient descent in u from zero, as in the paper, with the best constant step of a grid.
 
     Returns seconds, the largest gradient entry and the number of steps, at most `max_iter`.
@@ -50,7 +53,7 @@ def gradient_descent(method: str, blocks: Blocks, Z: Array, P: Array, max_iter: 
 
 
 def alternate(
-    method: str, blocks: Blocks, Z: Array, P: Array, tol: float, dropping: bool, max_iter: int
+    method: str, blocks: PlainBlocks, Z: Array, P: Array, tol: float, dropping: bool, max_iter: int
 ) -> tuple[float, float, int]:
     """Alternating least squares to a relative gradient of `tol`, or for `max_iter` sweeps.
 

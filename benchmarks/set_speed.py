@@ -10,8 +10,7 @@ lists: the geometric mean over the seeds, with the lowest and highest of them. S
 other seeds. Times are those of the processor, one thread, so that other work on the machine counts for less; only
 ratios within one run mean anything. Thousands of classes with sets are in `benchmarks.many_classes`.
 
-MF-LF also has a *floor*: the ratio if it were known beforehand which classes vanish in which row, and nothing but the
-steps that all rows share took any time in addition to the plain fit. It is also measured with 20,000 rows, on the lists
+MF-LF is also measured with 20,000 rows, on the lists
 in which every class has a column of its own.
 """
 
@@ -27,14 +26,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn_uhc.solvers.set_mf_lf import ACCELERATED, EvenSplit, LogitSplit
-from sklearn_uhc.solvers.set_vanishing import may_vanish, smaller
 from threadpoolctl import threadpool_limits
 
-from benchmarks.solvers import METHODS, NOISE, SIZES, SPREAD, TAIL, make_problem
+from benchmarks.solvers import METHODS as ALL_METHODS
+from benchmarks.solvers import NOISE, SIZES, SPREAD, TAIL, make_problem
 from sklearn_uhc import OTHER, LabelSpace
 
 Array = NDArray[Any]
+#: MF-LU does not support sets.
+METHODS = {name: make for name, make in ALL_METHODS.items() if name != "MF-LU"}
 ROUNDS, ROWS, MANY_ROWS, T = 5, 2_000, 20_000, 3.0
 
 
@@ -48,24 +48,6 @@ def processor(run: Callable[[], Any]) -> tuple[float, Any]:
 def logits(rng: np.random.Generator, n: int, L: int) -> Array:
     """Draw what teachers agree upon, as in `benchmarks.solvers`."""
     return np.asarray(SPREAD * np.exp(TAIL * rng.normal(size=(n, 1))) * rng.normal(size=(n, L)))
-
-
-def shared_steps(space: LabelSpace, X: Array) -> float:
-    """Return the seconds that the shared steps of MF-LF take, every row in the label space that proves to be right."""
-    blocks: Any = blocks_of(space).like(X[:1])
-    split = EvenSplit.of(blocks)
-    problem, classes = LogitSplit(split, split.B @ X.T, 1e-8), list(may_vanish(blocks))
-    first, U = split.even(X).T, split.solve(X, tol=1e-8, max_iter=1000).u
-    gone = blocks.set_shares(U, 1.0)[:, classes] < 1e-6
-    seconds = 0.0
-    for pattern in np.unique(gone, axis=0):
-        rows, own = np.flatnonzero((gone == pattern).all(axis=1)), tuple(np.array(classes, dtype=int)[pattern].tolist())
-        some, start, part = problem.keep(rows), first[:, rows], smaller(blocks, own) if own else None
-        if part is not None:
-            some, start = some.without(part), start[part.kept, :]
-        times = [processor(lambda some=some, start=start: some.run(start, ACCELERATED))[0] for _ in range(ROUNDS)]
-        seconds += float(np.median(times))
-    return seconds
 
 
 def ratios(name: str, seed: int, rows: int = ROWS, methods: Sequence[str] = tuple(METHODS)) -> Iterator[dict[str, Any]]:
@@ -90,8 +72,6 @@ def ratios(name: str, seed: int, rows: int = ROWS, methods: Sequence[str] = tupl
         row |= {"us per sample": 1e6 * float(np.median(both[:, 0])) / rows}
         row |= {"ratio": float(np.median(both[:, 0] / both[:, 1]))}
         row |= {"residual": fitted.max_residual_, "not converged": fitted.n_not_converged_}
-        if method == "MF-LF":
-            row["floor"] = 1 + shared_steps(space, X) / float(np.median(both[:, 1]))
         yield row
 
 
@@ -106,8 +86,6 @@ def summary(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         record |= {"us per sample": float(np.median([row["us per sample"] for row in own]))}
         record |= {"ratio": float(np.exp(np.mean(np.log(found)))), "least": min(found), "most": max(found)}
         record |= {"residual": max(row["residual"] for row in own)}
-        if method == "MF-LF":
-            record["floor"] = float(np.exp(np.mean([np.log(row["floor"]) for row in own])))
         yield record | {"not converged": sum(row["not converged"] for row in own)}
 
 

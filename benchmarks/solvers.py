@@ -43,6 +43,7 @@ from sklearn_uhc import CrossEntropyUnifier, LabelSpace, LogitFactorization, Pro
 from sklearn_uhc.soft_labels.base import CHUNK_ROWS
 from sklearn_uhc.solvers import blocks_of, ce, mf_lf, mf_lu, mf_p
 from sklearn_uhc.solvers.blocks import softmax
+from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 
 Array = NDArray[Any]
 #: name: classes, teachers, smallest and largest list, samples for ours, samples for the paper's algorithms
@@ -69,7 +70,7 @@ COUNTS = (1_000, 10_000, 100_000, 1_000_000)
 PARTS = ("methods", "growth", "share")
 
 
-def make_problem(size: tuple[int, int, int, int, int, int], n: int, seed: int = 0) -> tuple[Blocks, Array, Array]:
+def make_problem(size: tuple[int, int, int, int, int, int], n: int, seed: int = 0) -> tuple[PlainBlocks, Array, Array]:
     """Draw connected class lists and answers of teachers that agree up to noise; returns blocks, Z and P at T = 3."""
     rng = np.random.default_rng(seed)
     L, N, smallest, largest = size[:4]
@@ -100,7 +101,7 @@ def best_time(run: Callable[[], Any], repeat: int = 2) -> tuple[float, Any]:
     return min(times), answer
 
 
-def ours(method: str, blocks: Blocks, Z: Any, P: Any, tol: float | None = None) -> tuple[float, float]:
+def ours(method: str, blocks: PlainBlocks, Z: Any, P: Any, tol: float | None = None) -> tuple[float, float]:
     """Seconds per sample and largest residual of our solver, in chunks as the transformers use them."""
     n, chunk = len(Z), CHUNK_ROWS
     kwargs = {} if tol is None else {"tol": tol}
@@ -120,7 +121,7 @@ def ours(method: str, blocks: Blocks, Z: Any, P: Any, tol: float | None = None) 
     return seconds / n, worst
 
 
-def scipy_ce(blocks: Blocks, P: Array) -> float:
+def scipy_ce(blocks: PlainBlocks, P: Array) -> float:
     """Seconds per sample of scipy's L-BFGS with the gradient, sample by sample."""
 
     def solve(p: Array) -> None:
@@ -137,7 +138,7 @@ def scipy_ce(blocks: Blocks, P: Array) -> float:
     return best_time(lambda: [solve(p) for p in rows], 1)[0] / len(rows)
 
 
-def cvxpy_ce(blocks: Blocks, P: Array) -> float | None:
+def cvxpy_ce(blocks: PlainBlocks, P: Array) -> float | None:
     """Seconds per sample of CVXPY with its default solver, or None if it is not installed."""
     if importlib.util.find_spec("cvxpy") is None:
         return None
@@ -153,7 +154,7 @@ def cvxpy_ce(blocks: Blocks, P: Array) -> float | None:
     return best_time(lambda: [solve(p) for p in rows], 1)[0] / len(rows)
 
 
-def least(method: str, blocks: Blocks, Z: Array) -> float:
+def least(method: str, blocks: PlainBlocks, Z: Array) -> float:
     """Seconds per sample of what the method cannot do without: one product with all columns, and exponentials.
 
     MF-LF takes none; its answer is a product with one matrix of that size.
@@ -163,7 +164,7 @@ def least(method: str, blocks: Blocks, Z: Array) -> float:
     return best_time(lambda: (np.exp(Z), Z @ blocks.to_class))[0] / len(Z)
 
 
-def transforms(lists: list[Any], blocks: Blocks, Z: Array) -> tuple[float, float]:
+def transforms(lists: list[Any], blocks: PlainBlocks, Z: Array) -> tuple[float, float]:
     """Seconds per sample of MF-LF's `transform`, and of what it cannot do without.
 
     That is a look at every number, a product with one matrix, and exponentials that sum to one.
@@ -199,7 +200,7 @@ def compare(name: str, draw: int) -> list[dict[str, Any]]:
     return rows
 
 
-def other_arrays(method: str, blocks: Blocks, Z: Array, P: Array, tol: float | None) -> dict[str, float]:
+def other_arrays(method: str, blocks: PlainBlocks, Z: Array, P: Array, tol: float | None) -> dict[str, float]:
     """Seconds per sample of ours in single precision and with torch."""
     single = blocks.like(Z[:1].astype(np.float32))
     seconds, residual = ours(method, single, Z.astype(np.float32), P.astype(np.float32), 1e-5)
@@ -212,7 +213,7 @@ def other_arrays(method: str, blocks: Blocks, Z: Array, P: Array, tol: float | N
     return found
 
 
-def paper(method: str, blocks: Blocks, Z: Array, P: Array) -> dict[str, float]:
+def paper(method: str, blocks: PlainBlocks, Z: Array, P: Array) -> dict[str, float]:
     """Seconds per sample of the paper's algorithm, its residual and its steps."""
     if method in ("MF-LF", "CE"):
         seconds, residual, steps = gradient_descent(method, blocks, Z, P)
@@ -223,12 +224,12 @@ def paper(method: str, blocks: Blocks, Z: Array, P: Array) -> dict[str, float]:
     return {"paper, plain loop": loop / len(Z), **found}
 
 
-def lists_of(blocks: Blocks) -> list[Any]:
+def lists_of(blocks: PlainBlocks) -> list[Any]:
     """Return the class lists."""
     return [np.flatnonzero(row) for row in blocks.M]
 
 
-def in_order(blocks: Blocks, Z: Array) -> Array:
+def in_order(blocks: PlainBlocks, Z: Array) -> Array:
     """Return the columns in the order of `lists_of`."""
     return np.ascontiguousarray(Z[:, np.lexsort((blocks.class_of, blocks.teacher_of))])
 

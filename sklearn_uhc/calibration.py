@@ -15,13 +15,14 @@ from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.leave_one_out import (
     Part,
+    SetComparison,
     Settled,
     best_temperatures,
     initial_log_temperature,
+    set_temperatures,
     settle,
     weighted_median,
 )
-from sklearn_uhc.solvers.leave_one_out_sets import SetComparison, set_temperatures
 from sklearn_uhc.utils.parameters import MAX_WEIGHT_RATIO, check_flag, check_positive, check_weights
 from sklearn_uhc.utils.rows import chunks, some_rows
 

@@ -25,7 +25,7 @@ scorers, whose answers a merge does not temper, are compared with log q(S_k) for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -368,7 +368,7 @@ class LogitFactorizationLoss(TeacherLoss):
         u, Z, blocks, share, _ = batch
         phi, ridge = self._column_logits(u, blocks), 0.0
         if self.scale == "free":
-            V = mf_lu.best_v(blocks.center(Z), u.detach(), self.lam, blocks)
+            V = mf_lu.best_v(blocks.center(Z), u.detach(), self.lam, cast(PlainBlocks, blocks))
             phi, ridge = phi * blocks.by_teacher(V), (share * V**2).sum(dim=1) + self._square_mean(batch)
         value = 2 * LogitError.at(phi, Z, share, blocks)[0] + self.lam * ridge
         return (0.5 / self._mean_length(batch) if self._by_length else self.factor) * value
@@ -399,6 +399,6 @@ class LogitFactorizationLoss(TeacherLoss):
         u, Z, blocks, share, _ = batch
         v = torch.ones_like(share + 0 * u[:, :1])
         if self.scale == "free":
-            v = mf_lu.best_v(blocks.center(Z), u, self.lam, blocks)
+            v = mf_lu.best_v(blocks.center(Z), u, self.lam, cast(PlainBlocks, blocks))
         v = v.masked_fill(blocks.sizes < 2, float("nan"))
         return v if batch.speaking is None else v.masked_fill(batch.speaking == 0, float("nan"))

@@ -7,8 +7,17 @@ from sklearn_uhc import LabelSpace, TeacherCalibrator
 from sklearn_uhc.answers import rows_by_speakers
 from sklearn_uhc.calibration import MAX_PATTERNS
 from sklearn_uhc.solvers import blocks_of
-from sklearn_uhc.solvers.leave_one_out import ByClasses, ByLists, Part, Shared, class_groups, compare, group_softmax
-from sklearn_uhc.solvers.list_means import ListMeans, share_classes
+from sklearn_uhc.solvers.leave_one_out import (
+    ByClasses,
+    ByLists,
+    ListMeans,
+    Part,
+    Shared,
+    class_groups,
+    compare,
+    group_softmax,
+    share_classes,
+)
 from sklearn_uhc.solvers.mf_lf import LogitAverage
 from tests.helpers import random_lists
 from tests.test_calibration import LISTS, tempered

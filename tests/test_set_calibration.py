@@ -10,8 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_uhc import OTHER, LabelSpace, LogitFactorization, TeacherCalibrator, TeacherMerger
-from sklearn_uhc.solvers.leave_one_out import search
-from sklearn_uhc.solvers.leave_one_out_sets import CoarsePiece, SetComparison, comparable_parts
+from sklearn_uhc.solvers.leave_one_out import CoarsePiece, SetComparison, comparable_parts, search
 
 FINE = [[0, 1, 2, 3], [2, 3, 4, 5], [0, 1, 4, 5]]
 PARITY = [(0, 2, 4), (1, 3, 5)]

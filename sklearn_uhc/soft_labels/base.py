@@ -21,6 +21,7 @@ from sklearn_uhc.soft_labels.scales import of_mean_one, temper_rest, to_double
 from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Blocks, Solution, softmax
 from sklearn_uhc.solvers.incidence import Array, exponentials
+from sklearn_uhc.solvers.newton import Found
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.memory import keep_freed_memory
@@ -49,7 +50,7 @@ class Merged(NamedTuple):
     n_ill_conditioned: int = 0
 
     @classmethod
-    def of(cls, Q: Array, solved: Solution) -> Merged:
+    def of(cls, Q: Array, solved: Solution | Found) -> Merged:
         """Take the diagnostics from a solver's result."""
         n_iter, residual = int(solved.n_iter.max()), float(solved.residual.max())
         poor = int((solved.converged & ~solved.well_conditioned).sum())

@@ -95,7 +95,7 @@ class CrossEntropyUnifier(SoftLabelMethod):
 
     def merge(self, Z: Array, blocks: Blocks, weight: Array | None) -> Merged:
         """Minimise J. See `SoftLabelMethod.merge`."""
-        options = {"tol": self._tolerance(self.tol, Z), "max_iter": int(self.max_iter), "weight": weight}
+        options: Any = {"tol": self._tolerance(self.tol, Z), "max_iter": int(self.max_iter), "weight": weight}
         if isinstance(blocks, SetBlocks):
             T = float(self.temperature)
             solved = solve_sets(CrossEntropy(), tempered(Z, T, blocks), Z, blocks, T=T, **options)

@@ -108,7 +108,7 @@ class ProbabilityFactorization(SoftLabelMethod):
             size = array_namespace(P).sum(
                 P**2 * (1.0 if weight is None else blocks.by_teacher(weight[None, :])), axis=1
             )
-            options = {"tol": tol, "max_iter": int(self.max_iter), "weight": weight, "size": size, "gain": NO_GAIN}
+            options: Any = {"tol": tol, "max_iter": int(self.max_iter), "weight": weight, "size": size, "gain": NO_GAIN}
             solved = solve_sets(ProbabilityError(), P, Z, blocks, T=T, vanish=True, **options)
             return Merged.of(softmax(solved.u), solved)
         assert isinstance(blocks, PlainBlocks)
@@ -260,7 +260,7 @@ class LogitFactorization(SoftLabelMethod):
 
     def _merge_sets(self, Z: Array, blocks: SetBlocks, weight: Array | None) -> Merged:
         """Merge rows by MF-LF if columns stand for sets, which needs iterations but no temperature."""
-        options = {"tol": self._tolerance(self.tol, Z), "max_iter": int(self.max_iter), "weight": weight}
+        options: Any = {"tol": self._tolerance(self.tol, Z), "max_iter": int(self.max_iter), "weight": weight}
         solved = solve_sets(LogitError(), Z, Z, blocks, **options)
         return Merged.of(softmax(solved.u / self.temperature), solved)
 

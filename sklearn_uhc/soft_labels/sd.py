@@ -104,7 +104,7 @@ class StandardDistillation(SoftLabelMethod):
             P = self._tempered(blocks.shift(X), blocks)
             P = xp.take(xp.concat([P, xp.zeros_like(P[:, :1])], axis=1), taken, axis=1)
             first = xp.log(whole.pull(P, whole.at(xp.zeros_like(P[:, : whole.n_classes]), T)) + START)
-            options = {"tol": self._tolerance(TOL, P), "max_iter": MAX_ITER, "weight": weight}
+            options: Any = {"tol": self._tolerance(TOL, P), "max_iter": MAX_ITER, "weight": weight}
             solved = solve_by_classes(CrossEntropy(), P, first, whole, T=T, vanish=True, **options)
             return Merged.of(softmax(solved.x), solved._replace(well_conditioned=solved.converged))
 

@@ -63,8 +63,8 @@ class At(NamedTuple):
     """The columns' logits for u, and what their derivatives need."""
 
     phi: Array  #: (n, K)
-    q: Array | None = None  #: (n, L), exp(T u), largest entry 1
-    qS: Array | None = None  #: (n, S), its sums over the columns that mean sets
+    q: Array = None  #: (n, L), exp(T u), largest entry 1
+    qS: Array = None  #: (n, S), its sums over the columns that mean sets
     thin: Any = None  #: sets of nearly all classes whose sum is tiny
 
 

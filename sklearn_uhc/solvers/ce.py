@@ -42,8 +42,8 @@ from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 
 #: Longest step in theta; keeps exp(theta) in range.
 MAX_STEP = 4.0
-#: Number of steps with the Hessian of uniform answers before Newton's. Each costs an eighth of his, and 3 replace one or
-#: two of them unless answers are sharp.
+#: Number of steps with the Hessian of uniform answers before Newton's: each costs an eighth of one of those, and they
+#: replace one or two unless answers are sharp.
 FIRST_STEPS = 3
 #: Range of the last step along weak links; the next one would be about its square.
 LAST_STEP = 1e-6

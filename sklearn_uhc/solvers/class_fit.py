@@ -83,7 +83,7 @@ class ClassFit:
 
     @property
     def still(self) -> float:
-        """Return the residual at which steps end, however long: along what answers leave open, rounding decides them."""
+        """Return the residual at which steps end: along what answers leave open, rounding decides their length."""
         return 10 * self.small
 
     @property
@@ -113,7 +113,6 @@ class ClassFit:
         if not bool(xp.any(of)):
             return of
         assert isinstance(self.blocks, SetBlocks)
-        assert at.q is not None
         left = at.q ** xp.where(self.blocks.has_own, 1 / self.T, 1.0)  # a column of its own has the tempered q
         return of & (left * at_least(self.blocks.give(1 / at.qS, at.thin), 1.0) < EMPTY)
 
@@ -246,8 +245,8 @@ def solve_by_classes(
 ) -> Found:
     """Minimise from `first` (n, L); `x` of the result are logits with mean 0 in every group.
 
-    With `vanish`, q = 0 may be optimal for any class, otherwise only for those that are in sets only. Where the objective
-    is flat, steps end when they gain less than `gain`, relative to `size`.
+    With `vanish`, q = 0 may be optimal for any class, otherwise only for those that are in sets only. Where the
+    objective is flat, steps end when they gain less than `gain`, relative to `size`.
     """
     xp = array_namespace(X)
     w = (xp.ones_like(blocks.sizes) if weight is None else weight)[None, :]
@@ -277,10 +276,20 @@ def solve_sets(
 ) -> Solution:
     """Minimise for tempered answers X (n, K), with the teachers' `logits` at temperature 1; `u` are logits at T."""
     first = lower_start(objective, X, starts(logits, blocks, weight), blocks, weight, T)
-    options: Any = {"tol": tol, "max_iter": max_iter, "weight": weight, "T": T, "size": size, "vanish": vanish, "gain": gain}
+    options: Any = {
+        "tol": tol,
+        "max_iter": max_iter,
+        "weight": weight,
+        "T": T,
+        "size": size,
+        "vanish": vanish,
+        "gain": gain,
+    }
     found = solve_by_classes(objective, X, first, blocks, **options)
     # What sets leave undetermined is told by the label space, so flat rows are not counted again.
-    return Solution(same_for_twins(found.x, blocks), found.x[:, :0], found.n_iter, found.residual, found.converged, found.converged)
+    return Solution(
+        same_for_twins(found.x, blocks), found.x[:, :0], found.n_iter, found.residual, found.converged, found.converged
+    )
 
 
 def starts(Z: Array, blocks: SetBlocks, weight: Array | None) -> list[Array]:

@@ -48,7 +48,7 @@ MAX_STEP = 1.0
 
 
 class ProbabilityError:
-    """MF-P for any kind of columns, as a function of phi: 1/2 sum_i w_i sum_k (p_k - v_i exp(phi_k))^2, v_i at its best.
+    """MF-P for any columns, as a function of phi: 1/2 sum_i w_i sum_k (p_k - v_i exp(phi_k))^2, v_i at its best.
 
     `class_fit.py` minimises it if columns stand for sets.
     """

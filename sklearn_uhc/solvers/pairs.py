@@ -128,24 +128,6 @@ class Pairs:
         return xp.reshape(xp.take(padded, self._cell_of, axis=1), (F.shape[0], self.N, self.L))
 
     @cached_property
-    def _linked(self) -> tuple[Array, Array, Incidence]:
-        """Pairs of different teachers that share classes: first teachers, second teachers, sums over the classes."""
-        left, right = self._columns
-        apart = left != right
-        i, j, classes = self.teacher_of[left][apart], self.teacher_of[right][apart], self.class_of[left][apart]
-        pairs, which = np.unique(i * self.N + j, return_inverse=True)
-        sums = Incidence(which, classes, (len(pairs), self.L), self.like)
-        return like_array(pairs // self.N, self.like), like_array(pairs % self.N, self.like), sums
-
-    def links(self, W: Array, t: Array) -> Array:
-        """(n, L), (n, N) to (n, pairs): t_i t_j times the sum of W over the classes shared by i and j."""
-        xp, (i, j, sums) = array_namespace(W), self._linked
-        out = xp.take(t.T, i, axis=0)
-        out *= xp.take(t.T, j, axis=0)
-        out *= sums(W).T
-        return out.T
-
-    @cached_property
     def _matched(self) -> tuple[Array, Array, Incidence]:
         """Columns of disjoint pairs of teachers that share many classes: left columns, right columns, sums by pair."""
         left, right = self._columns

@@ -229,14 +229,12 @@ class SetBlocks(Blocks):
 
     def diagonal(self, bend: Bend, at: At) -> Array:
         """Sum over the columns k of h_k r_kl^2."""
-        assert at.q is not None
         single, sets = self._parted(bend.h)
         return single + at.q**2 * self.give(sets / at.qS / at.qS, at.thin)
 
     def sandwich(self, bend: Bend, at: At) -> tuple[Array, Array]:
         """sum_sets h_k r_k r_k' - sum_i c_i (R'a_i)(R'a_i)', and diag(h) of the columns of single classes."""
         xp, (single, sets) = array_namespace(bend.h), self._parted(bend.h)
-        assert at.q is not None
         r = samples_first(at.q)[:, None, :] * (self.in_set / at.qS[:, :, None])
         factors = xp.concat([r, self._by_teacher_and_class(bend.a, at)], axis=1)
         weights = xp.concat([sets, -bend.c], axis=1)
