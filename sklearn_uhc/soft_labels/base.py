@@ -24,7 +24,6 @@ from sklearn_uhc.solvers.incidence import Array, exponentials
 from sklearn_uhc.solvers.newton import Found
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
-from sklearn_uhc.utils.memory import keep_freed_memory
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_positive, check_weights
 from sklearn_uhc.utils.progress import progress
@@ -422,8 +421,6 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
 
         bytes_per_row = jobs * one.dtype.itemsize * self.floats_per_row(blocks)
         parts = list(chunks(len(X), bytes_per_row, self.chunk_rows(blocks), jobs))
-        if len(parts) > 1:
-            keep_freed_memory()
         report = Merged(Q)
         for merged in progress(in_threads(solved, parts, jobs), total=len(parts), desc="Soft labels", verbose=verbose):
             report = report.then(merged)

@@ -148,6 +148,10 @@ class CrossEntropyDual:
         """Return 1: a step in theta is relative."""
         return 1.0
 
+    def held(self, theta: Array) -> Array:
+        """Return that no variable is at a bound."""
+        return theta != theta
+
     def keep(self, rows: Array) -> CrossEntropyDual:
         """Return the problem of some samples."""
         return replace(self, a=take_samples(self.a, rows))

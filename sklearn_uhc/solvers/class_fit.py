@@ -84,7 +84,7 @@ class ClassFit:
     @property
     def still(self) -> float:
         """Return the residual at which steps end: along what answers leave open, rounding decides their length."""
-        return 10 * self.small
+        return self.small
 
     @property
     def nothing(self) -> Array:
@@ -160,6 +160,10 @@ class ClassFit:
     def reach(self, U: Array) -> float:
         """Return 1 / T: a step in T u is relative."""
         return 1 / self.T
+
+    def held(self, U: Array) -> Array:
+        """Return that no variable is at a bound."""
+        return U != U
 
     def keep(self, rows: Array) -> ClassFit:
         """Return the problem of some samples."""

@@ -34,7 +34,7 @@ from sklearn_uhc.solvers.incidence import (
     square_sum,
     take_samples,
 )
-from sklearn_uhc.solvers.newton import Hessian, Point, add_diagonal, break_ties, minimize
+from sklearn_uhc.solvers.newton import TIE, Hessian, Point, add_diagonal, break_ties, minimize
 from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 
 #: Number of sweeps before the first Newton step: the paper's own, then those without shift and scale.
@@ -220,6 +220,10 @@ class LogitFit:
     def reach(self, V: Array) -> Array:
         """Return the largest v, to which the length of a step is compared."""
         return array_namespace(V).max(V, axis=1)
+
+    def held(self, V: Array) -> Array:
+        """Return which v are 0, up to a difference that ties are broken by."""
+        return 0.5 * TIE * self.reach(V)[:, None] >= V
 
     def keep(self, rows: Array) -> LogitFit:
         """Return the problem of some samples."""

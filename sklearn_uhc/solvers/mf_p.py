@@ -41,8 +41,6 @@ NOTHING = 1e-24
 FLAT, NO_GAIN = 1e-9, 1e-11
 #: Largest log v before all are scaled down.
 LARGEST = 100.0
-#: Smallest sum of squares that is divided by.
-LEAST = 1e-200
 #: Longest step in log v.
 MAX_STEP = 1.0
 
@@ -72,7 +70,8 @@ class ProbabilityError:
         xp, Y, wk = array_namespace(phi), cls.fitted(phi, P, blocks), blocks.by_teacher(w)
         size = wk * Y * Y
         h = xp.where(near, wk * Y * (2 * Y - P), size)
-        return Bend(h, h, 1 / at_least(blocks.sum_teachers(size), LEAST), size)
+        tiny = float(xp.finfo(phi.dtype).tiny)
+        return Bend(h, h, 1 / at_least(blocks.sum_teachers(size), tiny), size)
 
 
 def objective(P: Array, U: Array, V: Array, blocks: PlainBlocks) -> Array:
@@ -219,6 +218,10 @@ class ProbabilityFit:
     def reach(self, theta: Array) -> float:
         """Return 1: a step in log v is relative."""
         return 1.0
+
+    def held(self, theta: Array) -> Array:
+        """Return that no variable is at a bound."""
+        return theta != theta
 
     def keep(self, rows: Array) -> ProbabilityFit:
         """Return the problem of some samples."""

@@ -115,6 +115,9 @@ class Problem(Protocol):
     def reach(self, x: Array) -> Array | float:
         """Return the length of a long step, (n,) or one number for all."""
 
+    def held(self, x: Array) -> Array:
+        """Return which variables are at a bound and cannot decrease, (n, N)."""
+
     def keep(self, rows: Array) -> Any:
         """Return the problem of some samples only."""
 
@@ -223,19 +226,12 @@ def _push(problem: Problem, point: Point) -> tuple[Point, Array]:
     return point, ~moved
 
 
-def _held(problem: Problem, point: Point) -> Array:
-    """Return which variables are at a bound and cannot decrease, (n, N)."""
-    xp = array_namespace(point.x)
-    little = xp.zeros_like(point.x) + xp.reshape(TIE * problem.reach(point.x) + 0 * point.value, (-1, 1))
-    return point.x - problem.move(point.x, -little) <= little / 2
-
-
 def _is_released(problem: Problem, new: Point, old: Point) -> Array:
     """Return where the slope that holds a variable at its bound is about to vanish, which the old H does not show."""
     xp = array_namespace(new.x)
     rounding = float(xp.finfo(new.x.dtype).eps) * (problem.rounding + xp.abs(old.value))
     counts = old.gradient * xp.reshape(problem.reach(old.x) + 0 * rounding, (-1, 1)) > rounding[:, None]
-    return xp.any(counts & (new.gradient <= VANISHING * old.gradient) & _held(problem, new), axis=1)
+    return xp.any(counts & (new.gradient <= VANISHING * old.gradient) & problem.held(new.x), axis=1)
 
 
 def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
@@ -272,7 +268,7 @@ def _advance(problem: Problem, batch: Batch, tol: float) -> Batch:
         _put(trial, rows, pushed)
         solved[rows] = stuck
         if bool(xp.any(stuck)):  # bounds, or the last step, may have made it an optimum
-            lowest[rows] = part.model(pushed).within(_held(part, pushed)).lowest()
+            lowest[rows] = part.model(pushed).within(part.held(pushed.x)).lowest()
     return Batch(batch.rows, batch.age + 1, mu, solved, lowest, trial)
 
 
