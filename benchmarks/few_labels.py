@@ -1,7 +1,6 @@
 """What a few labels add: the merge alone, the labels alone, and both, with 30, 100 and 300 labelled rows.
 
     python -m benchmarks.few_labels [--data FOLDER] [--seeds 210 216] [--worlds NAME ...]     measures, or goes on
-    python -m benchmarks.few_labels --ranking [...]                           which rows to label: by rank, or any
     python -m benchmarks.few_labels --uneven [...]          uneven and absent classes, broken teachers, wrong labels
     python -m benchmarks.few_labels --summary                                 writes benchmarks/results/few_labels.json
 
@@ -32,14 +31,12 @@ from sklearn.metrics import log_loss
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.worlds import KINDS, World, available, make_world
-from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, UnifiedEnsemble, rank_to_label
+from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, UnifiedEnsemble
 from sklearn_uhc.utils.rows import take_rows
 
 RESULTS = Path(__file__).parent / "results"
-TRIALS, RANKED = RESULTS / "few-labels.jsonl", RESULTS / "few-labels-ranking.jsonl"
+TRIALS = RESULTS / "few-labels.jsonl"
 UNEVEN = RESULTS / "few-labels-uneven.jsonl"
-#: From choosing how to rank, with an earlier strength of the pool: rows at random, by rank, and the hardest ones alone.
-TRIED = RESULTS / "few-labels-ranking-tried.jsonl"
 SUMMARY = Path(__file__).parent / "results" / "few_labels.json"
 AMOUNTS = (30, 100, 300)
 FEW = (20, 30, 50, 100)
@@ -111,19 +108,6 @@ def trials(world: World, amounts: Sequence[int] = AMOUNTS) -> Iterator[dict[str,
             both = score(clf.fit(world.X, some_labels(world, rows), log_p=answers), world)
             measured = {"none": none, "alone": alone, "both": both, "seconds": round(time.perf_counter() - start, 2)}
             yield {"world": world.name, "seed": world.seed, "student": name, "labels": m, **measured}
-
-
-def ranked(world: World) -> Iterator[dict[str, Any]]:
-    """Compare rows to label that are drawn at random with those that come first in the ranking."""
-    answers = TeacherOutputs(world.teachers).fit_answers(world.X)
-    clf = distiller(world, KNeighborsClassifier(10)).fit(world.X)
-    known = np.flatnonzero(np.isin(world.y, world.classes))
-    anyhow = np.random.default_rng([world.seed, 17]).permutation(known)
-    rank = rank_to_label(clf, world.X, random_state=world.seed)
-    for m in AMOUNTS[:2]:
-        rows = {"random": anyhow[:m], "ranked": rank[np.isin(rank, known)][:m]}
-        found = {how: score(clf.fit(world.X, some_labels(world, r), log_p=answers), world) for how, r in rows.items()}
-        yield {"world": world.name, "seed": world.seed, "labels": m, **found}
 
 
 def uneven(world: World) -> Iterator[dict[str, Any]]:
@@ -222,23 +206,6 @@ def compared(records: list[dict[str, Any]]) -> dict[str, Any]:
     return {**means, **losses, **found, "worst_student": min(100 * float(p.mean()) for p in parts["better"])}
 
 
-def by_ranking(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield what ranked rows gain over random ones, where classes are equally frequent and where they are not."""
-    for rows in ("even classes", "100 : 1"):
-        for m in AMOUNTS[:2]:
-            own = [r for r in records if r["labels"] == m and r["world"].startswith("100 : 1") == (rows == "100 : 1")]
-            found = {how: np.array([r[how]["accuracy"] for r in own]) for how in ("random", "ranked")}
-            gain = 100 * (found["ranked"] - found["random"])
-            means = {how: float(values.mean()) for how, values in found.items()}
-            more = {
-                "gain": float(gain.mean()),
-                "interval": interval(gain),
-                "least": float(gain.min()),
-                "trials": len(own),
-            }
-            yield {"table": "ranking", "rows": rows, "labels": m, **means, **more}
-
-
 def by_frequencies(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield what labels add by how frequent classes are, and how many wrong labels were found."""
     cells: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
@@ -283,11 +250,6 @@ def summary() -> None:
             chosen = [r for r in records if r["student"] == student and r["labels"] == m]
             means = {k: float(np.mean([r[k]["accuracy"] for r in chosen])) for k in ("none", "alone", "both")}
             out.append({"table": "students", "student": student, "labels": m, **means})
-    out += by_ranking(read(RANKED))
-    for m in AMOUNTS[:2]:
-        own = [r for r in read(TRIED) if r["labels"] == m]
-        gains = {how: 100 * float(np.mean([r[how] - r["random"] for r in own])) for how in ("drawn", "hardest")}
-        out.append({"table": "ranking, tried", "labels": m, **gains, "trials": len(own)})
     out += by_frequencies(read(UNEVEN))
     cells = [r for r in out if r["table"] == "worlds"]
     out.append(
@@ -310,14 +272,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs=2, default=(210, 216))
     parser.add_argument("--worlds", nargs="*", default=CHOSEN)
     parser.add_argument("--out", type=Path, help="a file of lines, instead of that in benchmarks/results")
-    parser.add_argument("--ranking", action="store_true")
     parser.add_argument("--uneven", action="store_true")
     parser.add_argument("--summary", action="store_true")
     args = parser.parse_args()
     if args.summary:
         summary()
         return
-    path, seeds = args.out or (RANKED if args.ranking else UNEVEN if args.uneven else TRIALS), range(*args.seeds)
+    path, seeds = args.out or (UNEVEN if args.uneven else TRIALS), range(*args.seeds)
     if args.uneven:
         chosen = [name for name in UNEVEN_WORLDS if args.worlds == CHOSEN or name in args.worlds]
         kinds = available(args.data, say=False, names=KINDS)
@@ -325,10 +286,7 @@ def main() -> None:
         measure(path, uneven, there, seeds, args.data, FEW[:1])
         return
     there = [name for name in args.worlds if name in available(args.data, say=False)]
-    if args.ranking:
-        measure(path, ranked, there, seeds, args.data, AMOUNTS[:2])
-    else:
-        measure(path, trials, there, seeds, args.data, AMOUNTS)
+    measure(path, trials, there, seeds, args.data, AMOUNTS)
 
 
 if __name__ == "__main__":

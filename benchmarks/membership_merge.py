@@ -4,8 +4,8 @@
     python -m benchmarks.membership_merge more --data FOLDER
 
 `run` appends trial after trial and leaves out what is there already. `more` adds forests and networks on Tiny-ImageNet
-features, and trials of forests with `membership="student"`, whose gains vary most. `python -m
-benchmarks.membership_summary` writes `results/membership.json`, from this and from the two scripts named below.
+features. `python -m benchmarks.membership_summary` writes `results/membership.json`, from this and from the two scripts
+named below.
 
 - digits (scikit-learn's), MNIST and Fashion-MNIST (`mnist.npz`, `fashion_mnist.npz` in the folder, 30 principal
   components of the transfer set): six teachers that know 3 to 5 classes each, of different kinds; for digits, six
@@ -14,8 +14,8 @@ benchmarks.membership_summary` writes `results/membership.json`, from this and f
   teachers, logistic regressions here; the transfer set has rows of all 200 classes, most of them known to nobody. The
   paper's own setting, with networks, is `benchmarks.membership_paper`.
 
-Students are trained on soft labels of the transfer set: plain, with `fit_membership` of every owner (its own rows with
-their classes against the transfer set), and with an out-of-fold student in the owners' place. "Supervised" students get
+Students are trained on soft labels of the transfer set: plain, and with `fit_membership` of every owner (its own rows
+with their classes against the transfer set). "Supervised" students get
 the transfer set's true labels; on Tiny-ImageNet, where it has none, the teachers' own rows with theirs. The weight is
 chosen on digits of other seeds than those reported. "None of these" is `benchmarks.membership_none`.
 """
@@ -55,8 +55,6 @@ RESULTS = Path("benchmarks/results/membership-merge.jsonl")
 GAMMAS = (0.1, 0.3, 1.0, 3.0)
 #: Weights are chosen on the first seeds, and results reported on the others.
 CHOOSING, REPORTING = range(5), range(100, 110)
-#: More trials of forests.
-MORE = range(110, 120)
 STUDENTS = {
     "k-NN": KNeighborsClassifier(),
     "logistic": LogisticRegression(max_iter=300),
@@ -209,8 +207,6 @@ def compare(name: str, seed: int, folder: Path) -> list[dict[str, Any]]:
     if tiny:
         ways["membership, none of these"] = accuracies(trial, students, membership=trial.scorers, none_label=-1)
     ways["supervised"] = supervised(trial, students)
-    few = {key: STUDENTS[key] for key in FAST}
-    ways["student"] = accuracies(trial._replace(y_transfer=None), few if tiny else students, membership="student")
     seconds = time.process_time() - start
     return [
         {"part": "comparing", "data": name, "seed": seed, "way": way, "seconds": seconds} | found
@@ -226,37 +222,16 @@ def compare_slow(seed: int, folder: Path) -> list[dict[str, Any]]:
         "plain": accuracies(trial, students, membership=None),
         "membership": accuracies(trial, students, membership=trial.scorers),
         "supervised": supervised(trial, students),
-        "student": accuracies(trial, {"network": STUDENTS["network"]}, membership="student"),
     }
     return [{"part": "comparing", "data": name, "seed": seed, "way": way} | found for way, found in ways.items()]
-
-
-def compare_forests(name: str, seed: int, folder: Path) -> list[dict[str, Any]]:
-    """Compare forests, plain and with "student"."""
-    trial = FORESTS[name](seed, folder)._replace(y_transfer=None)
-    students = {"forest": STUDENTS["forest"]}
-    return [
-        {"part": "comparing", "data": name, "seed": seed, "way": way}
-        | accuracies(trial, students, membership=None if way == "plain" else way)
-        for way in ("plain", "student")
-    ]
-
-
-#: Where forests with "student" vary most.
-FORESTS: dict[str, Callable[[int, Path], Trial]] = {
-    "digits": lambda seed, folder: digits(seed, scored=False),
-    "MNIST": lambda seed, folder: images("mnist.npz", seed, folder, scored=False),
-    "Fashion-MNIST": lambda seed, folder: images("fashion_mnist.npz", seed, folder, scored=False),
-}
 
 
 def run_more(folder: Path, out: Path) -> None:
     """Run slow students and more trials, what is not there yet."""
     warnings.simplefilter("ignore")
     done = {(r["data"], r["seed"], column) for r in read(out) if r["part"] == "comparing" for column in r}
-    for seed, tiny in zip(MORE, REPORTING, strict=True):
-        jobs = [(name, seed, lambda name=name, seed=seed: compare_forests(name, seed, folder)) for name in FORESTS]
-        jobs.append(("Tiny-ImageNet features", tiny, lambda tiny=tiny: compare_slow(tiny, folder)))
+    for tiny in REPORTING:
+        jobs = [("Tiny-ImageNet features", tiny, lambda tiny=tiny: compare_slow(tiny, folder))]
         for name, number, job in jobs:
             if (name, number, "forest") not in done:
                 with out.open("a") as file:

@@ -9,7 +9,6 @@ T = 3, balanced. Students are the paper's head ("network"), k-NN, logistic regre
 
 - plain: without memberships, as CE-BS in `features-random.jsonl`, from where the head's results are taken
 - membership: the owners' scorers, with `none_label`, so that rows count by the chance that they belong to a known class
-- student: `membership="student"`
 - supervised: trained on the owners' rows with their labels; the head's is SPV of `features-random.jsonl`
 
 Appends a line of JSON per trial, student and way to `benchmarks/results/membership-paper.jsonl`, and leaves out what is
@@ -48,7 +47,7 @@ N_PUBLIC, NONE = 2500, -1
 OTHERS = {name: STUDENTS[name] for name in ("k-NN", "logistic")} | {
     "forest": RandomForestClassifier(20, random_state=0, n_jobs=1)
 }
-WAYS = ("plain", "membership", "student", "supervised")
+WAYS = ("plain", "membership", "supervised")
 
 
 class Setting:
@@ -75,7 +74,7 @@ class Setting:
         """Return the accuracy of a student among the known classes, on test rows of these."""
         if way == "supervised":
             return self.supervised(student)
-        params: dict[str, Any] = {"membership": "student"} if way == "student" else {}
+        params: dict[str, Any] = {}
         if way == "membership":
             params = {"membership": self.scorers, "membership_weight": weight, "none_label": NONE}
         clf = HeterogeneousDistiller(
@@ -142,7 +141,7 @@ def main() -> None:
             (s, w, g) for s in args.students for w in args.ways for g in (args.weights if w == "membership" else [1.0])
         ]
         if number < 900:  # these are there, from the run of the paper's table
-            wanted = [(s, w, g) for s, w, g in wanted if s != "network" or w in ("membership", "student")]
+            wanted = [(s, w, g) for s, w, g in wanted if s != "network" or w == "membership"]
         if cells := [(s, w, g) for s, w, g in wanted if (number, s, w, g) not in done]:
             run(bench, number, cells, args.out)
 

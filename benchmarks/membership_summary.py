@@ -21,7 +21,7 @@ from benchmarks.membership_merge import DATA, GAMMAS, MORE, RESULTS, STUDENTS
 
 SUMMARY = Path("benchmarks/results/membership.json")
 #: In the order of the tables.
-WAYS = ("plain", "membership", "membership, none of these", "student", "supervised")
+WAYS = ("plain", "membership", "membership, none of these", "supervised")
 #: Trials of the paper's setting from here on are for choosing.
 CHOOSING_PAPER = 900
 #: Trials of the paper's table: what they are called, fewest and most classes, and how many of the first.
@@ -77,7 +77,7 @@ def summarise(root: Path) -> list[dict[str, Any]]:
 def called(way: str, data: str) -> str:
     """Return what tables call a way: there are two kinds of supervised training."""
     if way != "supervised":
-        return "by the student" if way == "student" else way
+        return way
     return (
         "supervised, owners' rows" if data in ("Tiny-ImageNet features", "the paper's") else "supervised, true labels"
     )

@@ -19,7 +19,6 @@ from sklearn_uhc.plots import (
     SoftLabelDisplay,
     TeacherAgreementDisplay,
 )
-from sklearn_uhc.ranking import rank_to_label
 from sklearn_uhc.report import TeacherReport, teacher_report
 from sklearn_uhc.search import TeacherHoldoutSearch
 from sklearn_uhc.soft_labels import (
@@ -76,7 +75,6 @@ __all__ = [
     "load_teacher",
     "pack_teacher",
     "pairwise_agreement",
-    "rank_to_label",
     "read_answers",
     "suggest_harmonization",
     "teacher_agreement",

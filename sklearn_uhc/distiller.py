@@ -20,22 +20,18 @@ from sklearn_uhc.labels import read_labels
 from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.merger import TeacherMerger
 from sklearn_uhc.not_mine import known_weights, spare_none
-from sklearn_uhc.soft_labels import SoftLabelMethod, resolve_method, takes_sets
-from sklearn_uhc.student_membership import by_student, fit_rows, judge_by_student, out_of_fold
+from sklearn_uhc.soft_labels import SoftLabelMethod
 from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_routing, check_student
 from sklearn_uhc.teachers.input import check_input
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import warn_user
-from sklearn_uhc.utils.rows import check_row_weights, take_rows
+from sklearn_uhc.utils.rows import check_row_weights
 
 __all__ = ["HeterogeneousDistiller"]
 
 #: Default temperature of direct backpropagation, from the paper.
 BACKPROP_TEMPERATURE = 3.0
-NO_MEMBERSHIP = (
-    "MF-LU does not support membership='student': use CE (method='ce') or MF-LF ('mf_lf'), or membership=None."
-)
 NO_LABELS = (
     "backprop=True ignores y: the network learns from the teachers alone. To use the labels, set backprop=False."
 )
@@ -90,12 +86,11 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     teacher_weight : array-like of N positive numbers or "agreement", default=None
         Weight of each teacher in the method's objective. "agreement" detects teachers whose answers do not fit the
         others and gives them almost no weight.
-    membership : None, "auto", "student", list or dict of scorers, default="auto"
+    membership : None, "auto", list or dict of scorers, default="auto"
         Scorers that say how likely a row belongs to any of a teacher's classes: a list with a scorer or None per
         teacher, or a dict of scorers by teacher name. A scorer has `predict_membership(X)`, which returns values in
         [0, 1] of shape (n,); `fit_membership` makes one. "auto" uses the `membership_` attribute of every teacher that
-        has one. "student" needs no scorers from the owners: it uses five students, each trained on the merged labels
-        of the other rows. It affects `soft_labels_` and the final student, but not `merger_`.
+        has one.
     membership_weight : float, default=1.0
         Weight of every scorer in the merge, relative to the mean weight of the teachers. 0 turns scorers off.
     none_label : label, default=None
@@ -249,8 +244,6 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         check_readable(student.estimator, X)
         sample_weight = check_row_weights(sample_weight, X)
         merger = self.make_merger()
-        if by_student(self.membership) and not takes_sets(resolve_method(self.method)):
-            raise ValueError(NO_MEMBERSHIP)
         train = self._train_by_backprop if self.backprop else self._train_on_soft_labels
         if self.backprop:
             self._check_backprop(fit_params, sample_weight)
@@ -276,7 +269,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
             merger.set_params(temperature=BACKPROP_TEMPERATURE)
         if isinstance(self.label_model, str) and self.label_model == "auto":
             merger.set_params(label_model=self._make_student())
-        return merger.set_params(membership=None) if by_student(self.membership) else merger
+        return merger
 
     @lazily
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -321,15 +314,6 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
         heard = heard_weights(answers, sample_weight, merger.labels_)
         Q, targets, weights, class_weight = self._targets(merger, Q, heard)
-        if by_student(self.membership):
-            self._tell("on folds of the rows, to estimate membership")
-            S = out_of_fold(lambda rows: fit_rows(student, X, rows, targets, weights), X)
-            S = S[:, np.isin(merger.classes_, answers.space.classes)]
-            answers = judge_by_student(answers, S, self.membership_weight, self.store)
-            Q = merger.method_.transform_answers(answers)  # without the warnings of fit, which were given before
-            Q, pool = merger.learn_labels(Q, answers, X, sample_weight=sample_weight)
-            Q, _ = merger.scale_classes(Q, heard)
-            Q, targets, weights, class_weight = self._targets(merger, Q, heard)
         merger.look_at_shares(Q, answers)
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
@@ -357,12 +341,6 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         loss = _make_loss(method, answers)
         method.warn_about(answers)
         student.set_params(temperature=method.temperature, classes=merger.classes_)
-        if by_student(self.membership):
-            self._tell("by backpropagation on folds of the rows, to estimate membership")
-            log_p = to_numpy(answers.log_p)
-            S = out_of_fold(lambda rows: clone(student).fit_to_teachers(take_rows(X, rows), log_p[rows], loss), X)
-            answers = judge_by_student(answers, S, self.membership_weight, self.store)
-            loss = _make_loss(method, answers)
         self._tell(f"by backpropagation, {len(merger.classes_)} classes")
         student.fit_to_teachers(X, to_numpy(answers.log_p), loss)
         return {"class_weight_": None}

@@ -140,16 +140,8 @@ def find_scorers(membership: Any, space: LabelSpace, roster: Roster | None) -> l
     if membership is None:
         return [None] * N
     if isinstance(membership, str):
-        if membership == "student":
-            raise ValueError(
-                'membership="student" needs a student, so only HeterogeneousDistiller accepts it. Here pass None, '
-                '"auto" or a scorer or None per teacher.'
-            )
         if membership != "auto":
-            raise ValueError(
-                f'membership must be None, "auto", a scorer or None per teacher, or, for HeterogeneousDistiller, '
-                f'"student", got {membership!r}.'
-            )
+            raise ValueError(f'membership must be None, "auto", or a scorer or None per teacher, got {membership!r}.')
         given = [None] * N if roster is None else [_carried(teacher) for teacher in roster.teachers]
     else:
         given = _in_order(membership, space)
@@ -245,8 +237,7 @@ def _check_none(none_label: Any, space: LabelSpace, whose: list[int]) -> None:
     if none_label not in values and not whose:
         raise ValueError(
             f"none_label={none_label!r} would be undetermined: no teacher has OTHER among its classes, and no "
-            'membership scorer is in use. Pass scorers as membership= ("student" cannot determine none_label), or '
-            "leave none_label out."
+            "membership scorer is in use. Pass scorers as membership=, or leave none_label out."
         )
     others = np.flatnonzero(space.mask[:, values.index(none_label)]).tolist() if none_label in values else []
     known = space.named[:, space.classes != none_label]

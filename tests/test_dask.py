@@ -363,7 +363,6 @@ def test_soft_labels_of_ones_own_train_a_student(frames):
     ("change", "message"),
     [
         ({"backprop": True}, "backprop=True is not supported"),
-        ({"membership": "student"}, 'membership="student" is not supported'),
         ({"store_soft_labels": True}, "pass store= and read them there"),
         ({"memory": "folder"}, "pass store, a folder that all workers see"),
         ({"balance": "yes"}, "balance must be"),

@@ -399,12 +399,6 @@ def test_rows_that_only_a_label_speaks_for(iris, teachers):
     assert (clf.predict(X[:50]) == "ant").mean() > 0.9
 
 
-def test_the_student_judges_memberships_with_labels(iris, teachers):
-    X, y = iris
-    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(5), membership="student").fit(X, some(y, 30))
-    assert clf.score(X, y) > 0.85
-
-
 def test_it_is_pickled_and_cloned(iris, teachers):
     X, y = iris
     model = LogisticRegression(C=0.5)

@@ -235,11 +235,6 @@ def test_silent_teachers_are_not_compared_where_they_are_silent(rows, teachers):
     assert found.best_params_["student__n_neighbors"] == 5
 
 
-def test_membership_from_the_student_and_none_of_these(clf, rows):
-    found = TeacherHoldoutSearch(clf.set_params(membership="student"), {"membership_weight": [0, 1.0]}, folds=2)
-    assert np.isfinite(found.fit(rows).best_score_)
-
-
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [

@@ -20,7 +20,6 @@ from sklearn_uhc.dask.students import train
 from sklearn_uhc.dask.transformers import fit_on_sample, refuse_given
 from sklearn_uhc.ensemble import UnifiedEnsemble
 from sklearn_uhc.not_mine import spare_none
-from sklearn_uhc.student_membership import by_student
 from sklearn_uhc.students import SoftLabelClassifier, check_student
 from sklearn_uhc.teachers.input import check_input
 
@@ -81,7 +80,6 @@ def _check_params(distiller: Any) -> None:
     check_balance(distiller.balance)
     wrong = {
         "backprop=True": distiller.backprop,
-        'membership="student"': by_student(distiller.membership),
         "store_soft_labels=True": distiller.store_soft_labels,
     }
     remedy = {"store_soft_labels=True": "pass store= and read them there, or use TeacherMerger.transform"}

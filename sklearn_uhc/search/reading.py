@@ -17,7 +17,6 @@ from sklearn_uhc.merged_classifier import MergedClassifier
 from sklearn_uhc.not_mine import find_scorers, read_scorer
 from sklearn_uhc.search.folds import Fold
 from sklearn_uhc.soft_labels import resolve_method, takes_sets
-from sklearn_uhc.student_membership import by_student
 from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.teachers.input import check_input
 from sklearn_uhc.teachers.roster import Roster, check_teachers
@@ -64,7 +63,7 @@ class Reading:
             outputs.check_params(roster)
             answers = outputs.fit_answers(X, roster=roster)
             X = check_input(outputs, X, reset=False)
-        scorers = find_scorers(None if by_student(merged.membership) else merged.membership, space, roster)
+        scorers = find_scorers(merged.membership, space, roster)
         titles = [f"the membership scorer of {space.called(i)}" for i in range(space.n_teachers)]
         scores = [None if s is None else read_scorer(s, t, X) for s, t in zip(scorers, titles, strict=True)]
         return cls(X, answers, outputs, before, scores)
@@ -103,7 +102,7 @@ class Known:
 def reading_key(merged: MergedClassifier) -> tuple[Any, ...]:
     """Return the settings that candidates must share to share a reading."""
     membership = merged.membership
-    scorers = "student" if by_student(membership) else membership if isinstance(membership, str) else id(membership)
+    scorers = membership if isinstance(membership, str) else id(membership)
     return merged.floor, _abstains(merged), scorers
 
 
@@ -138,15 +137,15 @@ def without_teachers(merged: MergedClassifier, fold: Fold, space: LabelSpace) ->
     method, given = resolve_method(merged.method), given_weights(merged)
     weight = merged.teacher_weight if given is None else given[fold.rest]
     own = {name: None for name in ("teacher_weight", "class_lists") if name in method.get_params(deep=False)}
-    new = clone(merged).set_params(teachers=None, class_lists=None, memory=None, store=None, verbose=0)
-    if not by_student(merged.membership):
-        new.set_params(membership=None)
+    new = clone(merged).set_params(
+        teachers=None, class_lists=None, membership=None, memory=None, store=None, verbose=0
+    )
     prior = restrict_prior(merged.class_prior, space.classes, fold.space.classes, merged.none_label)
     return new.set_params(method=method.set_params(**own), teacher_weight=weight, class_prior=prior)
 
 
 def fit_to(merged: Any, reading: Reading) -> Any:
     """Fit a candidate without teachers to answers that were read."""
-    if not by_student(merged.membership) and takes_sets(resolve_method(merged.method)):
+    if takes_sets(resolve_method(merged.method)):
         merged.set_params(membership=[None if d is None else Known(d) for d in reading.memberships])
     return merged.fit(reading.X, log_p=reading.answers)

@@ -186,13 +186,12 @@ def test_memberships_by_backpropagation(sites, monkeypatch):
     rows, new = public[y[public] < 8], np.flatnonzero(y[1200:] < 8) + 1200
     torch.manual_seed(0)
     student, score = SoftLabelClassifier(nn.Linear(64, 8), random_state=0), {}
-    for membership in (None, "student", scorers):
+    for membership in (None, scorers):
         clf = HeterogeneousDistiller(teachers, student, method="ce", backprop=True, membership=membership)
         score[str(membership)[:9]] = clf.fit(X[rows]).score(X[new], y[new])
         assert np.isfinite(clf.score(X[new]))
-    none, by_student, by_owners = score.values()
+    none, by_owners = score.values()
     assert by_owners > none + 0.01
-    assert by_student > none - 0.05
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_uhc.FindingWarning")
