@@ -36,7 +36,8 @@ from benchmarks import PAPER
 from benchmarks.lines import read
 from benchmarks.membership_summary import mean_and_interval
 from benchmarks.worlds import World, available, make_world
-from sklearn_uhc import HeterogeneousDistiller, TeacherHoldoutSearch, TeacherOutputs, teacher_agreement
+from sklearn_uhc import HeterogeneousDistiller, TeacherHoldoutSearch, TeacherOutputs
+from sklearn_uhc.evidence import teacher_agreement
 from sklearn_uhc.utils.rows import take_rows
 
 HERE = Path(__file__).parent

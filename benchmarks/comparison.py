@@ -30,7 +30,7 @@ from benchmarks.lines import read
 from benchmarks.paper import rivals
 from benchmarks.worlds import World, available, make_world
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, SoftLabelClassifier, TeacherOutputs, UnifiedEnsemble
-from sklearn_uhc.balance import balanced_targets, class_weights
+from sklearn_uhc.merging.balance import balanced_targets, class_weights
 
 Array = NDArray[Any]
 RESULTS = Path(__file__).parent / "results" / "comparison.jsonl"

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from benchmarks.digits import Trial, make_trial
 from sklearn_uhc import FindingWarning, HeterogeneousDistiller, LabelSpace, TeacherOutputs
-from sklearn_uhc.plots.style import CONTRAST, GUIDE, MAIN, SECOND
+from sklearn_uhc.inspection.plots.style import CONTRAST, GUIDE, MAIN, SECOND
 
 METHODS = {"sd": "SD (naive)", "ce": "CE", "mf_p": "MF-P", "mf_lu": "MF-LU", "mf_lf": "MF-LF"}
 STUDENTS: dict[str, Any] = {

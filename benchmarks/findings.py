@@ -41,7 +41,7 @@ from benchmarks.lines import read
 from benchmarks.worlds import FILES, TINY, WORLDS, World, available, make_world
 from sklearn_uhc import FindingWarning, HeterogeneousDistiller, LabelSpace, TeacherOutputs
 from sklearn_uhc.answers import answers_given
-from sklearn_uhc.findings import find
+from sklearn_uhc.evidence import find
 from sklearn_uhc.utils.rows import take_rows
 
 Array = NDArray[Any]

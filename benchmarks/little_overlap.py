@@ -30,7 +30,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from benchmarks import PAPER
 from benchmarks.digits import kinds
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, UnifiedEnsemble
-from sklearn_uhc.calibration import LEAST_OVERLAP, OF_ONE_KIND, overlap
+from sklearn_uhc.merging.calibration import LEAST_OVERLAP, OF_ONE_KIND, overlap
 
 Array = NDArray[Any]
 WAYS = {"False": False, "True": True, "auto": "auto"}

@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.versions import METHODS, make
-from sklearn_uhc import OTHER, LabelSpace, TeacherCalibrator, teacher_report
+from sklearn_uhc import OTHER, LabelSpace, TeacherCalibrator
 from sklearn_uhc.answers import Answers
+from sklearn_uhc.inspection import teacher_report
 
 CLASSES, TEACHERS, SHORTEST, LONGEST = 20_000, 200, 500, 800
 ROWS = dict.fromkeys(METHODS, 1000)

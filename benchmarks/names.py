@@ -38,7 +38,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.mixtures import texts
-from sklearn_uhc import LabelSpace, suggest_harmonization
+from sklearn_uhc import LabelSpace
+from sklearn_uhc.inspection import suggest_harmonization
 
 DATA = ("digits", "fashion", "texts")
 TASKS = ("spelling", "renamed", "coarse", "clean")

@@ -3,7 +3,7 @@
     python -m benchmarks.pictures [solvers] [students] [teachers]
 
 Reads solvers.json, students.json and teachers.json in benchmarks/results and writes PNGs of the same names into docs.
-Colours are those of all plots (`sklearn_uhc.plots.style`).
+Colours are those of all plots (`sklearn_uhc.inspection.plots.style`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import t
 
-from sklearn_uhc.plots.style import CONTRAST, GUIDE, INK, MAIN, PALETTE
+from sklearn_uhc.inspection.plots.style import CONTRAST, GUIDE, INK, MAIN, PALETTE
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parent.parent / "docs"

@@ -40,7 +40,7 @@ from scipy.optimize import minimize as scipy_minimize
 
 from benchmarks.paper_solvers import alternate, gradient_descent
 from sklearn_uhc import CrossEntropyUnifier, LabelSpace, LogitFactorization, ProbabilityFactorization
-from sklearn_uhc.soft_labels.base import CHUNK_ROWS
+from sklearn_uhc.merging.method import CHUNK_ROWS
 from sklearn_uhc.solvers import blocks_of, ce, mf_lf, mf_lu, mf_p
 from sklearn_uhc.solvers.blocks import softmax
 from sklearn_uhc.solvers.plain_blocks import PlainBlocks

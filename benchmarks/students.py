@@ -59,7 +59,7 @@ from sklearn.utils.validation import has_fit_parameter
 from benchmarks.digits import make_trial
 from benchmarks.lines import RESULTS, measure_once, read
 from sklearn_uhc import LabelSpace, LogitFactorization, SoftLabelClassifier, TeacherOutputs
-from sklearn_uhc.balance import balanced_targets, class_weights
+from sklearn_uhc.merging.balance import balanced_targets, class_weights
 from sklearn_uhc.students.temperature import sharpen
 
 Array = NDArray[Any]

@@ -34,7 +34,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from benchmarks.digits import Trial, make_trial
 from benchmarks.mixtures import make_mixture
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator, TeacherOutputs, UnifiedEnsemble
-from sklearn_uhc.soft_labels import METHODS
+from sklearn_uhc.merging import METHODS
 
 Floats = NDArray[np.floating[Any]]
 NAMES = ["mf_lf", "ce", "mf_p", "mf_lu", "sd"]

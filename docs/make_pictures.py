@@ -22,15 +22,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import (
+from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs
+from sklearn_uhc.inspection import (
     ClassOverlapDisplay,
     DistillationCurveDisplay,
-    HeterogeneousDistiller,
     SoftLabelDisplay,
     TeacherAgreementDisplay,
-    TeacherOutputs,
 )
-from sklearn_uhc.plots.style import CONTRAST, GUIDE, INK, KNOWN, MAIN, PALE, PALETTE
+from sklearn_uhc.inspection.plots.style import CONTRAST, GUIDE, INK, KNOWN, MAIN, PALE, PALETTE
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 

@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import teacher_report
+from sklearn_uhc.inspection import teacher_report
 
 #: What each site knows. The last one has its classes in the wrong order, which the report finds.
 LISTS = {

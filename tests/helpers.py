@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from sklearn.utils.validation import check_array
 
 from sklearn_uhc import OTHER, LabelSpace
-from sklearn_uhc.soft_labels import METHODS
+from sklearn_uhc.merging import METHODS
 
 METHOD_NAMES = ["sd", "ce", "mf_p", "mf_lu", "mf_lf"]
 #: Those that support columns of sets.

@@ -5,16 +5,10 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from sklearn_uhc import (
-    CrossEntropyUnifier,
-    HeterogeneousDistiller,
-    LabelSpace,
-    TeacherOutputs,
-    UnifiedEnsemble,
-    teacher_report,
-)
+from sklearn_uhc import CrossEntropyUnifier, HeterogeneousDistiller, LabelSpace, TeacherOutputs, UnifiedEnsemble
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.metrics import teacher_agreement
+from sklearn_uhc.evidence.metrics import teacher_agreement
+from sklearn_uhc.inspection import teacher_report
 from tests.helpers import METHOD_NAMES, LinearTeacher, make_method, random_outputs
 
 LISTS = [[0, 1, 2], [1, 2, 3], [0, 3, 4], [2, 4]]

@@ -15,11 +15,10 @@ from sklearn_uhc import (
     StandardDistillation,
     TeacherCalibrator,
     TeacherOutputs,
-    pairwise_agreement,
-    teacher_agreement,
-    teacher_report,
 )
 from sklearn_uhc.answers.check import lists_in_names
+from sklearn_uhc.evidence import pairwise_agreement, teacher_agreement
+from sklearn_uhc.inspection import teacher_report
 from tests.helpers import linear_teachers
 
 LISTS = [[0, 1, 2], [1, 2, 3], [0, 3, 4], [2, 4]]

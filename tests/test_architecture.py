@@ -1,4 +1,4 @@
-"""Imports point inward only, and `import sklearn_uhc` stays light."""
+"""Rooms import only what stands above them, and `import sklearn_uhc` stays light."""
 
 import ast
 import re
@@ -12,50 +12,24 @@ import pytest
 
 import sklearn_uhc
 
-#: Files and folders of the package, from the innermost ring outwards.
-RINGS = [
-    [
-        "class_lists",
-        "class_sets",
-        "identification",
-        "label_space",
-        "left_open",
-        "solvers",
-        "answers",
-        "class_prior",
-        "losses",
-        "utils",
-        "taxonomy",
-        "harmonize",
-        "names",
-        "membership_scale",
-    ],
-    ["teachers", "calibration", "soft_labels", "balance", "students", "metrics", "labels", "membership"],
-    [
-        "steps",
-        "findings",
-        "few_labels",
-        "not_mine",
-        "student_membership",
-        "merge_diagram",
-        "merger",
-        "merged_classifier",
-        "distiller",
-        "ensemble",
-        "ranking",
-        "report",
-        "plots",
-        "export",
-        "packages",
-        "suggestions",
-        "search",
-    ],
-    ["__init__", "dask"],
+#: The rooms of the package: each may import only what stands above it. Rooms of one line do not import each other.
+ROOMS = [
+    ["utils"],
+    ["spaces"],
+    ["answers"],
+    ["solvers"],
+    ["merging"],
+    ["teachers", "students", "labels", "membership"],
+    ["evidence"],
+    ["estimators"],
+    ["inspection"],
+    ["exporting"],
+    ["packages"],
+    ["dask"],
+    ["__init__"],
 ]
-#: Rings whose parts may import each other.
-OPEN = (0, 2)
 ROOT = Path(sklearn_uhc.__file__).parent
-RING_OF = {part: ring for ring, parts in enumerate(RINGS) for part in parts}
+FLOOR_OF = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
 OPTIONAL = [
     "torch",
     "skorch",
@@ -102,30 +76,32 @@ def imported_parts(source: str, path: Path) -> Iterator[str]:
         first, _, rest = name.partition(".")
         if first == "sklearn_uhc":
             part = rest.split(".")[0]
-            yield part if part in RING_OF else "__init__"
+            yield part if part in FLOOR_OF else "__init__"
 
 
-def outward(source: str, path: Path) -> list[str]:
-    """Return the parts that a file imports but must not."""
+def downward(source: str, path: Path) -> list[str]:
+    """Return the rooms that a file imports but must not: those below its own, and its neighbours."""
     own = part_of(path)
-
-    def allowed(other: str) -> bool:
-        inward = RING_OF[other] < RING_OF[own]
-        return other == own or inward or (RING_OF[other] == RING_OF[own] and RING_OF[own] in OPEN)
-
-    return [other for other in imported_parts(source, path) if not allowed(other)]
+    return [other for other in imported_parts(source, path) if other != own and FLOOR_OF[other] >= FLOOR_OF[own]]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_point_inward(path):
-    assert outward(path.read_text(), path) == []
+def test_rooms_import_only_what_stands_above_them(path):
+    assert downward(path.read_text(), path) == []
 
 
-def test_every_part_has_a_ring_and_the_docs_show_it():
-    assert {part_of(path) for path in MODULES} == set(RING_OF)
+def test_every_file_is_in_a_room_and_the_docs_list_the_rooms():
+    assert {part_of(path) for path in MODULES} == set(FLOOR_OF)
     page = (ROOT.parent / "docs" / "architecture.md").read_text()
-    shown = [line.split()[2:] for line in re.findall(r"^ring \d {3}.*$", page, re.MULTILINE)]
-    assert [[name.rstrip("/") for name in names] for names in shown] == RINGS
+    listed = re.search(r"```\n(utils/.*?)```", page, re.DOTALL)[1].splitlines()
+    assert [re.findall(r"(\w+)/", line.split("   ")[0]) for line in listed] == ROOMS[:-1]
+
+
+@pytest.mark.parametrize("room", [room for rooms in ROOMS[:-1] for room in rooms])
+def test_every_room_says_what_it_is_for_and_what_it_may_import(room):
+    text = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text()))
+    assert 3 <= len(text.splitlines()) <= 4
+    assert "import" in text
 
 
 @pytest.mark.parametrize(
@@ -134,35 +110,35 @@ def test_every_part_has_a_ring_and_the_docs_show_it():
         "import sklearn_uhc.students",
         "import numpy, sklearn_uhc.students.twins as twins",
         "from sklearn_uhc import students",
-        "from sklearn_uhc import label_space, students as s",
+        "from sklearn_uhc import spaces, students as s",
         "from sklearn_uhc.students import SoftLabelClassifier",
-        "from . import students",
-        "from .students.twins import TwinStrategy",
+        "from .. import students",
+        "from ..students.twins import TwinStrategy",
         "def later():\n    from sklearn_uhc import students",
         "if TYPE_CHECKING:\n    from sklearn_uhc import students",
         "import_module('sklearn_uhc.students')",
         "importlib.import_module(f'sklearn_uhc.students.{name}')",
-        "importlib.import_module('.students', __package__)",
+        "importlib.import_module('..students', __package__)",
         "__import__('sklearn_uhc.students')",
     ],
 )
-def test_an_import_of_a_neighbour_is_found_in_every_form(source):
-    assert outward(source, ROOT / "balance.py") == ["students"]
-    assert outward(source, ROOT / "solvers.py") == ["students"]
-    assert outward(source, ROOT / "students.py") == []
-    assert outward(source, ROOT / "ensemble.py") == []
+def test_an_import_of_a_lower_room_or_a_neighbour_is_found_in_every_form(source):
+    assert "students" in downward(source, ROOT / "merging" / "ce.py")
+    assert "students" in downward(source, ROOT / "teachers" / "store.py")
+    assert downward(source, ROOT / "students" / "twins.py") == []
+    assert downward(source, ROOT / "estimators" / "ensemble.py") == []
 
 
 def test_relative_imports_are_read_from_the_files_own_folder():
-    assert outward("from .. import students", ROOT / "soft_labels" / "ce.py") == ["students"]
-    assert outward("from ..students.twins import TwinStrategy", ROOT / "soft_labels" / "ce.py") == ["students"]
-    assert outward("from . import students\nfrom .base import Merged", ROOT / "soft_labels" / "ce.py") == []
+    assert downward("from . import students\nfrom .method import Merged", ROOT / "merging" / "ce.py") == []
 
 
-@pytest.mark.parametrize("source", ["import sklearn_uhc", "from sklearn_uhc import UnifiedEnsemble", "from . import *"])
+@pytest.mark.parametrize(
+    "source", ["import sklearn_uhc", "from sklearn_uhc import UnifiedEnsemble", "from .. import *"]
+)
 def test_nothing_inside_imports_the_package_itself(source):
-    for part in ("label_space", "balance", "distiller"):
-        assert outward(source, ROOT / f"{part}.py") == ["__init__"]
+    for room in ("spaces", "merging", "estimators"):
+        assert downward(source, ROOT / room / "file.py") == ["__init__"]
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) == "solvers"], ids=lambda p: p.name)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sklearn_uhc.balance import balanced_targets, balances, class_weights
+from sklearn_uhc.merging.balance import balanced_targets, balances, class_weights
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_uhc import FunctionTeacher, LabelSpace, LogitFactorization, TeacherCalibrator, UnifiedEnsemble
-from sklearn_uhc.calibration import LEAST_OVERLAP, OF_ONE_KIND, overlap
+from sklearn_uhc.merging.calibration import LEAST_OVERLAP, OF_ONE_KIND, overlap
 from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.leave_one_out import BOUNDS, Part, best_temperatures, settle, shrink, weighted_median
 from sklearn_uhc.teachers.roster import check_teachers

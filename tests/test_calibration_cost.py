@@ -5,7 +5,7 @@ import pytest
 
 from sklearn_uhc import LabelSpace, TeacherCalibrator
 from sklearn_uhc.answers import rows_by_speakers
-from sklearn_uhc.calibration import MAX_PATTERNS
+from sklearn_uhc.merging.calibration import MAX_PATTERNS
 from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.leave_one_out import (
     ByClasses,
@@ -116,7 +116,7 @@ def test_rows_go_to_the_largest_set_of_teachers_that_all_answer_them():
 
 
 def test_wide_answers_are_sampled(monkeypatch):
-    monkeypatch.setattr("sklearn_uhc.calibration.MAX_ANSWERS", 60 * 18)
+    monkeypatch.setattr("sklearn_uhc.merging.calibration.MAX_ANSWERS", 60 * 18)
     seen = []
     original = Part.of.__func__
     monkeypatch.setattr(Part, "of", classmethod(lambda cls, X, *rest: seen.append(len(X)) or original(cls, X, *rest)))

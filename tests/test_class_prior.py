@@ -9,7 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_uhc import HeterogeneousDistiller, TeacherHoldoutSearch, TeacherMerger, UnifiedEnsemble
-from sklearn_uhc.class_prior import fit_scale, read_prior, restrict_prior
+from sklearn_uhc.merging.class_prior import fit_scale, read_prior, restrict_prior
 from sklearn_uhc.utils.simplex import sharpen
 
 LISTS = ([0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 0], [4, 0, 1])

@@ -24,14 +24,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_uhc import (
-    HeterogeneousDistiller,
-    LogitFactorization,
-    SoftLabelClassifier,
-    TeacherOutputs,
-    UnifiedEnsemble,
-    teacher_agreement_scorer,
-)
+from sklearn_uhc import HeterogeneousDistiller, LogitFactorization, SoftLabelClassifier, TeacherOutputs, UnifiedEnsemble
+from sklearn_uhc.evidence import teacher_agreement_scorer
 from tests.helpers import METHOD_NAMES, LinearTeacher, linear_teachers
 
 

@@ -25,11 +25,11 @@ from sklearn_uhc import (
     UnifiedEnsemble,
     labelled_scorer,
 )
-from sklearn_uhc.few_labels import all_groups
-from sklearn_uhc.findings import find_wrong_labels
-from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.evidence import find_wrong_labels
 from sklearn_uhc.labels import read_labels
+from sklearn_uhc.labels.learning import all_groups
 from sklearn_uhc.labels.sampling import drawn_at_random
+from sklearn_uhc.spaces.label_space import LabelSpace
 
 NAMES = np.array(["ant", "bee", "cat"])
 

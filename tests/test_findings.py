@@ -7,19 +7,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_uhc import (
-    OTHER,
-    FindingWarning,
-    HeterogeneousDistiller,
-    LabelSpace,
-    TeacherMerger,
-    UnifiedEnsemble,
-    teacher_report,
-)
+from sklearn_uhc import OTHER, FindingWarning, HeterogeneousDistiller, LabelSpace, TeacherMerger, UnifiedEnsemble
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.findings import contradicting, find, find_uneven
-from sklearn_uhc.findings.comparisons import compare, enough_rows, reliability
-from sklearn_uhc.suggestions.behaviour import surest_rows
+from sklearn_uhc.evidence import contradicting, find, find_uneven
+from sklearn_uhc.evidence.behaviour import surest_rows
+from sklearn_uhc.evidence.comparisons import compare, enough_rows, reliability
+from sklearn_uhc.inspection import teacher_report
 from tests.helpers import random_lists, random_outputs
 
 LISTS = [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 0, 1], [1, 2, 4, 5], [0, 3, 5, 2]]

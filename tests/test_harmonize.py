@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_uhc import LabelSpace, UnifiedEnsemble, harmonize, suggest_harmonization
-from sklearn_uhc.harmonize import members
-from sklearn_uhc.label_space import OTHER
+from sklearn_uhc import LabelSpace, UnifiedEnsemble, harmonize
+from sklearn_uhc.inspection import suggest_harmonization
+from sklearn_uhc.spaces.harmonize import members
+from sklearn_uhc.spaces.label_space import OTHER
 from tests.helpers import linear_teachers
 
 CELLS = [["T cell", "B cell"], ["CD4 T", "CD8 T", "B cell"]]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from sklearn_uhc import OTHER, LabelSpace
-from sklearn_uhc.search.folds import compare, make_folds, spread
-from sklearn_uhc.search.results import ranks
-from sklearn_uhc.search.score import Verdict, held_out_scores, verdict
+from sklearn_uhc.estimators.search.folds import compare, make_folds, spread
+from sklearn_uhc.estimators.search.results import ranks
+from sklearn_uhc.estimators.search.score import Verdict, held_out_scores, verdict
 
 SPACE = LabelSpace([["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a"]])
 

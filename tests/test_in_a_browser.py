@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from sklearn_uhc import HeterogeneousDistiller, teacher_report
+from sklearn_uhc import HeterogeneousDistiller
+from sklearn_uhc.inspection import teacher_report
 from tests.helpers import linear_teachers
 
 pytest.importorskip("matplotlib")

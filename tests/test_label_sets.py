@@ -8,7 +8,7 @@ import pytest
 
 from sklearn_uhc import OTHER, LabelSpace, identification, label_space
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.names import look_alikes
+from sklearn_uhc.spaces.names import look_alikes
 
 CELLS = [[("CD4 T", "CD8 T"), "B"], ["CD4 T", OTHER], ["B", "NK"]]
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers import blocks_of, ce, mf_lf, mf_lu, mf_p
+from sklearn_uhc.spaces.label_space import LabelSpace
 from tests.helpers import random_lists
 
 torch = pytest.importorskip("torch")
-losses = pytest.importorskip("sklearn_uhc.losses")
+losses = pytest.importorskip("sklearn_uhc.merging.losses")
 
 LISTS = random_lists(np.random.default_rng(0), 8, 5, 2, 5)
 T = 2.0

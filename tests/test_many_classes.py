@@ -12,8 +12,8 @@ from sklearn_uhc import (
     StandardDistillation,
     TeacherCalibrator,
 )
-from sklearn_uhc.losses import CrossEntropyUnifierLoss, LogitFactorizationLoss, ProbabilityFactorizationLoss
-from sklearn_uhc.soft_labels.base import FIT_ROWS
+from sklearn_uhc.merging.losses import CrossEntropyUnifierLoss, LogitFactorizationLoss, ProbabilityFactorizationLoss
+from sklearn_uhc.merging.method import FIT_ROWS
 from sklearn_uhc.solvers import blocks_of, incidence, pairs
 from tests.helpers import random_lists, random_outputs
 
@@ -143,8 +143,8 @@ def test_threads_give_the_same_answers(monkeypatch, method):
     lists = random_lists(rng, 8, 4, 3, 5)
     X = random_outputs(rng, lists, 60)
     alone = METHODS[method](lists).fit_transform(X)
-    monkeypatch.setattr("sklearn_uhc.soft_labels.base.CHUNK_NUMBERS", 1)  # 64 rows, or 16
-    monkeypatch.setattr("sklearn_uhc.soft_labels.base.SoftLabelMethod.chunk_rows", lambda self, blocks: 7)
+    monkeypatch.setattr("sklearn_uhc.merging.method.CHUNK_NUMBERS", 1)  # 64 rows, or 16
+    monkeypatch.setattr("sklearn_uhc.merging.method.SoftLabelMethod.chunk_rows", lambda self, blocks: 7)
     np.testing.assert_allclose(METHODS[method](lists, n_jobs=2).fit_transform(X), alone, atol=1e-8)
 
 

@@ -17,7 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_uhc import MembershipScorer, fit_membership
+from sklearn_uhc import fit_membership
+from sklearn_uhc.membership import MembershipScorer
 
 
 def blobs(n, center, rng, width=4):

@@ -13,8 +13,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc import (
-    Answers,
-    AnswerTransformer,
     CrossEntropyUnifier,
     HeterogeneousDistiller,
     LogitFactorization,
@@ -23,8 +21,9 @@ from sklearn_uhc import (
     TeacherMerger,
     TeacherOutputs,
     UnifiedEnsemble,
-    teacher_report,
 )
+from sklearn_uhc.answers import Answers, AnswerTransformer
+from sklearn_uhc.inspection import teacher_report
 from tests.helpers import LinearTeacher, linear_teachers
 
 LISTS = [["ant", "bee", "cat"], ["bee", "cat", "dog"], ["cat", "dog", "ant"]]

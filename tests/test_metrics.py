@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from sklearn_uhc import CrossEntropyUnifier, StandardDistillation, pairwise_agreement, teacher_agreement
+from sklearn_uhc import CrossEntropyUnifier, StandardDistillation
+from sklearn_uhc.evidence import pairwise_agreement, teacher_agreement
 from tests import reference
 from tests.helpers import consistent_outputs, random_outputs
 

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from sklearn_uhc import TeacherMerger, suggest_harmonization, teacher_report
-from sklearn_uhc.label_space import OTHER, LabelSpace
-from sklearn_uhc.names import (
+from sklearn_uhc import TeacherMerger
+from sklearn_uhc.inspection import suggest_harmonization, teacher_report
+from sklearn_uhc.spaces.label_space import OTHER, LabelSpace
+from sklearn_uhc.spaces.names import (
     about_look_alikes,
     about_rests,
     look_alikes,

@@ -8,10 +8,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_uhc import OTHER, HeterogeneousDistiller, TeacherMerger, TeacherOutputs, UnifiedEnsemble
+from sklearn_uhc.estimators.targets import known_weights
+from sklearn_uhc.inspection.plots import SoftLabelDisplay
 from sklearn_uhc.labels import Labels
-from sklearn_uhc.not_mine import known_weights
-from sklearn_uhc.plots import SoftLabelDisplay
-from sklearn_uhc.soft_labels.scales import temper_rest
+from sklearn_uhc.merging.scales import temper_rest
 from tests.helpers import linear_teachers
 from tests.memberships import SMALL, ByFeature, Fixed, small
 

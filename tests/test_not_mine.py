@@ -21,16 +21,16 @@ from sklearn_uhc import (
     FindingWarning,
     FunctionTeacher,
     HeterogeneousDistiller,
-    MembershipScorer,
     TeacherMerger,
     TeacherOutputs,
     UnifiedEnsemble,
     fit_membership,
     load_teacher,
     pack_teacher,
-    teacher_report,
 )
-from sklearn_uhc.not_mine import LEAST
+from sklearn_uhc.inspection import teacher_report
+from sklearn_uhc.membership import MembershipScorer
+from sklearn_uhc.membership.out_of_list import LEAST
 from tests.helpers import SET_METHODS, linear_teachers, random_outputs
 from tests.memberships import SITES, SMALL, ByFeature, Fixed, small
 

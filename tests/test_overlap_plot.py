@@ -8,7 +8,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import OTHER, ClassOverlapDisplay, HeterogeneousDistiller, LabelSpace, TeacherOutputs
+from sklearn_uhc import OTHER, HeterogeneousDistiller, LabelSpace, TeacherOutputs
+from sklearn_uhc.inspection import ClassOverlapDisplay
 from sklearn_uhc.teachers.roster import kind_of_teacher
 from tests.helpers import linear_teachers
 

@@ -31,15 +31,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_uhc import (
-    OTHER,
-    HeterogeneousDistiller,
-    MembershipScorer,
-    TeacherOutputs,
-    fit_membership,
-    load_teacher,
-    pack_teacher,
-)
+from sklearn_uhc import OTHER, HeterogeneousDistiller, TeacherOutputs, fit_membership, load_teacher, pack_teacher
+from sklearn_uhc.membership import MembershipScorer
 
 MODELS = [
     LogisticRegression(),

@@ -15,18 +15,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import (
+from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator, TeacherOutputs, UnifiedEnsemble
+from sklearn_uhc.evidence import pairwise_agreement, teacher_agreement_scorer
+from sklearn_uhc.inspection import (
     ClassOverlapDisplay,
     DistillationCurveDisplay,
-    HeterogeneousDistiller,
-    LabelSpace,
     SoftLabelDisplay,
     TeacherAgreementDisplay,
-    TeacherCalibrator,
-    TeacherOutputs,
-    UnifiedEnsemble,
-    pairwise_agreement,
-    teacher_agreement_scorer,
 )
 from tests.helpers import LinearTeacher, Meeting, linear_teachers, random_outputs
 
@@ -418,7 +413,7 @@ def test_without_matplotlib_the_remedy_is_named():
     code = """
 import sys
 sys.modules["matplotlib"] = None
-from sklearn_uhc import ClassOverlapDisplay
+from sklearn_uhc.inspection import ClassOverlapDisplay
 try:
     ClassOverlapDisplay.from_class_lists([["a", "b"]])
 except ImportError as error:

@@ -7,8 +7,8 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_uhc import TeacherCalibrator
-from sklearn_uhc.soft_labels import SoftLabelMethod
-from sklearn_uhc.soft_labels.base import Merged
+from sklearn_uhc.merging import SoftLabelMethod
+from sklearn_uhc.merging.method import Merged
 from tests.helpers import METHOD_NAMES, make_method, random_outputs
 
 LISTS = [[0, 1, 2, 3], [2, 3, 4], [4, 5, 0], [1, 5, 6], [6, 3]]

@@ -17,8 +17,8 @@ from sklearn_uhc import (
     TeacherCalibrator,
     TeacherMerger,
     UnifiedEnsemble,
-    teacher_report,
 )
+from sklearn_uhc.inspection import teacher_report
 from tests.helpers import linear_teachers, random_lists, random_outputs
 from tests.memberships import Fixed, small
 

@@ -5,13 +5,8 @@ from html import escape
 import numpy as np
 import pytest
 
-from sklearn_uhc import (
-    OTHER,
-    LabelSpace,
-    LogitFactorization,
-    suggest_harmonization,
-    teacher_report,
-)
+from sklearn_uhc import OTHER, LabelSpace, LogitFactorization
+from sklearn_uhc.inspection import suggest_harmonization, teacher_report
 from tests.memberships import Fixed
 
 
@@ -172,7 +167,7 @@ def test_the_report_suggests_what_may_be_other():
 
 
 def test_what_takes_too_long_is_left_out(monkeypatch):
-    monkeypatch.setattr("sklearn_uhc.report.measure.MOST_CLASSES", 5)
+    monkeypatch.setattr("sklearn_uhc.inspection.report.measure.MOST_CLASSES", 5)
     lists, log_p = renamed_and_coarse()
     report = teacher_report(log_p=log_p, class_lists=[[*lists[0][:3], "Null"], *lists[1:]])
     assert report["space"]["condition"] is None
@@ -184,7 +179,7 @@ def test_what_takes_too_long_is_left_out(monkeypatch):
 
 
 def test_the_rank_is_left_out_if_it_takes_too_long(monkeypatch):
-    monkeypatch.setattr("sklearn_uhc.label_space.MOST_UNKNOWNS", 2)
+    monkeypatch.setattr("sklearn_uhc.spaces.label_space.MOST_UNKNOWNS", 2)
     report = report_of_sets([[("a", "b"), ("c", "d")], [("a", "c"), ("b", "d")]])
     assert report["space"]["rank"] is None
     assert "Whether the class lists determine all probabilities takes too long" in " ".join(str(report).split())

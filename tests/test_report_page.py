@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from sklearn_uhc import LabelSpace, teacher_report
+from sklearn_uhc import LabelSpace
+from sklearn_uhc.inspection import teacher_report
 from tests.helpers import random_lists, random_outputs
 from tests.memberships import Fixed
 
@@ -221,7 +222,7 @@ class Hidden:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Hidden())
 import numpy as np
-from sklearn_uhc import teacher_report
+from sklearn_uhc.inspection import teacher_report
 Z = np.random.default_rng(0).normal(size=(50, 6))
 print(teacher_report(log_p=Z, class_lists=[["a", "b", "c"]] * 2).to_html())
 """

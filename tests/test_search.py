@@ -17,13 +17,13 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_uhc import (
     CrossEntropyUnifier,
-    DistillationCurveDisplay,
     HeterogeneousDistiller,
     TeacherHoldoutSearch,
     TeacherMerger,
     UnifiedEnsemble,
-    teacher_agreement_scorer,
 )
+from sklearn_uhc.evidence import teacher_agreement_scorer
+from sklearn_uhc.inspection import DistillationCurveDisplay
 from tests.helpers import LinearTeacher
 
 LISTS = {"north": [0, 1, 2, 3, 4], "south": [3, 4, 5, 6, 7], "east": [0, 6, 7, 8, 9], "west": [1, 2, 5, 8, 9]}

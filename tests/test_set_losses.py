@@ -11,7 +11,7 @@ from sklearn_uhc.solvers.mf_lf import LogitError
 from sklearn_uhc.solvers.mf_p import ProbabilityError
 
 torch = pytest.importorskip("torch")
-losses = pytest.importorskip("sklearn_uhc.losses")
+losses = pytest.importorskip("sklearn_uhc.merging.losses")
 
 LISTS = [[0, (1, 2), 3], [2, 3, (4, 5)], [(0, 4), 5, 1], [1, 6, OTHER], [(0, 1, 2), OTHER]]
 KINDS = {

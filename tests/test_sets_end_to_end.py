@@ -7,19 +7,9 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from sklearn_uhc import (
-    OTHER,
-    ClassOverlapDisplay,
-    HeterogeneousDistiller,
-    LabelSpace,
-    TeacherAgreementDisplay,
-    TeacherCalibrator,
-    TeacherMerger,
-    UnifiedEnsemble,
-    pairwise_agreement,
-    teacher_agreement,
-    teacher_report,
-)
+from sklearn_uhc import OTHER, HeterogeneousDistiller, LabelSpace, TeacherCalibrator, TeacherMerger, UnifiedEnsemble
+from sklearn_uhc.evidence import pairwise_agreement, teacher_agreement
+from sklearn_uhc.inspection import ClassOverlapDisplay, TeacherAgreementDisplay, teacher_report
 from tests.helpers import SET_METHODS, random_outputs
 
 LISTS = [[0, 1, 2, 3], [2, 3, 4, 5], [0, 5, 1, 4]]

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 
 from sklearn_uhc import LabelSpace, LogitFactorization, ProbabilityFactorization, StandardDistillation, TeacherOutputs
-from sklearn_uhc.soft_labels import METHODS, resolve_method
+from sklearn_uhc.merging import METHODS, resolve_method
 from tests import reference
 from tests.helpers import (
     METHOD_NAMES,

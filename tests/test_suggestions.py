@@ -4,10 +4,11 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_uhc import TeacherOutputs, harmonize, suggest_harmonization
-from sklearn_uhc.label_space import OTHER
-from sklearn_uhc.suggestions import behaviour
-from sklearn_uhc.suggestions.behaviour import surest_rows
+from sklearn_uhc import TeacherOutputs, harmonize
+from sklearn_uhc.evidence.behaviour import surest_rows
+from sklearn_uhc.inspection import suggest_harmonization
+from sklearn_uhc.inspection.suggestions import behaviour
+from sklearn_uhc.spaces.label_space import OTHER
 
 
 def answers(rng, sets, n=900, L=6, sure=4.0, foreign=1.0):

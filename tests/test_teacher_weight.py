@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from sklearn_uhc import CrossEntropyUnifier, HeterogeneousDistiller, LabelSpace, TeacherCalibrator, UnifiedEnsemble
-from sklearn_uhc.calibration import LEAST_OVERLAP, overlap
+from sklearn_uhc.merging.calibration import LEAST_OVERLAP, overlap
 from sklearn_uhc.solvers import blocks_of, ce
 from tests.helpers import METHOD_NAMES, linear_teachers, make_method, random_lists, random_outputs
 

@@ -8,16 +8,11 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_uhc import (
-    HeterogeneousDistiller,
-    SoftLabelClassifier,
-    SoftLabelDisplay,
-    TeacherCalibrator,
-    UnifiedEnsemble,
-    pairwise_agreement,
-)
-from sklearn_uhc.balance import balanced_targets, class_weights
-from sklearn_uhc.metrics import teacher_agreement
+from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherCalibrator, UnifiedEnsemble
+from sklearn_uhc.evidence import pairwise_agreement
+from sklearn_uhc.evidence.metrics import teacher_agreement
+from sklearn_uhc.inspection import SoftLabelDisplay
+from sklearn_uhc.merging.balance import balanced_targets, class_weights
 from tests.helpers import METHOD_NAMES, linear_teachers, make_method, random_outputs
 
 LISTS = [[0, 1, 2], [1, 2, 3], [0, 3, 4], [2, 4, 0]]

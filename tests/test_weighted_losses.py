@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.soft_labels.scales import of_mean_one
+from sklearn_uhc.merging.scales import of_mean_one
 from sklearn_uhc.solvers import blocks_of, mf_lu, mf_p
 from sklearn_uhc.solvers.ce import CrossEntropy
 from sklearn_uhc.solvers.class_fit import ClassFit
@@ -15,7 +15,7 @@ from sklearn_uhc.solvers.mf_p import ProbabilityError
 from sklearn_uhc.solvers.set_blocks import SetBlocks
 
 torch = pytest.importorskip("torch")
-losses = pytest.importorskip("sklearn_uhc.losses")
+losses = pytest.importorskip("sklearn_uhc.merging.losses")
 
 LISTS = {
     "classes": [[0, 1, 2], [1, 2, 3, 4], [0, 3], [2, 4, 5, 6]],

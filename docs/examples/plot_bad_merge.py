@@ -18,13 +18,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import (
-    ClassOverlapDisplay,
-    HeterogeneousDistiller,
-    SoftLabelDisplay,
-    TeacherAgreementDisplay,
-    teacher_report,
-)
+from sklearn_uhc import HeterogeneousDistiller
+from sklearn_uhc.inspection import ClassOverlapDisplay, SoftLabelDisplay, TeacherAgreementDisplay, teacher_report
 
 X, y = load_digits(return_X_y=True)
 X_unlabelled, X_test, y_test = X[900:1400], X[1400:], y[1400:]

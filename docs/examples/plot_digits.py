@@ -18,7 +18,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import ClassOverlapDisplay, HeterogeneousDistiller, SoftLabelDisplay, TeacherAgreementDisplay
+from sklearn_uhc import HeterogeneousDistiller
+from sklearn_uhc.inspection import ClassOverlapDisplay, SoftLabelDisplay, TeacherAgreementDisplay
 
 # %%
 # The teachers

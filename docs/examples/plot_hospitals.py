@@ -15,7 +15,8 @@ import pandas as pd
 from lightgbm import LGBMClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from sklearn_uhc import ClassOverlapDisplay, HeterogeneousDistiller
+from sklearn_uhc import HeterogeneousDistiller
+from sklearn_uhc.inspection import ClassOverlapDisplay
 
 # %%
 # Patients

@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_uhc import ClassOverlapDisplay, HeterogeneousDistiller, harmonize, suggest_harmonization, teacher_report
+from sklearn_uhc import HeterogeneousDistiller, harmonize
+from sklearn_uhc.inspection import ClassOverlapDisplay, suggest_harmonization, teacher_report
 
 # %%
 # Cells

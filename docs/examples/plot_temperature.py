@@ -18,7 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_uhc import DistillationCurveDisplay, HeterogeneousDistiller, TeacherHoldoutSearch
+from sklearn_uhc import HeterogeneousDistiller, TeacherHoldoutSearch
+from sklearn_uhc.inspection import DistillationCurveDisplay
 
 X, y = load_digits(return_X_y=True)
 lists = [[0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [6, 7, 8, 9, 0], [1, 4, 8, 5, 9], [2, 3, 6, 9, 5]]

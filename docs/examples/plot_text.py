@@ -15,7 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import ComplementNB
 from sklearn.pipeline import make_pipeline
 
-from sklearn_uhc import ClassOverlapDisplay, HeterogeneousDistiller
+from sklearn_uhc import HeterogeneousDistiller
+from sklearn_uhc.inspection import ClassOverlapDisplay
 
 # %%
 # Messages

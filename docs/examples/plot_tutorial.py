@@ -23,13 +23,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import (
-    ClassOverlapDisplay,
-    HeterogeneousDistiller,
-    LabelSpace,
-    TeacherHoldoutSearch,
-    teacher_report,
-)
+from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherHoldoutSearch
+from sklearn_uhc.inspection import ClassOverlapDisplay, teacher_report
 
 # %%
 # What you start with

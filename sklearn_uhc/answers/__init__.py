@@ -1,4 +1,7 @@
-"""The teachers' answers: one value object, its checks, and the base class of steps that change it."""
+"""The teachers' answers as one value, checked where they enter: `Answers`, and transformers of them.
+
+Nobody behind this room checks answers again. May import utils, spaces.
+"""
 
 from sklearn_uhc.answers.check import answers_given, answers_of_input, refuse_probabilities
 from sklearn_uhc.answers.transformer import AnswerTransformer

@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import _get_feature_names, validate_data
 
 from sklearn_uhc.answers.value import Answers, to_numpy
-from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.spaces.label_space import LabelSpace
 from sklearn_uhc.utils.parameters import check_weights
 from sklearn_uhc.utils.rows import take_rows
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers.check import answers_of_input
 from sklearn_uhc.answers.value import Answers, remembering
-from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.spaces.label_space import LabelSpace
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.versioned import Versioned
@@ -30,7 +30,7 @@ class AnswerTransformer(Versioned, TransformerMixin, BaseEstimator, metaclass=AB
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_uhc import AnswerTransformer
+    >>> from sklearn_uhc.answers import AnswerTransformer
     >>> class Halved(AnswerTransformer):
     ...     def __init__(self, class_lists=None):
     ...         self.class_lists = class_lists

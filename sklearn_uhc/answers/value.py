@@ -15,7 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
-from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.spaces.label_space import LabelSpace
 
 #: Number of rows checked at a time.
 CHECKED_ROWS = 1024

@@ -1,12 +1,7 @@
-"""Dask collections as X: lazy in, lazy out. This is a leaf of the package: no other module imports it.
+"""Dask collections as X: `fit` computes, everything else is lazy. `utils.lazy` passes calls to `run`.
 
-`utils.lazy` passes calls of estimators to `run` if X is a Dask collection. Then
-
-- `fit` computes: it learns global values from a sample and from sums over all blocks;
-- `transform`, `predict` and `predict_proba` return lazy collections and compute nothing;
-- fitted estimators are sent to each worker once, and teachers only where they are called.
-
-See `docs/dask.md`.
+Fitted estimators are sent to each worker once, and teachers only where they are called (`docs/dask.md`). A leaf: it may
+import everything, and nobody imports it.
 """
 
 from __future__ import annotations
@@ -16,7 +11,7 @@ from typing import Any
 # Import all modules here: unpickling the first task then imports them together, in one thread.
 from sklearn_uhc.dask import classifiers, students, transformers
 from sklearn_uhc.dask.shared import SharedTeachers
-from sklearn_uhc.merged_classifier import MergedClassifier
+from sklearn_uhc.estimators.merged_classifier import MergedClassifier
 from sklearn_uhc.students import SoftLabelClassifier
 
 __all__ = ["SharedTeachers"]

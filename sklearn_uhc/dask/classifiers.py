@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.balance import balances, check_balance
 from sklearn_uhc.dask.blocks import check_collection, map_rows, per_block
 from sklearn_uhc.dask.cluster import compute
 from sklearn_uhc.dask.labels import Balance, aligned, labels_in_passing, soft_labels, sums_of, weights_of_blocks
@@ -18,8 +17,9 @@ from sklearn_uhc.dask.sampling import check_columns
 from sklearn_uhc.dask.soft_blocks import SoftBlocks, parts_of
 from sklearn_uhc.dask.students import train
 from sklearn_uhc.dask.transformers import fit_on_sample, refuse_given
-from sklearn_uhc.ensemble import UnifiedEnsemble
-from sklearn_uhc.not_mine import spare_none
+from sklearn_uhc.estimators.ensemble import UnifiedEnsemble
+from sklearn_uhc.estimators.targets import spare_none
+from sklearn_uhc.merging.balance import balances, check_balance
 from sklearn_uhc.students import SoftLabelClassifier, check_student
 from sklearn_uhc.teachers.input import check_input
 

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
 
-from sklearn_uhc.balance import supported, weights_of_mean
 from sklearn_uhc.dask.blocks import (
     check_collection,
     delayed_blocks,
@@ -32,7 +31,8 @@ from sklearn_uhc.dask.cluster import client_in_use, compute, send
 from sklearn_uhc.dask.outputs import merger_for_workers, open_label_store
 from sklearn_uhc.dask.parcel import Parcel
 from sklearn_uhc.dask.store import BlockStore, key_of_block
-from sklearn_uhc.not_mine import known_weights
+from sklearn_uhc.estimators.targets import known_weights
+from sklearn_uhc.merging.balance import supported, weights_of_mean
 from sklearn_uhc.utils.rows import in_range
 from sklearn_uhc.utils.simplex import sharpen
 

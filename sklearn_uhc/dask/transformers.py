@@ -14,7 +14,7 @@ from sklearn_uhc.answers.check import read_log_p
 from sklearn_uhc.dask.blocks import is_frame, map_rows
 from sklearn_uhc.dask.outputs import merger_for_workers, outputs_for_workers
 from sklearn_uhc.dask.sampling import check_columns, rows_of_calibrator, sample
-from sklearn_uhc.merger import TeacherMerger
+from sklearn_uhc.estimators.merger import TeacherMerger
 from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.teachers.input import check_input
 

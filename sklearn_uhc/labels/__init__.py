@@ -1,4 +1,7 @@
-"""Labels of some rows: reading them from y, scoring, folds, and pooling with a merge."""
+"""Labels of some rows: reading them from y, learning from them beside a merge, folds and scores.
+
+May import utils, spaces, answers; not teachers, students, membership.
+"""
 
 from sklearn_uhc.labels.folds import LabelledKFold
 from sklearn_uhc.labels.pool import Pool, fit_pool

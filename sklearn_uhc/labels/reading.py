@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from sklearn_uhc.class_lists import shorten
-from sklearn_uhc.class_sets import OTHER
+from sklearn_uhc.spaces.class_lists import shorten
+from sklearn_uhc.spaces.class_sets import OTHER
 from sklearn_uhc.utils.missing import is_missing
 from sklearn_uhc.utils.notes import warn_user
 

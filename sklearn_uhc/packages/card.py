@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_uhc.export.inputs import Input, Inputs
-from sklearn_uhc.membership_scale import LOG_MIN
+from sklearn_uhc.exporting.inputs import Input, Inputs
+from sklearn_uhc.membership.scale import LOG_MIN
 from sklearn_uhc.packages.archive import CARD, EXAMPLE, PackageError, parse_json
 
 FORMAT, FORMAT_VERSION = "sklearn_uhc teacher", 1

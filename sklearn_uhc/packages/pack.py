@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.class_sets import holds_sets
-from sklearn_uhc.export.inputs import Inputs
-from sklearn_uhc.membership import MembershipScorer, OwnOrPublic
+from sklearn_uhc.exporting.inputs import Inputs
+from sklearn_uhc.membership.scorer import MembershipScorer, OwnOrPublic
 from sklearn_uhc.packages.archive import CARD, EXAMPLE, MEMBERSHIP, MODEL, write_archive
 from sklearn_uhc.packages.card import Card, example_to_json, installed_versions, membership_of, plain_classes
+from sklearn_uhc.spaces.class_sets import holds_sets
 from sklearn_uhc.teachers import TorchTeacher
 from sklearn_uhc.teachers.replica import is_module
 from sklearn_uhc.utils.notes import add_note
@@ -120,11 +120,11 @@ def _membership_of(model: Any, membership: Any) -> Any:
 
 
 def _verified(model: Any, X: Any, classes: NDArray[Any], inputs: Inputs) -> Any:
-    from sklearn_uhc.export.converters import load
+    from sklearn_uhc.exporting.converters import load
 
     for package in ("onnx", "onnxruntime"):
         load(package)
-    from sklearn_uhc.export.verified import convert_and_verify
+    from sklearn_uhc.exporting.verified import convert_and_verify
 
     metadata = {"classes": json.dumps(plain_classes(classes))}
     return convert_and_verify(model, X, classes, inputs, metadata, single_output=False)
@@ -133,7 +133,7 @@ def _verified(model: Any, X: Any, classes: NDArray[Any], inputs: Inputs) -> Any:
 def _card(
     model: Any, classes: NDArray[Any], inputs: Inputs, max_error: float, description: str, membership: Any
 ) -> Card:
-    from sklearn_uhc.export.verified import TOLERANCE
+    from sklearn_uhc.exporting.verified import TOLERANCE
 
     known = None if membership is None else type(membership).__name__
     versions = installed_versions()

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 from sklearn_uhc.solvers.set_blocks import SetBlocks
+from sklearn_uhc.spaces.label_space import LabelSpace
 
 __all__ = ["blocks_of"]
 

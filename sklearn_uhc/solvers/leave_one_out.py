@@ -37,13 +37,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.blocks import softmax
 from sklearn_uhc.solvers.class_fit import solve_sets
 from sklearn_uhc.solvers.incidence import Incidence
 from sklearn_uhc.solvers.mf_lf import LogitAverage, LogitError
 from sklearn_uhc.solvers.plain_blocks import PlainBlocks
+from sklearn_uhc.spaces.label_space import LabelSpace
 
 Floats = NDArray[np.floating[Any]]
 

@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import At, Bend, Blocks, group_mean
 from sklearn_uhc.solvers.incidence import Array, Incidence, array_namespace, like_array, to_cpu
 from sklearn_uhc.solvers.pairs import Pairs
+from sklearn_uhc.spaces.label_space import LabelSpace
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ import numpy as np
 from array_api_compat import device
 from numpy.typing import NDArray
 
-from sklearn_uhc.label_space import LabelSpace
 from sklearn_uhc.solvers.blocks import At, Bend, Blocks
 from sklearn_uhc.solvers.incidence import Array, Incidence, array_namespace, like_array, samples_first, to_cpu
+from sklearn_uhc.spaces.label_space import LabelSpace
 
 #: With fewer classes, matrices of classes by classes are faster than sums by index.
 FEW_CLASSES = 256

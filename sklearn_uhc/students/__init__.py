@@ -1,4 +1,7 @@
-"""Students: any learner, trained on soft labels."""
+"""Students: any learner, trained on soft labels.
+
+May import utils, spaces; not teachers, labels, membership.
+"""
 
 from sklearn_uhc.students.soft_label_classifier import (
     SoftLabelClassifier,

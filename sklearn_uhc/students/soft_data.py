@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array, check_random_state
 
-from sklearn_uhc.label_space import LabelSpace
+from sklearn_uhc.spaces.label_space import LabelSpace
 from sklearn_uhc.utils.response import SUM_TOLERANCE
 from sklearn_uhc.utils.rows import count_rows, in_range, take_rows
 

@@ -412,7 +412,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         log_p : ndarray of shape (n, K)
             The teachers' answers.
         loss : TeacherLoss
-            From `sklearn_uhc.losses`.
+            From `sklearn_uhc.merging.losses`.
 
         Returns
         -------

@@ -1,4 +1,7 @@
-"""Calling teachers: from X to log-probabilities."""
+"""Calling teachers of any kind: from X to log-probabilities, kept in a store if there is one.
+
+May import utils, spaces, answers, merging; not students, labels, membership.
+"""
 
 from sklearn_uhc.teachers.function_teacher import FunctionTeacher
 from sklearn_uhc.teachers.onnx_teacher import OnnxTeacher

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import gen_batches
 
-from sklearn_uhc.label_space import shorten
+from sklearn_uhc.spaces.label_space import shorten
 from sklearn_uhc.teachers.answering import AnsweringTeacher, Floats, check_kind, look_like_probabilities, to_log_proba
-from sklearn_uhc.teachers.features import own_columns
 from sklearn_uhc.teachers.onnx_inputs import make_feed, padded
 from sklearn_uhc.teachers.onnx_model import ModelBytes, OnnxModel, load_model, name_of
+from sklearn_uhc.utils.features import own_columns
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_positive
 from sklearn_uhc.utils.rows import count_rows, take_columns, take_rows

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from sklearn_uhc.label_space import shorten
+from sklearn_uhc.spaces.label_space import shorten
 from sklearn_uhc.teachers.answer_sources import Source, column_of, open_source
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 from sklearn_uhc.teachers.rounding import FLOAT_ERROR, RoundedRows

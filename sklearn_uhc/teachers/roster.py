@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_uhc.label_space import OTHER, LabelSpace, check_class_list, check_is_list, shorten
+from sklearn_uhc.spaces.label_space import OTHER, LabelSpace, check_class_list, check_is_list, shorten
 from sklearn_uhc.teachers.answering import AnsweringTeacher
 from sklearn_uhc.teachers.check_kind import check_kind_of_teacher, check_several
 from sklearn_uhc.utils.notes import warn_user

@@ -15,18 +15,14 @@ import io
 import os
 import secrets
 import stat
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from hashlib import blake2b
-from itertools import chain
-from mmap import mmap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_uhc.utils.disk import say_where
 from sklearn_uhc.utils.notes import warn_user
 
 #: Size of the checksum at the end of a file, in bytes.
@@ -43,7 +39,7 @@ class AnswerStore:
     def __init__(self, folder: str | os.PathLike[str], key: str, n_classes: int) -> None:
         self.folder, self.key, self.n_classes = Path(folder), key, n_classes
         self.not_used: list[str] = []
-        with _say_where(self.folder):
+        with say_where(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
 
     def load(self, rows: slice) -> NDArray[Any] | None:
@@ -71,7 +67,7 @@ class AnswerStore:
         values = np.ascontiguousarray(answer, dtype=f"<f{min(answer.dtype.itemsize, 8)}")
         head = _header(values.dtype, values.shape)
         own = self.folder / f"{name}.{secrets.token_hex(8)}.part"
-        with _say_where(self.folder):
+        with say_where(self.folder):
             try:
                 with open(own, "xb") as file:  # a new file, so never a symlink
                     file.writelines([head, values.data, _checksum(name, head, values.data)])
@@ -101,35 +97,6 @@ class AnswerStore:
                 raise
 
 
-def stack(blocks: Iterable[NDArray[Any]], n_rows: int, folder: str | os.PathLike[str] | None) -> NDArray[Any]:
-    """Concatenate blocks of rows: in memory, or in a memory-mapped file without a name in the folder."""
-    first = next(blocks := iter(blocks))
-    if folder is None:
-        out, start = np.empty((n_rows, first.shape[1]), first.dtype), 0
-        for block in chain([first], blocks):
-            out[start : start + len(block)] = block
-            start += len(block)
-        return out
-    with _nameless_file(folder) as file:
-        for block in chain([first], blocks):
-            with _say_where(folder):
-                _write(file, np.ascontiguousarray(block, first.dtype))
-        return np.ndarray((n_rows, first.shape[1]), first.dtype, mmap(file.fileno(), 0))
-
-
-def _nameless_file(folder: str | os.PathLike[str]) -> Any:
-    """Open a file that is not visible to others and is deleted when it is closed."""
-    with _say_where(folder):
-        return tempfile.TemporaryFile(dir=folder, buffering=0)
-
-
-def _write(file: Any, values: NDArray[Any]) -> None:
-    """Write an array to an unbuffered file, so that a full disk is reported here and not again on closing."""
-    rest = values.data.cast("B")
-    while rest:
-        rest = rest[file.write(rest) :]
-
-
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     """Return the header of a `.npy` file."""
     head = io.BytesIO()
@@ -157,17 +124,3 @@ def _read(path: Path, sizes: list[int]) -> bytes | None:
         return None
     except OSError:
         return b""
-
-
-@contextmanager
-def _say_where(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn errors of the disk into errors that name the store and say that nothing is lost."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(
-            error.errno,
-            f"{error.strerror or error}: answers could not be written to the store. Those already stored are kept: "
-            "free some space, or repair the folder, and run again to resume. The folder is",
-            os.fspath(folder),
-        ) from error

@@ -16,14 +16,15 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, check_memory
 
 from sklearn_uhc.answers import Answers, remembering
-from sklearn_uhc.teachers.features import own_columns, readable
 from sklearn_uhc.teachers.fingerprint import fingerprint, fingerprint_of_data
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
 from sklearn_uhc.teachers.holder import TeacherHolder
 from sklearn_uhc.teachers.input import check_input, input_tags
 from sklearn_uhc.teachers.replica import without_side_effects
 from sklearn_uhc.teachers.roster import Roster, check_teachers
-from sklearn_uhc.teachers.store import AnswerStore, stack
+from sklearn_uhc.teachers.store import AnswerStore
+from sklearn_uhc.utils.disk import stack
+from sklearn_uhc.utils.features import own_columns, readable
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import add_note, warn_user

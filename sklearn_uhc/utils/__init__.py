@@ -1,1 +1,4 @@
-"""Small helpers for all parts: rows of any data, parameters, notes, progress, devices, diagrams."""
+"""Small helpers for all rooms: rows of any data, parameters, warnings, threads, torch's device.
+
+They know nothing of teachers or merges, and import no other room.
+"""

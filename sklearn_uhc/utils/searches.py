@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 #: The scikit-learn function that fits and scores one candidate on one split, in this process or in a worker.
 MODULE, FUNCTION = "sklearn.model_selection._validation", "_fit_and_score"
 #: Modules with searches, whose functions have a local variable `parallel`.
-SEARCHES = ("sklearn.model_selection.", "sklearn_uhc.search.")
+SEARCHES = ("sklearn.model_selection.", "sklearn_uhc.estimators.search.")
 #: A function that ignores warnings of the fits that it calls: what nobody has seen was not said.
 IGNORING = "try_candidate"
 #: What was said in each search: the keys are its joblib.Parallel, which exists once per search and as long as it runs.

@@ -16,8 +16,8 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherMerger, fit_membership
-from sklearn_uhc.losses import LogitFactorizationLoss
-from sklearn_uhc.soft_labels import resolve_method
+from sklearn_uhc.merging import resolve_method
+from sklearn_uhc.merging.losses import LogitFactorizationLoss
 from sklearn_uhc.students import skorch as nets
 from tests.helpers import linear_teachers
 from tests.memberships import Fixed

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TorchTeacher
-from sklearn_uhc.soft_labels import resolve_method
+from sklearn_uhc.merging import resolve_method
 from sklearn_uhc.utils.device import resolve_device
 from tests.networks.helpers import net
 

@@ -1,0 +1,162 @@
+"""Base of the distiller and the ensemble: classifiers over all classes that are based on a merge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin
+
+from sklearn_uhc.answers import Answers
+from sklearn_uhc.estimators.diagram import DiagramBlock
+from sklearn_uhc.estimators.merger import TeacherMerger
+from sklearn_uhc.evidence.metrics import agreement_with
+from sklearn_uhc.labels import labelled_part
+from sklearn_uhc.teachers.holder import TeacherHolder
+from sklearn_uhc.teachers.input import input_tags
+from sklearn_uhc.utils.lazy import lazily
+from sklearn_uhc.utils.notes import warn_user
+from sklearn_uhc.utils.rows import check_row_weights
+from sklearn_uhc.utils.searches import searched_without_labels
+
+#: Parameters of a merge that cannot be chosen by agreement with the merged teachers.
+NOT_BY_AGREEMENT = (
+    "method",
+    "temperature",
+    "class_prior",
+    "balance",
+    "calibrate",
+    "teacher_weight",
+    "membership",
+    "membership_weight",
+    "floor",
+)
+
+
+class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
+    """Mixin for classifiers with all parameters of a `TeacherMerger`, and a fitted one in `merger_`."""
+
+    merger_: TeacherMerger
+    classes_: NDArray[Any]
+
+    def make_merger(self) -> TeacherMerger:
+        """Return the merge that the parameters describe, not fitted yet.
+
+        Returns
+        -------
+        merger : TeacherMerger
+        """
+        return TeacherMerger(**{name: getattr(self, name) for name in TeacherMerger._get_param_names()})
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return class probabilities."""
+        raise NotImplementedError
+
+    @lazily
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of every row.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            New data, of the kind given to `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            One of `classes_` per row.
+        """
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]
+
+    @lazily
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            New data, of the kind given to `fit`.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n, L)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    @lazily
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy if labels are given, else the agreement with the teachers.
+
+        Parameters
+        ----------
+        X : array-like with n rows
+            Data to score on.
+        y : array-like of shape (n,), default=None
+            Labels of all or some rows. Rows with None, NaN or -1 are ignored; at least one row must have a label. If y
+            is None, the score is `metrics.teacher_agreement`, which needs no labels. Do not use it to choose settings
+            of the merge; a search that does is warned. See `TeacherHoldoutSearch`.
+        sample_weight : array-like of shape (n,), default=None
+            Row weights.
+
+        Returns
+        -------
+        score : float
+            Higher is better. The agreement is at most 0.
+        """
+        if y is not None:
+            X, y, known = labelled_part(X, y, self.classes_)
+            return float(super().score(X, y, None if sample_weight is None else np.asarray(sample_weight)[known]))
+        _warn_of_search()
+        sample_weight = check_row_weights(sample_weight, X)
+        answers = self._answers_to_score(X)
+        known = np.isin(self.classes_, answers.space.classes)  # the teachers do not know none_label
+        return agreement_with(answers, self._proba_to_score(X, answers)[:, known], sample_weight)
+
+    def _answers_to_score(self, X: Any) -> Answers:
+        if self.merger_.teacher_outputs_ is None:
+            raise ValueError(
+                "score without y calls the teachers, but fit was given log_p instead. Pass y, or call "
+                "sklearn_uhc.evidence.metrics.teacher_agreement(log_p, self.predict_proba(X), class_lists)."
+            )
+        return self.merger_.answers(X)
+
+    def _proba_to_score(self, X: Any, answers: Answers) -> NDArray[np.float64]:
+        """Return the probabilities to compare with the teachers' answers on the same rows."""
+        return self.predict_proba(X)
+
+    def _take_features(self) -> None:
+        """Copy the merge's attributes about the features of X."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.merger_, name):
+                setattr(self, name, getattr(self.merger_, name))
+
+    def _sk_visual_block_(self) -> DiagramBlock:
+        """Return how scikit-learn draws this estimator in a notebook."""
+        merger: TeacherMerger = getattr(self, "merger_", None) or self.make_merger()
+        student = {"student": self.student} if hasattr(self, "student") else {}
+        return merger.diagram(**student)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = input_tags(tags.input_tags, self.teachers, *self._other_readers())
+        tags.target_tags.required = False
+        return tags
+
+    def _other_readers(self) -> list[Any]:
+        """Return estimators other than the teachers that read X."""
+        return []
+
+
+def _warn_of_search() -> None:
+    """Warn if a search without labels is running over parameters that it cannot choose."""
+    names = [name.split("__") for name in searched_without_labels()]
+    wrong = sorted({own[-1] for own in names if own[-1] in NOT_BY_AGREEMENT and "student" not in own})
+    if wrong:
+        warn_user(
+            f"A search without labels scores agreement with the merged teachers, which cannot choose "
+            f"{', '.join(wrong)}: it prefers whatever reproduces the teachers, including their errors. Use "
+            "TeacherHoldoutSearch, or pass labels of some rows to the search."
+        )

@@ -1,0 +1,149 @@
+"""Rules for comparisons of teachers: a teacher is wrong, names are positions, or the rows are foreign to all.
+
+The limits were chosen on data and seeds other than those reported in `benchmarks/results/findings.json`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_uhc.evidence.comparisons import Comparisons
+from sklearn_uhc.evidence.finding import Finding
+from sklearn_uhc.spaces.label_space import LabelSpace, shorten, spelled
+
+#: A teacher contradicts the others if its reliability is at most this share of the best one's, ...
+LITTLE = 0.1
+#: ... with at least this much evidence: two classes shared with a reliable teacher are about 1; ...
+LEAST_EVIDENCE = 0.75
+#: ... or if another teacher calls two of its classes by each other's names, three times as often as not. Who of the two
+#: is wrong follows only if there is a third.
+SWAPPED = -0.5
+#: Rows are foreign, or lists are positions, if the better half of the other teachers has less mean reliability.
+RELIABLE = 0.65
+#: Minimum number of teachers for that: foreign rows cannot be distinguished from a weak teacher with fewer.
+ENOUGH = 5
+#: Maximum number of classes in a message.
+MOST_NAMED = 4
+
+
+def judge(
+    found: Comparisons, space: LabelSpace, suspects: tuple[int, ...] = (), by_agreement: bool = False
+) -> list[Finding]:
+    """Return problems with teachers, lists or rows.
+
+    `suspects` are teachers that are noise by other evidence; `by_agreement` says that such teachers have little weight.
+    """
+    culprits, pairs = find_culprits(found)
+    n, rest = int(found.compared.sum()), np.setdiff1d(np.flatnonzero(found.compared), culprits)
+    if n == 2 and found.kappa[rest[0], rest[1]] <= 0:
+        pairs = [(int(rest[0]), int(rest[1]))]
+    agree = len(pairs) == 0 if n <= 2 else level(found.reliability[rest]) >= RELIABLE
+    if like_positions(space) and (not agree or len(culprits) + len(pairs) > n / 3):
+        return [positions(found, space)]
+    if n >= ENOUGH and (not agree or len(culprits) > n / 2):
+        return [foreign(found)]
+    named = culprits or ([] if pairs else suspects)
+    return [contradiction(found, space, i, by_agreement) for i in named] + [quarrel(found, space, two) for two in pairs]
+
+
+def find_culprits(found: Comparisons) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return teachers that contradict the others, and pairs of others of which one must be wrong."""
+    r = found.reliability
+    little = found.compared & (r <= LITTLE * r.max(where=found.compared, initial=0.0))
+    wrong = little & (found.evidence >= LEAST_EVIDENCE)
+    swapped = (found.swapped <= SWAPPED) & ~wrong[:, None] & ~wrong
+    while (count := swapped.sum(axis=1)).max() > 1:  # contradicted by two others
+        worst = int(count.argmax())
+        wrong[worst], swapped[worst], swapped[:, worst] = True, False, False
+    return np.flatnonzero(wrong).tolist(), [(int(i), int(j)) for i, j in np.argwhere(np.triu(swapped))]
+
+
+def level(r: NDArray[np.float64]) -> float:
+    """Return the mean of the better half of the reliabilities."""
+    better = np.sort(r)[len(r) // 2 :]
+    return float(better.mean()) if len(better) else 0.0
+
+
+def is_range(labels: NDArray[Any]) -> bool:
+    """Return whether a class list is 0, 1, 2, ..., as numbers or digits."""
+    return [str(label) for label in labels.tolist()] == [str(k) for k in range(len(labels))]
+
+
+def like_positions(space: LabelSpace) -> bool:
+    """Return whether all class lists are 0, 1, 2, ..."""
+    return all(map(is_range, space.class_lists))
+
+
+def contradiction(found: Comparisons, space: LabelSpace, i: int, by_agreement: bool) -> Finding:
+    """Return the finding that a teacher is wrong."""
+    who = space.called(i)
+    called = {space.classes[a].item(): space.classes[b].item() for a, b in found.called(i).items()}
+    figures = reliabilities(found, i)
+    says = (
+        f"T{who[1:]} contradicts the other teachers: on a scale from 0, no better than chance, to 1, it agrees with "
+        f"them by {figures['reliability']:.2f}, and they with each other by {figures['reliability_others']:.2f}."
+        f"{_call(called)}"
+    )
+    weigh = ", or use teacher_weight='agreement', which gives such a teacher almost no weight"
+    remedy = (
+        f"Check that its class list, {shorten(space.class_lists[i])}, has the order of its outputs. Otherwise leave it "
+        f"out{'' if by_agreement else weigh}."
+    )
+    if is_range(space.class_lists[i]):
+        remedy = f"Its class list looks like positions: after a LabelEncoder, pass encoder.classes_. {remedy}"
+    return Finding("contradiction", (i,), figures | {"called": called}, says, remedy)
+
+
+def quarrel(found: Comparisons, space: LabelSpace, pair: tuple[int, int]) -> Finding:
+    """Return the finding that one of two teachers is wrong."""
+    both = " and ".join(space.called(i) for i in pair)
+    says = f"T{both[1:]} contradict each other about the classes that both know."
+    remedy = (
+        "Either a class list is not in the order of the outputs, or one of them is wrong, or the rows are of classes "
+        "that neither knows: check class_lists, and use rows of their classes."
+    )
+    return Finding("contradiction", tuple(sorted(pair)), {"kappa": float(found.kappa[pair])}, says, remedy)
+
+
+def positions(found: Comparisons, space: LabelSpace) -> Finding:
+    """Return the finding that class lists look like positions."""
+    lengths = sorted({len(labels) for labels in space.class_lists})
+    size = f"0 to {lengths[0] - 1}" if len(lengths) == 1 else f"0 to {lengths[0] - 1} up to 0 to {lengths[-1] - 1}"
+    says = (
+        f"The class lists look like positions, not names: all {space.n_teachers} teachers have the classes {size}, "
+        f"but do not mean the same by them{_agreement(found)}."
+    )
+    remedy = (
+        "A teacher trained after a LabelEncoder knows only numbers: pass the names in the order of its "
+        "outputs, class_lists=[encoder.classes_, ...]. If the names are right, the rows may be foreign to the teachers."
+    )
+    return Finding("positions", tuple(range(space.n_teachers)), reliabilities(found), says, remedy)
+
+
+def foreign(found: Comparisons) -> Finding:
+    """Return the finding that rows look foreign."""
+    says = f"The rows look foreign to the teachers, who contradict each other on all kinds of rows{_agreement(found)}."
+    remedy = (
+        "Do not trust what is learned from such rows: use rows like those the teachers were trained on. If "
+        "the rows are right, several class lists may be wrong: see teacher_report(teachers, X)."
+    )
+    return Finding("foreign", (), reliabilities(found), says, remedy)
+
+
+def reliabilities(found: Comparisons, i: int | None = None) -> dict[str, Any]:
+    """Return the reliability of all teachers, or of teacher i and of the others."""
+    others = found.reliability[found.compared & (np.arange(len(found.kappa)) != i)]
+    mean = {"reliability" if i is None else "reliability_others": level(others)}
+    return mean if i is None else {"reliability": float(found.reliability[i]), **mean}
+
+
+def _agreement(found: Comparisons) -> str:
+    return f" (agreement {reliabilities(found)['reliability']:.2f}, where 0 is chance and 1 perfect)"
+
+
+def _call(called: dict[Any, Any]) -> str:
+    pairs = [f"{spelled(a)} is {spelled(b)}" for a, b in called.items()][:MOST_NAMED]
+    return f" According to the others, its {', its '.join(pairs)}." if pairs else ""

@@ -1,0 +1,88 @@
+"""Classes that seem to be rare or absent, and a teacher that alone claims many rows.
+
+Nothing is assumed about class frequencies, so the merge of rows with very uneven classes is left as it is. There,
+labels of a few random rows or told frequencies are worth more than any setting. How uneven classes are is measured by
+the number of classes that count, exp(entropy of the shares), relative to L. On choosing seeds it was .86 and more where
+classes are even (.73 with 150 confusable ones), and at most .75 where one class is a hundred times as frequent as
+another or half of the classes are absent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_uhc.evidence.finding import Finding
+from sklearn_uhc.spaces.label_space import LabelSpace, shorten, spelled
+
+#: Classes are uneven if fewer than this share of them count.
+UNEVEN = 2 / 3
+#: With fewer rows per class, shares are uneven by chance.
+LEAST_ROWS = 5
+#: A teacher claims many rows alone if it is this share.
+MANY = 1 / 3
+
+
+def find_uneven(
+    Q: NDArray[Any], heard: NDArray[np.bool_], classes: NDArray[Any], space: LabelSpace, none_label: Any = None
+) -> list[Finding]:
+    """Return a finding if merged classes are very uneven.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (n, L)
+        Soft labels.
+    heard : ndarray of bool, shape (n,)
+        Rows that a teacher answers.
+    classes : ndarray of shape (L,)
+        The classes. Those that no teacher knows do not count.
+    space : LabelSpace
+        Who knows which class.
+    none_label : label, default=None
+        The class "none of these", which does not count either.
+
+    Returns
+    -------
+    findings : list of Finding
+        One, or none.
+    """
+    known = np.isin(classes, space.classes) & np.array([label != none_label for label in classes.tolist()])
+    best = Q[heard] == Q[heard].max(axis=1, keepdims=True)  # teachers that contradict each other make ties
+    counts = (best / best.sum(axis=1, keepdims=True)).sum(axis=0)[known]
+    classes, n = classes[known], round(counts.sum())
+    if n < LEAST_ROWS * len(classes) or evenness(counts) >= UNEVEN:
+        return []
+    most, absent = classes[counts.argmax()], classes[counts == 0]
+    says = f"The merged classes are very uneven: {spelled(most)} is the most probable class of "
+    says += f"{counts.max():,.0f} of {n:,} rows"
+    if len(absent):
+        says += f", and no row seems to be of {shorten(absent)} ({len(absent)} of {len(classes)} classes)"
+    says += "."
+    alone, share = claimed_alone(counts, classes, space)
+    remedy = REMEDY
+    if share > MANY and space.n_teachers > 1:
+        says += f" For {share:.0%} of the rows it is a class that only {space.called(alone)} knows."
+        remedy = f"Nobody can confirm {space.called(alone)}, so check it first. {REMEDY}"
+    evidence = {"evenness": evenness(counts), "commonest": most.item(), "absent": absent.tolist(), "alone": share}
+    return [Finding("uneven", (alone,) if remedy != REMEDY else (), evidence, says, remedy)]
+
+
+def evenness(counts: NDArray[Any]) -> float:
+    """Return exp(entropy) of the shares, relative to L: 1 if all classes are equally frequent."""
+    shares = counts[counts > 0] / counts.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()) / len(counts))
+
+
+def claimed_alone(counts: NDArray[Any], classes: NDArray[Any], space: LabelSpace) -> tuple[int, float]:
+    """Return the teacher with the most rows of classes that nobody else names, and their share."""
+    named = space.named[:, np.searchsorted(space.classes, classes)]
+    rows = (named & (named.sum(axis=0) == 1)) @ counts
+    return int(rows.argmax()), float(rows.max() / counts.sum())
+
+
+REMEDY = (
+    "Label 20 to 50 rows drawn at random and pass them to fit(X, y): nothing helps more. Or pass class_prior, how "
+    "frequent the classes are in these rows. If all classes should count equally, use balance=True."
+)

@@ -1,0 +1,371 @@
+"""Diagnostics of teachers without labels: confidence, agreement, and rows on which they cannot be reconciled."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_uhc.answers import Answers, answers_given, to_numpy
+from sklearn_uhc.estimators.steps import resolve_calibrator
+from sklearn_uhc.evidence import Finding, find, find_foreign, find_uneven
+from sklearn_uhc.evidence.members import NOBODYS
+from sklearn_uhc.evidence.metrics import agreement_of_pairs
+from sklearn_uhc.inspection.plots import SoftLabelDisplay, TeacherAgreementDisplay
+from sklearn_uhc.inspection.plots.overlap import overlap_of_space
+from sklearn_uhc.inspection.report.result import COLUMNS, TeacherReport
+from sklearn_uhc.inspection.report.words import label_of
+from sklearn_uhc.inspection.suggestions import Suggestions, suggest_harmonization
+from sklearn_uhc.membership.out_of_list import Memberships, make_memberships
+from sklearn_uhc.merging import CrossEntropyUnifier
+from sklearn_uhc.merging.calibration import TeacherCalibrator
+from sklearn_uhc.solvers import blocks_of
+from sklearn_uhc.solvers.blocks import Blocks
+from sklearn_uhc.spaces.class_sets import plain_entries
+from sklearn_uhc.spaces.label_space import LabelSpace
+from sklearn_uhc.spaces.names import look_alikes, sounding_like_other
+from sklearn_uhc.teachers import TeacherOutputs
+from sklearn_uhc.teachers.input import check_input
+from sklearn_uhc.teachers.roster import check_teachers, kind_of_teacher
+from sklearn_uhc.utils.rows import chunks, count_rows
+
+__all__ = ["teacher_report"]
+
+Floats = NDArray[np.floating[Any]]
+
+#: Smaller divergences are rounding errors.
+ROUNDING = 1e-9
+#: Maximum number of teachers named per row that contradict the merge.
+MOST_AGAINST = 2
+#: With more classes the condition is not computed; with more columns answers are not compared column by column.
+MOST_CLASSES = 1000
+#: How the warnings of `fit` begin that the report itself has.
+REPORTED = (
+    "The class lists do not connect",
+    "None of the .* rows is answered",
+    "Names that differ",
+    "Names that sound like",
+    "No teacher distinguishes",
+    "The sets do not determine",
+    "These classes are named in one set",
+)
+
+
+def teacher_report(
+    teachers: Any = None,
+    X: Any = None,
+    *,
+    log_p: Any = None,
+    class_lists: Any = None,
+    membership: Any = "auto",
+    n_pairs: int = 5,
+    n_rows: int = 5,
+    as_frame: bool = False,
+) -> TeacherReport:
+    """Describe teachers, and what their merge is based on, from their answers on unlabelled rows.
+
+    Parameters
+    ----------
+    teachers : list or dict of fitted classifiers, default=None
+        Called on X. A dict, or a list of (name, classifier) pairs, names them. None if `log_p` is given.
+    X : array-like with n rows, default=None
+        Unlabelled data. With `log_p`, only membership scorers need it.
+    log_p : array-like of shape (n, K), default=None
+        Answers instead of teachers, if you have computed them already, see `TeacherOutputs`. NaN where a teacher is
+        silent.
+    class_lists : list of lists, or dict of them by teacher name, default=None
+        Names of each teacher's classes. Required with `log_p`.
+    membership : None, "auto", list or dict of scorers, default="auto"
+        Membership scorers, called on X: a list with a scorer or None per teacher, or a dict of scorers by teacher name.
+        "auto" uses the `membership_` attribute of every teacher that has one. See `TeacherMerger`.
+    n_pairs : int, default=5
+        Number of pairs of teachers to show, those that disagree most first.
+    n_rows : int, default=5
+        Number of rows to show, those that are hardest to reconcile first.
+    as_frame : bool, default=False
+        Whether to return tables as pandas DataFrames instead of lists of dicts.
+
+    Returns
+    -------
+    report : TeacherReport
+        A dict that prints as tables, is displayed in notebooks, and can be saved as a page: `report.to_html(path)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_uhc.inspection import teacher_report
+    >>> Z = np.random.default_rng(0).normal(size=(200, 3))
+    >>> report = teacher_report(log_p=np.hstack([Z, 3 * Z]), class_lists=[["a", "b", "c"]] * 2)
+    >>> [round(row["agreement"], 2) for row in report["teachers"]]
+    [1.0, 1.0]
+    >>> report["teachers"][0]["confidence"] < report["teachers"][1]["confidence"]
+    True
+    >>> report["warnings"]
+    []
+    """
+    for name, value in (("n_pairs", n_pairs), ("n_rows", n_rows)):
+        if not isinstance(value, Integral) or value < 0:
+            raise ValueError(f"{name} must be an integer of at least 0, got {value!r}.")
+    names, answers, scores, one_kind = _read(teachers, X, log_p, class_lists, membership)
+    space, calibrator = answers.space, resolve_calibrator("auto", one_kind=one_kind)
+    calibrated = calibrator.fit_transform_answers(answers)
+    agree = agreement_of_pairs(answers)
+    heard = np.flatnonzero(answers.heard)
+    merged, joined = calibrated.take(heard), scores.join(calibrated).take(heard)
+    Q = _merge(joined)
+    apart = _divergences(merged.log_p, Q, blocks_of(space))
+    suggestions = _suggest(answers)
+    contents: dict[str, Any] = {
+        "space": _describe(space, joined.space, np.flatnonzero(answers.speaking.any(axis=0))),
+        "n_samples": len(answers),
+        "n_unanswered": len(answers) - len(heard),
+        "accepted": scores.accepted(),
+        "frequencies": dict(zip(joined.space.classes.tolist(), Q.mean(axis=0).tolist(), strict=True)) if len(Q) else {},
+        "teachers": _teachers(names, answers, scores, calibrator, agree.filled(np.nan), apart),
+        "pairs": _pairs(agree.filled(np.nan), _comparable(space), n_pairs),
+        "rows": _hardest_rows(heard, merged.log_p, Q, _without_noise(apart, calibrator.weights_), space, n_rows),
+        "suggestions": [{name: getattr(one, name) for name in COLUMNS["suggestions"] or ()} for one in suggestions],
+        "suggestions_note": suggestions.note,
+        "findings": [_plain(finding) for finding in _find(answers, scores, joined, calibrator, Q)],
+    }
+    labels = [label_of(teacher) for teacher in contents["teachers"]]
+    displays: dict[str, Any] = {
+        "overlap": overlap_of_space(space, labels),
+        "agreement": TeacherAgreementDisplay(agree, teacher_names=labels),
+    }
+    if len(Q):
+        displays["soft_labels"] = SoftLabelDisplay(Q, classes=space.classes)
+    return TeacherReport(contents, displays, as_frame=as_frame)
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """What membership scorers say; nothing if no teacher has one."""
+
+    memberships: Memberships | None = None
+    D: NDArray[np.float64] | None = None  #: (n, M)
+
+    def join(self, answers: Answers) -> Answers:
+        """Return the answers with those of the scorers, as they are merged."""
+        return answers if self.memberships is None or self.D is None else self.memberships.join_scores(answers, self.D)
+
+    def accepted(self, teacher: int | None = None) -> float | None:
+        """Return the share of rows that a teacher's scorer accepts, or any scorer; None without scorers."""
+        if self.memberships is None or self.D is None or not len(self.D):
+            return None
+        if teacher is None:
+            return float((self.D.max(axis=1) > NOBODYS).mean())
+        whose = self.memberships.whose
+        return float((self.D[:, whose.index(teacher)] > NOBODYS).mean()) if teacher in whose else None
+
+    def find(self, n_teachers: int) -> list[Finding]:
+        """Return a finding if the rows look foreign to the scorers of all teachers."""
+        return find_foreign(self.D) if self.D is not None and self.D.shape[1] == n_teachers else []
+
+
+def _read(
+    teachers: Any, X: Any, log_p: Any, class_lists: Any, membership: Any
+) -> tuple[list[str], Answers, _Scores, bool]:
+    """Return names, answers (called or passed) in double precision, scores, and whether teachers are of one kind."""
+    if (teachers is None) == (log_p is None) or (X is None and log_p is None):
+        raise ValueError("Pass either fitted teachers and X, or log_p and class_lists.")
+    outputs, one_kind = TeacherOutputs(teachers, class_lists=class_lists, abstain=True), False
+    if log_p is None:
+        roster = check_teachers(teachers, class_lists)
+        space, own = roster.space, [kind_of_teacher(teacher) for teacher in roster.teachers]
+        one_kind = roster.is_of_one_kind
+        memberships = make_memberships(membership, 1.0, None, space, roster.teachers)
+        answers = outputs.fit_answers(X, roster=roster)
+    else:
+        if class_lists is None:
+            raise ValueError("log_p needs class_lists: one list of classes per teacher, in the order of the blocks.")
+        space = LabelSpace(class_lists)
+        own = [f"teacher {i}" for i in range(space.n_teachers)]
+        memberships = make_memberships(membership, 1.0, None, space)
+        if memberships is not None and X is None:
+            raise ValueError("Memberships need X, which is None: pass X with log_p, or membership=None.")
+        answers = answers_given(log_p, space, abstain=True, n=None if X is None else count_rows(X))
+    scores = _Scores()
+    if memberships is not None:
+        scores = _Scores(memberships, memberships.read(check_input(outputs, X, reset=log_p is not None)))
+    names = space.teacher_names if space.is_named else own
+    return names, answers.saying(to_numpy(answers.log_p).astype(float)), scores, one_kind
+
+
+def _find(
+    answers: Answers, scores: _Scores, joined: Answers, calibrator: TeacherCalibrator, Q: Floats
+) -> list[Finding]:
+    """Return what `fit` would warn about; uneven classes only if nothing else was found."""
+    found = scores.find(answers.space.n_teachers) or find(answers, calibrator)
+    space = answers.space
+    return found or find_uneven(Q, np.ones(len(Q), dtype=bool), joined.space.classes, space)
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    """Return a finding as a dict of plain values."""
+    teachers, names = list(finding.teachers), ("kind", "evidence", "says", "remedy")
+    return {"teachers": teachers, **{name: getattr(finding, name) for name in names}}
+
+
+def _merge(answers: Answers) -> Floats:
+    """Merge without warnings about class lists and silent teachers, which the report has."""
+    if len(answers) == 0:
+        return np.empty((0, answers.space.n_classes))
+    with warnings.catch_warnings():
+        for about in REPORTED:
+            warnings.filterwarnings("ignore", message=about)
+        Q: Floats = CrossEntropyUnifier(temperature=1.0).fit_transform_answers(answers)
+    return Q
+
+
+def _divergences(answers: Floats, Q: Floats, blocks: Blocks) -> Floats:
+    """Return the divergence of the merge from every teacher, (n, N); NaN where a teacher is silent."""
+    out = np.empty((len(answers), len(blocks.slices)))
+    for rows in chunks(len(answers), 64 * answers.shape[1]) if len(answers) else ():
+        out[rows] = blocks.divergences(answers[rows], Q[rows])
+    return out
+
+
+def _suggest(answers: Answers) -> Suggestions:
+    """Compare names, and answers unless there are too many columns; suggestions are never applied."""
+    if answers.space.n_outputs <= MOST_CLASSES:
+        return suggest_harmonization(answers.space, log_p=answers)
+    note = f"Answers were not compared: there are more than {MOST_CLASSES:,} columns."
+    return Suggestions(suggest_harmonization(answers.space), note=note)
+
+
+def _describe(space: LabelSpace, merged: LabelSpace, heard: NDArray[np.int_]) -> dict[str, Any]:
+    """Describe what the class lists determine.
+
+    `merged` is the space with the lists of membership scorers, `heard` are the teachers with at least one answer.
+    """
+    lonely = np.flatnonzero(space.named.sum(axis=0) == 1)
+    owners, labels = space.named[:, lonely].argmax(axis=0), space.classes[lonely]
+    return {
+        "summary": space.describe(),
+        "n_teachers": space.n_teachers,
+        "n_classes": space.n_classes,
+        "groups": [group.tolist() for group in merged.groups()],
+        "never_apart": [group.tolist() for group in merged.never_apart()] if merged.has_sets else [],
+        "undetermined": merged.undetermined().tolist() if merged.leaves_open else [],
+        "in_one_set": [{"class": c, "teacher": i} for c, i in space.in_one_set()],
+        "rank": merged.rank if merged.rank_is_cheap else None,
+        "condition": merged.condition() if space.n_classes <= MOST_CLASSES else None,
+        "known_by_one": [{"class": c, "teacher": i} for c, i in zip(labels.tolist(), owners.tolist(), strict=True)],
+        "unheard": space.classes[~space.mask[heard].any(axis=0)].tolist(),
+        "look_alikes": look_alikes(space.class_lists),
+        "rests": sounding_like_other(space.class_lists),
+    }
+
+
+def _teachers(
+    names: list[str], answers: Answers, scores: _Scores, calibrator: TeacherCalibrator, agree: Floats, apart: Floats
+) -> list[dict[str, Any]]:
+    """Describe every teacher."""
+    space, silent = answers.space, ~answers.speaking
+    rows, shared, several = [], _comparable(space), space.named.sum(axis=0) > 1
+    top = _largest_probabilities(answers.log_p, blocks_of(space))
+    for i, labels in enumerate(space.class_lists):
+        confidence = top[~silent[:, i], i]
+        known = np.flatnonzero(~np.isnan(agree[i]) & (np.arange(len(names)) != i))
+        residual = apart[~np.isnan(apart[:, i]), i]
+        rows.append(
+            {
+                "teacher": i,
+                "name": names[i],
+                "called": space.called(i),
+                "n_classes": int(space.named[i].sum()),
+                "classes": plain_entries(labels),
+                "coverage": float(1 - silent[:, i].mean()),
+                "accepted": scores.accepted(i),
+                "confidence": float(confidence.mean()) if len(confidence) else None,
+                "temperature": float(calibrator.temperatures_[i]),
+                "noise": bool(calibrator.weights_[i] < 1),
+                "left": calibrator.uncalibrated_.get(i),
+                "shared": int((space.named[i] & several).sum()),
+                "agreement": float(np.average(agree[i, known], weights=shared[i, known])) if len(known) else None,
+                "residual": float(residual.mean()) if len(residual) else None,
+            }
+        )
+    return rows
+
+
+def _comparable(space: LabelSpace) -> NDArray[np.int_]:
+    """Return the number of single classes that two teachers share, (N, N)."""
+    single = np.zeros_like(space.mask, dtype=int)
+    for i in range(space.n_teachers):
+        single[i, space.singles(i).classes] = 1
+    return single @ single.T
+
+
+def _largest_probabilities(Z: Floats, blocks: Blocks) -> Floats:
+    """Return the probability of every teacher's first choice, (n, N); meaningless where it is silent."""
+    out = np.empty((len(Z), len(blocks.slices)))
+    for rows in chunks(len(Z), 64 * Z.shape[1]):
+        P = np.exp(blocks.log_softmax(np.where(np.isnan(Z[rows]), 0.0, Z[rows])))
+        out[rows] = np.stack([P[:, block].max(axis=1) for block in blocks.slices], axis=1)
+    return out
+
+
+def _pairs(agree: Floats, shared: NDArray[np.int_], most: int) -> list[dict[str, Any]]:
+    """List the pairs of teachers that disagree most, worst first."""
+    first, second = np.triu_indices(len(agree), k=1)
+    known = ~np.isnan(agree[first, second])
+    first, second = first[known], second[known]
+    order = np.argsort(agree[first, second], kind="stable")[:most]
+    return [
+        {"first": int(i), "second": int(j), "shared": int(shared[i, j]), "agreement": float(agree[i, j])}
+        for i, j in zip(first[order], second[order], strict=True)
+    ]
+
+
+def _without_noise(apart: Floats, weights: Floats) -> Floats:
+    """Exclude teachers that are noise: they contradict everywhere, and would hide rows on which others differ."""
+    return np.where(weights < 1, np.nan, apart)
+
+
+def _hardest_rows(
+    heard: NDArray[np.int_], answers: Floats, Q: Floats, apart: Floats, space: LabelSpace, most: int
+) -> list[dict[str, Any]]:
+    """List the rows on which the merge is furthest from the teachers, worst first."""
+    speaking = (~np.isnan(apart)).sum(axis=1)
+    error = np.nansum(apart, axis=1) / np.maximum(speaking, 1)
+    hardest = np.argsort(-error, kind="stable")[:most]
+    return [
+        {
+            "row": int(heard[k]),
+            "error": float(error[k]),
+            "says": space.classes[Q[k].argmax()].item(),
+            "probability": float(Q[k].max()),
+            "contradicted_by": _against(answers[k], Q[k], apart[k], space),
+        }
+        for k in hardest[error[hardest] > ROUNDING]
+    ]
+
+
+def _against(answer: Floats, q: Floats, apart: Floats, space: LabelSpace) -> list[dict[str, Any]]:
+    """List teachers whose first choice differs from the merge's, furthest first, with the merge's choice for them."""
+    worst = np.argsort(-np.nan_to_num(apart), kind="stable")
+    in_columns, out = np.add.reduceat(q[space.members], space.offsets[:-1]), []
+    for i in worst[np.nan_to_num(apart[worst]) > ROUNDING]:
+        p, merged = np.exp(answer[space.blocks[i]]), in_columns[space.blocks[i]]
+        # If all of a teacher's classes are nearly impossible, the merge may give each of them probability 0.
+        merged = merged / merged.sum() if merged.sum() > 0 else np.full(len(p), 1 / len(p))
+        if p.argmax() == merged.argmax():
+            continue
+        labels = plain_entries(space.class_lists[i])
+        out.append(
+            {
+                "teacher": int(i),
+                "divergence": float(apart[i]),
+                "says": labels[p.argmax()],
+                "probability": float(p.max()),
+                "merge_says": labels[merged.argmax()],
+                "merge_probability": float(merged.max()),
+            }
+        )
+    return out[:MOST_AGAINST]

@@ -1,0 +1,383 @@
+"""The sentences and tables of the report, shared by the text and the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from textwrap import fill
+from typing import Any
+
+from sklearn_uhc.spaces.label_space import spelled
+from sklearn_uhc.spaces.names import about_look_alikes, about_rests, quoted
+from sklearn_uhc.spaces.undetermined import MOST_NAMED, about_one_set, about_undetermined, about_undistinguished, listed
+
+#: Longer names are cut, in the text report only.
+LONGEST_CELL = 36
+#: Line width of the text report.
+TEXT_WIDTH = 100
+#: Title of the suggestions from names and answers.
+SUGGESTIONS = "Suggestions about the class lists (not applied)"
+#: Above this condition number, errors of the teachers may grow to wrong answers.
+MOST_CONDITION = 50
+#: Larger temperatures are not shown as numbers.
+MOST_TEMPERATURE = 100
+#: A teacher whose agreement with the others is lower contradicts them.
+LEAST_AGREEMENT = 0.5
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of strings; cells that are lists may be shortened when shown."""
+
+    head: tuple[str, ...]
+    rows: list[list[Any]]
+    n_text: int  #: number of text columns on the left; the others are numbers
+    marked: set[int] = field(default_factory=set)  #: rows of teachers with a problem
+
+
+def label_of(teacher: dict[str, Any]) -> str:
+    """Return the label of a teacher in tables and plots: number and name."""
+    i, name = teacher["teacher"], teacher["name"]
+    return name if name == f"teacher {i}" else f"{i} {name}"
+
+
+def summary(report: dict[str, Any]) -> list[str]:
+    """Return a few sentences on what the merge is based on."""
+    space, agreements = report["space"], [teacher["agreement"] for teacher in report["teachers"]]
+    known = [value for value in agreements if value is not None]
+    # Groups, and what sets leave undetermined, are named by warnings.
+    out = [
+        f"{re.split('[:;]', space['summary'])[0]}.",
+        f"The teachers answered for {_count(report['n_samples'], 'unlabelled row')}.",
+    ]
+    out += [_accepted(report), *_determined(report), _lonely(report)]
+    if known:
+        mean = sum(known) / len(known)
+        out.append(f"On shared classes, teachers choose the same class in {_percent(mean)} of the cases on average.")
+    return [sentence for sentence in out if sentence]
+
+
+def _accepted(report: dict[str, Any]) -> str:
+    """Return a sentence about the rows that membership scorers accept."""
+    if not has_scorers(report):
+        return ""
+    n, share = sum(teacher["accepted"] is not None for teacher in report["teachers"]), _percent(report["accepted"])
+    who = "the only membership scorer" if n == 1 else f"at least one of the {n} membership scorers"
+    return f"{share[0].upper()}{share[1:]} of the rows are accepted by {who}."
+
+
+def _determined(report: dict[str, Any]) -> list[str]:
+    """Return sentences about what the class lists determine, and how firmly."""
+    space = report["space"]
+    needed, rank, condition = space["n_classes"] - 1, space["rank"], space["condition"]
+    if needed == 0:
+        return []
+    lists = "The class lists, with the membership scorers," if has_scorers(report) else "The class lists"
+    if rank is None:
+        first = f"Whether {lists[0].lower()}{lists[1:]} determine all probabilities takes too long to compute (rank)."
+    else:
+        do = "determine" if rank == needed else "do not determine"
+        what = f"the answers give {rank:,} independent odds (rank), and {needed:,} are needed"
+        first = f"{lists} {do} the probabilities of all classes: {what}."
+    if condition is None:
+        return [first, "How much errors may grow in the merge takes too long to compute (condition)."]
+    grow = f"Errors in the teachers' log-odds may grow {_times(condition)} times in the merge (condition)."
+    return [first, grow] if rank else [first]
+
+
+def _lonely(report: dict[str, Any]) -> str:
+    """Return a sentence about classes that only one teacher knows."""
+    space, lonely = report["space"], report["space"]["known_by_one"]
+    if not lonely or space["n_teachers"] == 1:
+        return ""
+    if len(lonely) == 1:
+        (one,) = lonely
+        return f"One class is known to only one teacher: {spelled(one['class'])} ({_called(report)(one['teacher'])})."
+    names = listed([f"{spelled(item['class'])} ({_called(report)(item['teacher'])})" for item in lonely])
+    share = "All" if len(lonely) == space["n_classes"] else str(len(lonely))
+    return f"{share} classes are known to only one teacher: {names}."
+
+
+def complaints(report: dict[str, Any]) -> list[str]:
+    """Return the warnings, in plain words; empty if nothing is wrong."""
+    alike = about_look_alikes(report["space"]["look_alikes"], _called(report))
+    rests = about_rests(report["space"]["rests"], _called(report))
+    lists = [_unlinked(report), *_left_open(report), _loosely_tied(report), alike, rests, _suspected(report)]
+    found = [*lists, *_findings(report), *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
+    if report["n_unanswered"]:
+        found.append(
+            f"No teacher answers for {report['n_unanswered']} of {report['n_samples']} rows, so nothing is known about "
+            "them, and the distiller gives them no weight."
+        )
+    return [sentence for sentence in found if sentence]
+
+
+def _unlinked(report: dict[str, Any]) -> str:
+    groups = report["space"]["groups"]
+    if len(groups) == 1:
+        return ""
+    names = "; ".join("{" + listed(group) + "}" for group in groups[:MOST_NAMED])
+    more = f"; and {len(groups) - MOST_NAMED} more" if len(groups) > MOST_NAMED else ""
+    return (
+        f"The class lists do not connect: no teacher links these {len(groups)} groups of classes: {names}{more}. The "
+        "relative probability of these groups is a guess. A teacher that knows classes of two groups would link them. "
+        "Or check whether the same class has two names."
+    )
+
+
+def _left_open(report: dict[str, Any]) -> list[str]:
+    """Return warnings about classes that sets do not determine."""
+    space = report["space"]
+    within = {label for group in space["never_apart"] for label in group}
+    rest = [label for label in space["undetermined"] if label not in within]
+    alone = [f"{spelled(one['class'])} ({_called(report)(one['teacher'])})" for one in space["in_one_set"]]
+    return [*about_undistinguished(space["never_apart"]), *about_undetermined(rest), *about_one_set(alone)]
+
+
+def _loosely_tied(report: dict[str, Any]) -> str:
+    """Return a warning if errors can grow along chains of teachers or through large sets."""
+    condition = report["space"]["condition"]
+    if condition is None or condition <= MOST_CONDITION:
+        return ""
+    return (
+        f"Some classes are linked to others only by a long chain of teachers, or only through large sets: errors in "
+        f"the teachers' log-odds may grow {_times(condition)} times in the merge (LabelSpace.condition(), a problem "
+        f"above {MOST_CONDITION}). Add a teacher that knows such classes together."
+    )
+
+
+def _suspected(report: dict[str, Any]) -> str:
+    """Return a warning about classes that are the same, or parts of others, according to answers."""
+    found = [one for one in report["suggestions"] if one["kind"] in ("answers", "parts")]
+    if not found:
+        return ""
+    what = [claim(one) for one in found[:MOST_NAMED]]
+    more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return (
+        f"According to the teachers' answers, classes may mean the same or be parts of others: {'; '.join(what)}"
+        f"{more}. At present they split their rows. Check the suggestions, and pass what is right to harmonize."
+    )
+
+
+def claim(suggestion: dict[str, Any]) -> str:
+    """Return the text of a suggestion, without its evidence."""
+    name, *becomes = quoted([suggestion["name"], *suggestion["becomes"]])
+    if suggestion["kind"] == "parts":
+        return f"{name} may be one of {listed(becomes, ' and ')}"
+    return f"{name} may mean {becomes[0]}"
+
+
+def _findings(report: dict[str, Any]) -> list[str]:
+    """Return the warnings of `fit`."""
+    return [f"{one['says']} {one['remedy']}" for one in report["findings"]]
+
+
+def _noisy(report: dict[str, Any]) -> list[str]:
+    return [
+        f"T{_who(teacher)[1:]} gives answers that do not fit the others: it is far more confident than they justify. "
+        "Check the order of its classes, leave it out, or use teacher_weight='agreement', which gives it little weight."
+        for teacher in report["teachers"]
+        if is_noise(teacher) and teacher["teacher"] not in blamed(report)
+    ]
+
+
+def _contradicting(report: dict[str, Any]) -> str:
+    guilty = contradicting(report)
+    if not guilty:
+        return ""
+    who = listed([f"{_who(teacher)}, {_percent(teacher['agreement'])}" for teacher in guilty], " and ")
+    return (
+        f"On shared classes, these teachers choose the same class as others in less than half of the cases: {who}. A "
+        "teacher may be wrong, its classes may be misnamed, or the rows may be unlike its training data."
+    )
+
+
+def _mute(report: dict[str, Any]) -> str:
+    mute = [_who(teacher) for teacher in report["teachers"] if teacher["coverage"] == 0]
+    if not mute:
+        return ""
+    unheard = report["space"]["unheard"] if len(mute) < len(report["teachers"]) else []
+    lost = f" No other teacher answers for {listed(unheard)}: their probabilities are a guess." if unheard else ""
+    return f"No row is answered by {listed(mute, ' and ')}.{lost}"
+
+
+def _alone(report: dict[str, Any]) -> list[str]:
+    """Return warnings about teachers that could not be compared with others, grouped by reason."""
+    if report["space"]["n_teachers"] == 1:
+        return ["There is only one teacher: its answers cannot be compared with anything."]
+    reasons: dict[str, list[str]] = {}
+    for teacher in report["teachers"]:
+        if teacher["left"] and teacher["coverage"] > 0:
+            reasons.setdefault(teacher["left"], []).append(_who(teacher))
+    return [
+        f"Not calibrated: {listed(who, ' and ')} ({reason}). "
+        f"{'Its' if len(who) == 1 else 'Their'} confidence is used as it is."
+        for reason, who in reasons.items()
+    ]
+
+
+def is_noise(teacher: dict[str, Any]) -> bool:
+    """Return whether calibration found that a teacher is noise."""
+    return bool(teacher["noise"])
+
+
+def blamed(report: dict[str, Any]) -> set[int]:
+    """Return the numbers of the teachers that findings are about."""
+    return {i for one in report["findings"] for i in one["teachers"]}
+
+
+def contradicting(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return teachers that contradict the others more often than not, unless other warnings explain this."""
+    if any(is_noise(teacher) for teacher in report["teachers"]) or any(
+        one["kind"] != "uneven" for one in report["findings"]
+    ):
+        return []
+    return [t for t in report["teachers"] if t["agreement"] is not None and t["agreement"] < LEAST_AGREEMENT]
+
+
+def teacher_table(report: dict[str, Any]) -> Table:
+    """Return the table of teachers."""
+    accepts = ("accepts",) if has_scorers(report) else ()
+    numbers = ("confidence", "temperature", "agreement", "residual")
+    head = ("teacher", "classes", "n", "shared", "coverage", *accepts, *numbers)
+    rows, marked, guilty = [], set(), contradicting(report)
+    for k, teacher in enumerate(report["teachers"]):
+        shares = [_percent(teacher["coverage"]), *(_share(teacher["accepted"]) for _ in accepts)]
+        temperature = None if teacher["left"] else teacher["temperature"]
+        counts = [str(teacher["n_classes"]), str(teacher["shared"])]
+        spread = [_number(teacher["confidence"]), _temperature(temperature)]
+        last = [_number(teacher[name]) for name in ("agreement", "residual")]
+        rows.append([label_of(teacher), teacher["classes"], *counts, *shares, *spread, *last])
+        if is_noise(teacher) or teacher in guilty or teacher["coverage"] == 0 or k in blamed(report):
+            marked.add(k)
+    return Table(head, rows, 2, marked)
+
+
+def has_scorers(report: dict[str, Any]) -> bool:
+    """Return whether any teacher has a membership scorer."""
+    return any(teacher["accepted"] is not None for teacher in report["teachers"])
+
+
+def pair_table(report: dict[str, Any]) -> Table:
+    """Return the table of pairs of teachers that disagree most."""
+    labels = [label_of(teacher) for teacher in report["teachers"]]
+    rows = [
+        [labels[pair["first"]], labels[pair["second"]], str(pair["shared"]), _number(pair["agreement"])]
+        for pair in report["pairs"]
+    ]
+    return Table(("teacher", "and", "shared", "agreement"), rows, 2)
+
+
+def row_table(report: dict[str, Any]) -> Table:
+    """Return the table of rows hardest to reconcile, with a line per teacher whose choice differs from the merge."""
+    labels = [label_of(teacher) for teacher in report["teachers"]]
+    rows = []
+    for row in report["rows"]:
+        first = [str(row["row"]), _choice(row["says"], row["probability"]), _number(row["error"])]
+        for other in row["contradicted_by"]:
+            says = _choice(other["says"], other["probability"])
+            merge = _choice(other["merge_says"], other["merge_probability"])
+            rows.append([first[0], first[1], labels[other["teacher"]], says, merge, first[2]])
+            first = ["", "", ""]
+        if not row["contradicted_by"]:
+            rows.append([first[0], first[1], "none: they differ only in confidence", "", "", first[2]])
+    head = ("row", "merge says", "contradicted by", "teacher says", "merge among its classes", "error")
+    return Table(head, rows, 5)
+
+
+def suggestion_table(report: dict[str, Any]) -> Table:
+    """Return the table of suggestions with their evidence."""
+    rows = [[claim(one), one["evidence"], _number(one["score"])] for one in report["suggestions"]]
+    return Table(("suggestion", "evidence", "score"), rows, 2)
+
+
+def as_text(report: dict[str, Any]) -> str:
+    """Return the report as text for a terminal."""
+    parts = ["\n".join(["Teacher report", fill(" ".join(summary(report)), TEXT_WIDTH)])]
+    if report["warnings"]:
+        lines = [fill(line, TEXT_WIDTH, initial_indent="! ", subsequent_indent="  ") for line in report["warnings"]]
+        parts.append("\n".join(["Warnings", *lines]))
+    titles = ("Teachers", "Pairs that disagree most", "Rows hardest to reconcile")
+    for title, table in zip(titles, (teacher_table(report), pair_table(report), row_table(report)), strict=True):
+        parts.append(f"{title}\n{_draw(table) if table.rows else 'none'}")
+    parts.append("\n".join([SUGGESTIONS, *_suggestion_lines(report)]))
+    return "\n\n".join(parts)
+
+
+def _suggestion_lines(report: dict[str, Any]) -> list[str]:
+    """Return suggestions as sentences, since their evidence is too long for a table."""
+    lines = [f"{claim(one)}: {one['evidence']}." for one in report["suggestions"]] or ["none"]
+    lines += [report["suggestions_note"]] if report["suggestions_note"] else []
+    return [fill(_on_one_line(line), TEXT_WIDTH, subsequent_indent="  ") for line in lines]
+
+
+def _draw(table: Table) -> str:
+    """Return a table as text; columns of lists are left out, they are on the page."""
+    keep = [k for k, cell in enumerate(table.rows[0]) if not isinstance(cell, list)]
+    lines = [[_cut(line[k]) for k in keep] for line in ([*table.head], *table.rows)]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(keep))]
+    text = [
+        "  ".join(
+            cell.ljust(w) if k < table.n_text else cell.rjust(w) for k, cell, w in zip(keep, line, widths, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+    return "\n".join([text[0], "  ".join("-" * w for w in widths), *text[1:]])
+
+
+def _cut(cell: str) -> str:
+    """Return a cell on one line of limited length."""
+    cell = _on_one_line(cell)
+    return cell if len(cell) <= LONGEST_CELL else cell[: LONGEST_CELL - 1] + "…"
+
+
+def _on_one_line(text: str) -> str:
+    return re.sub(r"[^\S ]+", " ", text)
+
+
+def _called(report: dict[str, Any]) -> Callable[[int], str]:
+    """Return how sentences refer to the teacher with a number, without its kind."""
+    return lambda i: str(report["teachers"][i]["called"])
+
+
+def _who(teacher: dict[str, Any]) -> str:
+    """Return the name of a teacher in a sentence."""
+    number, called = f"teacher {teacher['teacher']}", str(teacher["called"])
+    return f"{called} ({teacher['name']})" if called == number != teacher["name"] else called
+
+
+def _choice(label: Any, probability: float) -> str:
+    return f"{spelled(label)} ({probability:.2f})"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if 0.0005 <= value < 0.005 else f"{value:.2f}"
+
+
+def _times(condition: float) -> str:
+    """Format a condition number."""
+    return "more than a million" if condition >= 1e6 else f"{condition:,.{1 if condition < 10 else 0}f}"
+
+
+def _temperature(value: float | None) -> str:
+    """Format a temperature; above `MOST_TEMPERATURE`, answers are nearly uniform and its value does not matter."""
+    return f"over {MOST_TEMPERATURE}" if value is not None and value > MOST_TEMPERATURE else _number(value)
+
+
+def _percent(value: float) -> str:
+    """Round to whole percent; 100 % and 0 % are shown only if exact."""
+    whole = round(100 * value)
+    if whole in (0, 100) and value not in (0, 1):
+        return "under 1 %" if whole == 0 else "over 99 %"
+    return f"{whole} %"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else _percent(value)
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}" + ("" if n == 1 else "s")

@@ -1,8 +1,0 @@
-"""Plots in scikit-learn's Display convention; matplotlib is imported when something is drawn."""
-
-from sklearn_uhc.plots.agreement import TeacherAgreementDisplay
-from sklearn_uhc.plots.curve import DistillationCurveDisplay
-from sklearn_uhc.plots.overlap import ClassOverlapDisplay
-from sklearn_uhc.plots.soft_labels import SoftLabelDisplay
-
-__all__ = ["ClassOverlapDisplay", "DistillationCurveDisplay", "SoftLabelDisplay", "TeacherAgreementDisplay"]

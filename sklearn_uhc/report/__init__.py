@@ -1,6 +1,0 @@
-"""Diagnostics of teachers without labels: numbers, text, and an HTML page to share."""
-
-from sklearn_uhc.report.measure import teacher_report
-from sklearn_uhc.report.result import TeacherReport
-
-__all__ = ["TeacherReport", "teacher_report"]

@@ -1,6 +1,0 @@
-"""Suggestions of names and columns that may mean the same class, with evidence; never applied."""
-
-from sklearn_uhc.suggestions.result import Suggestion, Suggestions
-from sklearn_uhc.suggestions.suggest import suggest_harmonization
-
-__all__ = ["Suggestion", "Suggestions", "suggest_harmonization"]
