@@ -162,9 +162,9 @@ def test_a_teacher_that_talks_at_random_is_found(scale):
     assert (TeacherCalibrator(lists).fit(X).weights_ == 1).all()
     block = LabelSpace(lists).blocks[2]
     X[:, block] = scale * 8 * rng.normal(size=X[:, block].shape)
-    for trust in (None, [1, 1, 10, 1, 1, 1], [1, 1, 1e-6, 1, 1, 1]):
-        calibrator = TeacherCalibrator(lists, teacher_weight=trust).fit(X)
-        given = np.ones(6) if trust is None else np.array(trust)
+    for teacher_weight in (None, [1, 1, 10, 1, 1, 1], [1, 1, 1e-6, 1, 1, 1]):
+        calibrator = TeacherCalibrator(lists, teacher_weight=teacher_weight).fit(X)
+        given = np.ones(6) if teacher_weight is None else np.array(teacher_weight)
         assert (calibrator.weights_ < given).tolist() == [i == 2 for i in range(6)]
         assert calibrator.weights_.max() / calibrator.weights_.min() <= 1.001e8
         assert calibrator.temperatures_[2] > 5

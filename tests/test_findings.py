@@ -291,11 +291,11 @@ def test_even_classes_are_not_uneven():
     Z, lists, y = uneven()
     rows = np.resize(np.concatenate([np.flatnonzero(y == k)[:8] for k in range(6)]), 600)
     merger = TeacherMerger(None, class_lists=lists)
-    Q, heard = merger.fit_transform(None, log_p=Z[rows]), np.ones(600, dtype=bool)
-    assert find_uneven(Q, heard, merger.classes_, merger.label_space_) == []
-    assert find_uneven(np.eye(6)[[0] * 29], heard[:29], merger.classes_, merger.label_space_) == []  # too few rows
-    assert find_uneven(np.eye(6)[[0] * 30], heard[:30], merger.classes_, merger.label_space_)
-    assert find_uneven(np.eye(6)[[0] * 30], ~heard[:30], merger.classes_, merger.label_space_) == []
+    Q, answered = merger.fit_transform(None, log_p=Z[rows]), np.ones(600, dtype=bool)
+    assert find_uneven(Q, answered, merger.classes_, merger.label_space_) == []
+    assert find_uneven(np.eye(6)[[0] * 29], answered[:29], merger.classes_, merger.label_space_) == []  # too few rows
+    assert find_uneven(np.eye(6)[[0] * 30], answered[:30], merger.classes_, merger.label_space_)
+    assert find_uneven(np.eye(6)[[0] * 30], ~answered[:30], merger.classes_, merger.label_space_) == []
 
 
 def test_none_of_these_is_no_class_that_could_be_rare():

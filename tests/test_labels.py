@@ -219,20 +219,20 @@ def test_a_class_minus_one_counts_if_the_model_has_it():
 
 
 def random_pool(rng, m=40, L=4):
-    opinions = log_softmax(rng.normal(size=(3, m, L)) * 2, axis=2)
+    sources = log_softmax(rng.normal(size=(3, m, L)) * 2, axis=2)
     codes = rng.integers(L, size=m)
-    return opinions, codes, np.array([1.0, 0.0, 0.0])
+    return sources, codes, np.array([1.0, 0.0, 0.0])
 
 
 def test_the_pool_is_where_its_gradient_vanishes():
     rng = np.random.default_rng(0)
-    opinions, codes, start = random_pool(rng)
-    codes = np.where(rng.random(40) < 0.7, opinions[1].argmax(axis=1), codes)
+    sources, codes, start = random_pool(rng)
+    codes = np.where(rng.random(40) < 0.7, sources[1].argmax(axis=1), codes)
     weight = rng.uniform(0.5, 2, size=40)
-    pool = fit_pool(opinions, codes, start, weight)
+    pool = fit_pool(sources, codes, start, weight)
 
     def loss(theta):
-        log_q = log_softmax(np.tensordot(theta[:3], opinions, 1) + theta[3:], axis=1)
+        log_q = log_softmax(np.tensordot(theta[:3], sources, 1) + theta[3:], axis=1)
         penalty = RIDGE / 2 * (((theta[:3] - start) ** 2).sum() + (theta[3:] ** 2).sum())
         return -weight @ log_q[np.arange(40), codes] + penalty
 
@@ -241,15 +241,15 @@ def test_the_pool_is_where_its_gradient_vanishes():
     np.testing.assert_allclose(gradient[free], 0, atol=1e-3)
     assert (gradient[~free] > -1e-3).all()
     assert pool.weight[1] > 0.1
-    np.testing.assert_allclose(pool(opinions).sum(axis=1), 1)
+    np.testing.assert_allclose(pool(sources).sum(axis=1), 1)
 
 
 def test_without_evidence_the_first_opinion_is_all():
-    opinions, codes, start = random_pool(np.random.default_rng(0))
-    pool = fit_pool(opinions, codes, start, np.full(40, 1e-9))
-    np.testing.assert_allclose(pool(opinions), softmax(opinions[0], axis=1), atol=1e-6)
+    sources, codes, start = random_pool(np.random.default_rng(0))
+    pool = fit_pool(sources, codes, start, np.full(40, 1e-9))
+    np.testing.assert_allclose(pool(sources), softmax(sources[0], axis=1), atol=1e-6)
     alone = Pool(np.array([1.0]), np.zeros(4))
-    np.testing.assert_allclose(alone(opinions[:1]), np.exp(opinions[0]))
+    np.testing.assert_allclose(alone(sources[:1]), np.exp(sources[0]))
 
 
 def test_opinions_are_flattened_by_as_much_as_they_err():

@@ -117,11 +117,11 @@ def test_rows_are_those_with_the_largest_reconciliation_error(silent):
     lists, Z = answers(silent=silent)
     report = teacher_report(log_p=Z, class_lists=lists, n_rows=8)
     log_p = TeacherCalibrator(lists, abstain=True).fit_transform(Z)
-    heard = np.flatnonzero(~np.isnan(log_p).all(axis=1))
-    method = CrossEntropyUnifier(lists, temperature=1.0, abstain=True).fit(log_p[heard])
-    error, Q = method.reconciliation_error(log_p[heard]), method.transform(log_p[heard])
+    answered = np.flatnonzero(~np.isnan(log_p).all(axis=1))
+    method = CrossEntropyUnifier(lists, temperature=1.0, abstain=True).fit(log_p[answered])
+    error, Q = method.reconciliation_error(log_p[answered]), method.transform(log_p[answered])
     worst = np.argsort(-error)[:8]
-    assert [row["row"] for row in report["rows"]] == heard[worst].tolist()
+    assert [row["row"] for row in report["rows"]] == answered[worst].tolist()
     np.testing.assert_allclose([row["error"] for row in report["rows"]], error[worst], rtol=1e-10)
     assert [row["says"] for row in report["rows"]] == method.classes_[Q[worst].argmax(axis=1)].tolist()
     assert report["n_unanswered"] == (7 if silent else 0)
@@ -182,7 +182,7 @@ def warnings_about(report):
         "do not connect": "groups",
         "count as different classes": "names",
         "contradicts the other teachers": "wrong",
-        "contradict each other": "quarrel",
+        "contradict each other": "conflict",
         "look foreign": "foreign",
         "very uneven": "uneven",
         "do not fit the others": "noise",
@@ -238,7 +238,7 @@ def test_nearly_equal_names_are_told_in_the_report_alone():
     assert "&#x27;Cat &#x27;, dog, eel" in report._repr_html_()
 
 
-@pytest.mark.parametrize(("n_right", "kind"), [(1, "quarrel"), (2, "wrong"), (4, "wrong")])
+@pytest.mark.parametrize(("n_right", "kind"), [(1, "conflict"), (2, "wrong"), (4, "wrong")])
 def test_misnamed_classes_are_warned_of(n_right, kind):
     Z = 3 * np.random.default_rng(0).normal(size=(300, 4))
     lists = [*[list("abcd")] * n_right, list("badc")]
@@ -246,7 +246,7 @@ def test_misnamed_classes_are_warned_of(n_right, kind):
     report = teacher_report(log_p=np.hstack([Z] * len(lists)), class_lists=dict(zip(names, lists, strict=True)))
     assert warnings_about(report) == [kind]
     assert f"eacher 'number {n_right}'" in report["warnings"][0]
-    assert ("eacher 'number 0'" in report["warnings"][0]) == (kind == "quarrel")  # nobody can tell which is wrong
+    assert ("eacher 'number 0'" in report["warnings"][0]) == (kind == "conflict")  # nobody can tell which is wrong
 
 
 def test_what_few_rows_show_is_told_without_findings():

@@ -106,7 +106,7 @@ def test_classes_in_sets_are_answered_for():
     log_p = np.log(np.full((30, 5), 0.5))
     log_p[:, space.blocks[0]] = np.nan
     report = teacher_report(log_p=log_p, class_lists=space.class_lists)
-    assert report["space"]["unheard"] == []
+    assert report["space"]["unanswered"] == []
     assert not any("No other teacher answers" in line for line in report["warnings"])
 
 

@@ -245,9 +245,9 @@ def test_silence(noisy, name):
     log_p[::2, space.blocks[1]] = np.nan
     Q = make_method(name, LISTS, abstain=True).fit_transform(log_p)
     np.testing.assert_allclose(Q[1::2], make_method(name, LISTS).fit_transform(noisy)[1::2], atol=1e-6)
-    heard = [0, 2, 3, 4]
-    columns = np.concatenate([np.arange(14)[space.blocks[i]] for i in heard])
-    rest = make_method(name, [LISTS[i] for i in heard]).fit_transform(noisy[::2][:, columns])
+    answered = [0, 2, 3, 4]
+    columns = np.concatenate([np.arange(14)[space.blocks[i]] for i in answered])
+    rest = make_method(name, [LISTS[i] for i in answered]).fit_transform(noisy[::2][:, columns])
     np.testing.assert_allclose(Q[::2], rest, atol=1e-6)
 
 

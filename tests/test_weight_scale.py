@@ -118,10 +118,10 @@ def test_class_weight_of_a_student(scale):
 def test_any_constant(exponent, name, seed):
     """Between the limits, only rounding of the scaled weights can differ."""
     rng = np.random.default_rng(seed)
-    trust = np.exp(rng.normal(size=4))
+    teacher_weight = np.exp(rng.normal(size=4))
     scale = 2.0**exponent
-    first = make_method(name, LISTS, teacher_weight=trust).fit_transform(Z[:8])
-    second = make_method(name, LISTS, teacher_weight=trust * scale).fit_transform(Z[:8])
+    first = make_method(name, LISTS, teacher_weight=teacher_weight).fit_transform(Z[:8])
+    second = make_method(name, LISTS, teacher_weight=teacher_weight * scale).fit_transform(Z[:8])
     np.testing.assert_allclose(second, first, atol=1e-6)
     weights = rng.random(60)
     np.testing.assert_allclose(class_weights(Q, weights * scale), class_weights(Q, weights), rtol=1e-9)

@@ -79,12 +79,12 @@ def of_solver(name, log_p, u, blocks, w, T):
 
 def of_solvers(name, log_p, logits, lists, weight, T):
     """T^2 / N times the objective of every row, for its N teachers, and its derivative by the logits."""
-    trust = np.ones(len(lists)) if weight is None else weight
-    answers = Answers.of(log_p, LabelSpace(lists), abstain=True, trust=trust)
+    teacher_weight = np.ones(len(lists)) if weight is None else weight
+    answers = Answers.of(log_p, LabelSpace(lists), abstain=True, teacher_weight=teacher_weight)
     value, gradient = np.zeros(len(logits)), np.zeros_like(logits)
     for pattern in answers.patterns():
         part, at = answers.part(pattern, pattern.rows), np.ix_(pattern.rows, pattern.classes)
-        w, N = of_mean_one(part.trust, part.log_p), len(pattern.teachers)
+        w, N = of_mean_one(part.teacher_weight, part.log_p), len(pattern.teachers)
         found = of_solver(name, part.log_p, logits[at] / T, blocks_of(part.space), w, T)
         value[pattern.rows], gradient[at] = T**2 / N * found[0], T / N * found[1]
     return value, gradient

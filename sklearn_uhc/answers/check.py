@@ -36,7 +36,7 @@ def answers_of_input(estimator: Any, X: Any, *, reset: bool) -> Answers:
         space = remembered if lists is None and remembered is not None else space_of_answers(log_p, lists, names)
         if estimator.teacher_weight is not None:
             check_weights(estimator.teacher_weight, space.n_teachers)
-    answers = Answers.of(log_p, space, abstain=bool(estimator.abstain), trust=estimator.teacher_weight)
+    answers = Answers.of(log_p, space, abstain=bool(estimator.abstain), teacher_weight=estimator.teacher_weight)
     if reset:  # only in fit: later a row's result must not depend on its batch
         refuse_probabilities(log_p, space)
     return answers
@@ -103,7 +103,13 @@ def _compare_names(names: Any, space: LabelSpace) -> None:
 
 
 def answers_given(
-    log_p: Any, space: LabelSpace, *, abstain: bool, n: int | None = None, trust: Any = None, source: str = "log_p"
+    log_p: Any,
+    space: LabelSpace,
+    *,
+    abstain: bool,
+    n: int | None = None,
+    teacher_weight: Any = None,
+    source: str = "log_p",
 ) -> Answers:
     """Make answers from a precomputed `log_p`, after checks of shape, names, kind of numbers and silence."""
     if isinstance(log_p, Answers):
@@ -111,10 +117,10 @@ def answers_given(
             raise ValueError(
                 f"These answers are from other teachers or rows: {len(log_p)} rows, {log_p.space.describe()}."
             )
-        return log_p.trusting(trust)
+        return log_p.with_weights(teacher_weight)
     log_p = _as_floats(log_p, space, n)
     refuse_probabilities(log_p, space, name="log_p")
-    return Answers.of(log_p, space, abstain=abstain, trust=trust, source=source)
+    return Answers.of(log_p, space, abstain=abstain, teacher_weight=teacher_weight, source=source)
 
 
 def _as_floats(log_p: Any, space: LabelSpace, n: int | None) -> Any:

@@ -43,7 +43,7 @@ class Answers:
         What the columns stand for, and the teachers' names.
     silent : ndarray of bool of shape (n, N) or None
         Where a teacher leaves a row unanswered (NaN in its whole block); None if all answer every row.
-    trust : ndarray of shape (N,) or None
+    teacher_weight : ndarray of shape (N,) or None
         Weight of every teacher; None if all are equal.
     untempered : ndarray of bool of shape (N,) or None
         Teachers whose answers a merge compares with its tempered soft labels without tempering them; None if all
@@ -63,22 +63,28 @@ class Answers:
     log_p: Any
     space: LabelSpace
     silent: NDArray[np.bool_] | None = None
-    trust: NDArray[np.float64] | None = None
+    teacher_weight: NDArray[np.float64] | None = None
     untempered: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(
-        cls, log_p: Any, space: LabelSpace, *, abstain: bool, trust: Any = None, source: str = "The array of answers"
+        cls,
+        log_p: Any,
+        space: LabelSpace,
+        *,
+        abstain: bool,
+        teacher_weight: Any = None,
+        source: str = "The array of answers",
     ) -> Answers:
         """Check a matrix and find silent teachers; raise an error for +inf, and for NaN unless teachers may abstain."""
         silent = find_silence(log_p, space, abstain, source)
-        return cls(log_p, space, silent, None if trust is None else np.asarray(trust, dtype=float))
+        return cls(log_p, space, silent, None if teacher_weight is None else np.asarray(teacher_weight, dtype=float))
 
     def __len__(self) -> int:
         return len(self.log_p)
 
     @property
-    def heard(self) -> NDArray[np.bool_]:
+    def answered(self) -> NDArray[np.bool_]:
         """(n,): whether any teacher answers for a row."""
         if self.silent is None:
             return np.ones(len(self), dtype=bool)
@@ -101,9 +107,9 @@ class Answers:
         """Return other answers of the same teachers, with the same silent rows."""
         return replace(self, log_p=log_p)
 
-    def trusting(self, trust: Any) -> Answers:
+    def with_weights(self, teacher_weight: Any) -> Answers:
         """Return the same answers with other teacher weights; None means equal weights."""
-        return replace(self, trust=None if trust is None else np.asarray(trust, dtype=float))
+        return replace(self, teacher_weight=None if teacher_weight is None else np.asarray(teacher_weight, dtype=float))
 
     def of_single_classes(self) -> tuple[Answers | None, NDArray[np.int_]]:
         """Return the answers in columns of single classes, and their teachers; None if no teacher has two such columns.
@@ -123,10 +129,12 @@ class Answers:
         for i, member in named:
             lists[i].append(space.classes[member])
         silent = None if self.silent is None else self.silent[:, whose]
-        trust = None if self.trust is None else self.trust[whose]
+        teacher_weight = None if self.teacher_weight is None else self.teacher_weight[whose]
         xp = array_namespace(self.log_p)
         log_p = xp.take(self.log_p, xp.asarray(columns, device=device(self.log_p)), axis=1)
-        return Answers(log_p, LabelSpace([np.asarray(labels) for labels in lists.values()]), silent, trust), whose
+        return Answers(
+            log_p, LabelSpace([np.asarray(labels) for labels in lists.values()]), silent, teacher_weight
+        ), whose
 
     def patterns(self) -> Iterator[Pattern]:
         """Group rows by their silent teachers; rows without any answer are left out."""
@@ -140,9 +148,9 @@ class Answers:
         """Return the answers of a pattern's teachers for some of its rows."""
         xp, where = array_namespace(self.log_p), device(self.log_p)
         here, columns = (xp.asarray(index, device=where) for index in (rows, pattern.columns))
-        trust = None if self.trust is None else self.trust[pattern.teachers]
+        teacher_weight = None if self.teacher_weight is None else self.teacher_weight[pattern.teachers]
         untempered = None if self.untempered is None else self.untempered[pattern.teachers]
-        return Answers(xp.take(self.log_p[here], columns, axis=1), pattern.space, None, trust, untempered)
+        return Answers(xp.take(self.log_p[here], columns, axis=1), pattern.space, None, teacher_weight, untempered)
 
 
 class AnswerArray(np.ndarray):

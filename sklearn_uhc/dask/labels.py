@@ -57,7 +57,7 @@ class LabelMaker:
         merger = self.merger
         answers = merger.answers(block)
         Q = np.asarray(merger.merge(merger.adjust(answers, block), block), dtype=float)
-        weights = answers.heard.astype(float)
+        weights = answers.answered.astype(float)
         known = known_weights(Q, merger.classes_, merger.none_label, merger.method_.temperature, weights)
         return np.column_stack([Q, np.asarray(known)])
 

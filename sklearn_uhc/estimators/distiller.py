@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.answers import Answers, to_numpy
 from sklearn_uhc.estimators.merged_classifier import MergedClassifier
 from sklearn_uhc.estimators.merger import TeacherMerger
-from sklearn_uhc.estimators.targets import heard_weights, known_weights, spare_none
+from sklearn_uhc.estimators.targets import answered_weights, known_weights, spare_none
 from sklearn_uhc.labels import read_labels
 from sklearn_uhc.labels.learning import as_given, warn_of_labels
 from sklearn_uhc.merging import SoftLabelMethod
@@ -72,9 +72,9 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         `none_label` and classes that only y has, which keep the share that the merge gives them. None assumes nothing.
     backprop : bool, default=False
         Whether to train a network directly on the method's objective instead of on soft labels (CE-BP, MF-P-BP,
-        MF-LU-BP, MF-LF-BP of the paper; see `sklearn_uhc.merging.losses`). The student must be a skorch net or a torch module.
-        Balance is not available, and `balance="auto"` means none. Teacher weights, silence and memberships are as on
-        soft labels.
+        MF-LU-BP, MF-LF-BP of the paper; see `sklearn_uhc.merging.losses`). The student must be a skorch net or a torch
+        module. Balance is not available, and `balance="auto"` means none. Teacher weights, silence and memberships are
+        as on soft labels.
     class_lists : list or dict of lists, default=None
         The names of each teacher's classes, in the order of its outputs. None, for all teachers or for one, means the
         teacher's own `classes_`.
@@ -312,8 +312,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         """Merge, balance and train; return the attributes to set."""
         Q, pool = merger.fit_merge(answers, X, sample_weight=sample_weight), merger.label_pool_
         student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
-        heard = heard_weights(answers, sample_weight, merger.labels_)
-        Q, targets, weights, class_weight = self._targets(merger, Q, heard)
+        answered = answered_weights(answers, sample_weight, merger.labels_)
+        Q, targets, weights, class_weight = self._targets(merger, Q, answered)
         merger.look_at_shares(Q, answers)
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
@@ -386,5 +386,5 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
 
 def _make_loss(method: Any, answers: Answers) -> Any:
     """Return the method's loss for these teachers; a method of the user's own may know no weights."""
-    of_teachers = {"teacher_weight": answers.trust, "untempered": answers.untempered}
+    of_teachers = {"teacher_weight": answers.teacher_weight, "untempered": answers.untempered}
     return method.make_loss(answers.space, **{name: x for name, x in of_teachers.items() if x is not None})

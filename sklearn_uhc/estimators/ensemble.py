@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.estimators.merged_classifier import MergedClassifier
-from sklearn_uhc.estimators.targets import heard_weights, known_weights, spare_none
+from sklearn_uhc.estimators.targets import answered_weights, known_weights, spare_none
 from sklearn_uhc.labels.learning import warn_of_labels
 from sklearn_uhc.merging import SoftLabelMethod
 from sklearn_uhc.merging.balance import balanced_targets, balances, check_balance, class_weights
@@ -187,7 +187,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         merger = self.make_merger()
         answers = merger.fit_answers(X, y, log_p=log_p)
         Q = merger.fit_merge(answers, X, sample_weight=sample_weight)
-        weights = heard_weights(answers, sample_weight)
+        weights = answered_weights(answers, sample_weight)
         T = merger.method_.temperature
         weights = known_weights(Q, merger.classes_, self.none_label, T, weights, merger.labels_)
         self.class_weight_ = None
@@ -224,7 +224,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         proba = sharpen(self.merger_.merge(adjusted, X), self.merger_.method_.temperature)
         if self.class_weight_ is not None:
             proba = balanced_targets(proba, self.class_weight_)[0]
-        proba[~adjusted.heard] = 1 / len(self.classes_)
+        proba[~adjusted.answered] = 1 / len(self.classes_)
         return proba
 
     def _proba_to_score(self, X: Any, answers: Answers) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.estimators.diagram import DiagramBlock, diagram_of_merge
 from sklearn_uhc.estimators.steps import make_steps
-from sklearn_uhc.estimators.targets import heard_weights
+from sklearn_uhc.estimators.targets import answered_weights
 from sklearn_uhc.evidence import Finding, find, find_foreign, find_only_none, find_uneven, find_wrong_labels, warn_of
 from sklearn_uhc.labels import Labels, read_labels
 from sklearn_uhc.labels.learning import LabelPool, check_label_model, learn_from_labels, warn_of_labels
@@ -278,7 +278,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         classes = space.classes if memberships is None else memberships.space.classes
         one_kind = roster is not None and roster.is_of_one_kind
         steps = make_steps(self.calibrate, self.teacher_weight, one_kind=one_kind)
-        outputs, trust = self._make_outputs(method), self._trust(method, space)
+        outputs, teacher_weight = self._make_outputs(method), self._teacher_weights(method, space)
         check_label_model(self.label_model)
         sets = None if roster is None else roster.names_of_sets()
         labels = read_labels(y, X, classes, foreign=foreign, sets=sets)
@@ -288,15 +288,15 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             outputs.check_params(roster)
             # Scorers first: one that does not work is found before teachers are called, which may take hours.
             D = None if memberships is None else memberships.read(check_input(BaseEstimator(), X, reset=True))
-            answers = outputs.fit_answers(X, roster=roster, trust=trust)
+            answers = outputs.fit_answers(X, roster=roster, teacher_weight=teacher_weight)
             self._take_features(outputs)
             X = check_input(outputs, X, reset=False)
         else:
             X = None if X is None else check_input(self, X, reset=True)
             n = None if X is None else count_rows(X)
-            answers = answers_given(log_p, space, abstain=bool(outputs.abstain), n=n, trust=trust)
+            answers = answers_given(log_p, space, abstain=bool(outputs.abstain), n=n, teacher_weight=teacher_weight)
             D = None if memberships is None else memberships.read(X)
-        if not answers.heard.any():
+        if not answers.answered.any():
             raise ValueError("No teacher answers for any row: there is nothing to learn from.")
         read = answers
         for step in steps:
@@ -306,7 +306,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self._prior = prior
         self.teacher_outputs_ = outputs if log_p is None else None
         self.method_, self.steps_ = method, steps
-        self.teacher_weight_, self.memberships_ = answers.trust, memberships
+        self.teacher_weight_, self.memberships_ = answers.teacher_weight, memberships
         by_agreement = isinstance(self.teacher_weight, str)
         self.findings_: list[Finding] = find(read, self.calibrator_, by_agreement=by_agreement)
         if D is not None and D.shape[1] == space.n_teachers:
@@ -332,14 +332,14 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q : array of shape (n, L)
         """
         Q = self.method_.fit_transform_answers(answers)
-        counts = answers.heard if sample_weight is None else answers.heard & (sample_weight > 0)
+        counts = answers.answered if sample_weight is None else answers.answered & (sample_weight > 0)
         self._drop_wrong_labels(Q, answers, counts)
         Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
-        weights = heard_weights(answers, sample_weight, self.labels_)
+        weights = answered_weights(answers, sample_weight, self.labels_)
         Q, self.class_scale_ = self.scale_classes(Q, weights)
         self.class_frequencies_ = np.average(sharpen(to_numpy(Q), self.method_.temperature), axis=0, weights=weights)
         if self.none_label is not None and not self.findings_:
-            self.findings_ = find_only_none(to_numpy(Q)[answers.heard], self.classes_, self.none_label)
+            self.findings_ = find_only_none(to_numpy(Q)[answers.answered], self.classes_, self.none_label)
             warn_of(self.findings_)
         return Q
 
@@ -443,7 +443,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
                 "fit was given log_p, so no teacher can be called: use answers that you have computed, or fit with "
                 "teachers."
             )
-        return self.teacher_outputs_.answers(X, trust=self._trust(self.method_, self.label_space_))
+        return self.teacher_outputs_.answers(X, teacher_weight=self._teacher_weights(self.method_, self.label_space_))
 
     def adjust(self, answers: Answers, X: Any = None) -> Answers:
         """Apply the fitted steps to answers: calibrate and weight them, and add memberships, ready to be merged.
@@ -481,7 +481,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         known = self.class_prior is not None or self.labels_ is not None
         if not self.findings_ and not known:  # if teachers contradict each other, uneven classes are only a symptom
             space, none = self.label_space_, self.none_label
-            self.findings_ = find_uneven(to_numpy(Q), answers.heard, self.classes_, space, none)
+            self.findings_ = find_uneven(to_numpy(Q), answers.answered, self.classes_, space, none)
             warn_of(self.findings_)
 
     @property
@@ -581,7 +581,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             verbose=self.verbose,
         )
 
-    def _trust(self, method: Any, space: LabelSpace) -> Any:
+    def _teacher_weights(self, method: Any, space: LabelSpace) -> Any:
         """Return the teacher weights given to the merge or to its method."""
         given = None if isinstance(self.teacher_weight, str) else self.teacher_weight
         weight = getattr(method, "teacher_weight", None) if given is None else given

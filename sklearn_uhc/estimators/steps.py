@@ -40,7 +40,7 @@ def make_steps(calibrate: Any, teacher_weight: Any, *, one_kind: bool = False) -
             raise ValueError(
                 f'teacher_weight must be one positive number per teacher or "agreement", got {teacher_weight!r}.'
             )
-        steps.append(TrustByAgreement(calibrator))
+        steps.append(WeightByAgreement(calibrator))
     return steps
 
 
@@ -64,7 +64,7 @@ def resolve_calibrator(calibrate: Any, *, one_kind: bool = False) -> Any:
     return calibrator
 
 
-class TrustByAgreement:
+class WeightByAgreement:
     """Weight teachers by their agreement with the others: a teacher that is noise gets next to no weight.
 
     These are the teachers that `fit` warns about, and those that calibration finds as a by-product. Without it, or with
@@ -88,10 +88,10 @@ class TrustByAgreement:
                 'teacher_weight="agreement" cannot identify a broken teacher here, so weights do not change: it needs '
                 "at least three teachers whose lists share two classes and overlap enough, and ten rows."
             )
-        given = np.ones(len(wrong)) if answers.trust is None else answers.trust
+        given = np.ones(len(wrong)) if answers.teacher_weight is None else answers.teacher_weight
         self.weights_ = np.where(wrong, np.minimum(source.weights_, NOISE_WEIGHT * given), source.weights_)
         return self.transform_answers(answers)
 
     def transform_answers(self, answers: Answers) -> Answers:
         """Return the answers with the learned weights."""
-        return answers.trusting(self.weights_)
+        return answers.with_weights(self.weights_)

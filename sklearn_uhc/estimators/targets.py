@@ -15,16 +15,16 @@ from sklearn_uhc.utils.simplex import sharpen
 LEAST_WEIGHT = 1e-6
 
 
-def heard_weights(
+def answered_weights(
     answers: Answers, sample_weight: NDArray[Any] | None, labels: Labels | None = None
 ) -> NDArray[Any] | None:
     """Set the weight of rows without any answer to 0, unless they have a label."""
-    heard = answers.heard
+    answered = answers.answered
     if labels is not None:
-        heard[labels.rows] = True
-    if heard.all():
+        answered[labels.rows] = True
+    if answered.all():
         return sample_weight
-    weights = heard * (1.0 if sample_weight is None else sample_weight)
+    weights = answered * (1.0 if sample_weight is None else sample_weight)
     if not weights.any():
         raise ValueError(
             "No teacher answers for any row whose sample_weight is above zero: there is nothing to learn from."

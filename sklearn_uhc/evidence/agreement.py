@@ -46,7 +46,9 @@ def judge(
     if n >= ENOUGH and (not agree or len(culprits) > n / 2):
         return [foreign(found)]
     named = culprits or ([] if pairs else suspects)
-    return [contradiction(found, space, i, by_agreement) for i in named] + [quarrel(found, space, two) for two in pairs]
+    return [contradiction(found, space, i, by_agreement) for i in named] + [
+        conflict(found, space, two) for two in pairs
+    ]
 
 
 def find_culprits(found: Comparisons) -> tuple[list[int], list[tuple[int, int]]]:
@@ -97,7 +99,7 @@ def contradiction(found: Comparisons, space: LabelSpace, i: int, by_agreement: b
     return Finding("contradiction", (i,), figures | {"called": called}, says, remedy)
 
 
-def quarrel(found: Comparisons, space: LabelSpace, pair: tuple[int, int]) -> Finding:
+def conflict(found: Comparisons, space: LabelSpace, pair: tuple[int, int]) -> Finding:
     """Return the finding that one of two teachers is wrong."""
     both = " and ".join(space.called(i) for i in pair)
     says = f"T{both[1:]} contradict each other about the classes that both know."

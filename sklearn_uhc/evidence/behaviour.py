@@ -103,14 +103,14 @@ class Behaviour:
         self.surest, ties = surest_rows(self.P, self.sizes)
         lengths = np.bincount(columns.teacher_of)[columns.teacher_of]
         enough = (self.sizes >= LEAST_ROWS) & (lengths > 1) & columns.is_class & self._stands_out()
-        self.trust = np.where(enough, 1 / ties, 0.0)
+        self.weight = np.where(enough, 1 / ties, 0.0)
         self.R = self._relative(self.surest)
         self.between = self._between_names()
 
     @property
     def enough_rows(self) -> bool:
         """Whether any column can be compared."""
-        return bool(self.trust.any())
+        return bool(self.weight.any())
 
     def alike(self, a: int, b: int) -> Alike:
         """Return how alike two names are; the score is NaN if it cannot be determined."""
@@ -146,12 +146,12 @@ class Behaviour:
         C, L = self.columns, len(self.columns.names)
         one_hot = np.zeros((len(C.name_of), L))
         one_hot[np.arange(len(C.name_of)), C.name_of] = 1.0
-        trusted = one_hot * self.trust[:, None]
-        total = trusted.sum(axis=0)
+        weighted = one_hot * self.weight[:, None]
+        total = weighted.sum(axis=0)
         owners = np.zeros((C.teacher_of.max() + 1, L))
         owners[C.teacher_of, C.name_of] = 1.0
         with np.errstate(divide="ignore", invalid="ignore"):
-            mean = (trusted.T @ self.R @ trusted) / np.outer(total, total)
+            mean = (weighted.T @ self.R @ weighted) / np.outer(total, total)
         mean[(owners.T @ owners) > 0] = np.nan
         return mean
 
@@ -166,7 +166,7 @@ class Behaviour:
         for whole in np.flatnonzero(inside.sum(axis=0) >= 2):
             members = np.flatnonzero(inside[:, whole])
             for teacher in range(self.columns.teacher_of.max() + 1):
-                own = np.flatnonzero((self.columns.teacher_of == teacher) & (self.trust > 0))
+                own = np.flatnonzero((self.columns.teacher_of == teacher) & (self.weight > 0))
                 cols = own[np.isin(self.columns.name_of[own], members)]
                 if len(cols) >= 2:
                     yield int(whole), teacher, cols
@@ -175,16 +175,16 @@ class Behaviour:
         """Compare a name with the sum of one teacher's columns."""
         parts = self.columns.name_of[cols].tolist()
         wholes = self.columns.of(whole)
-        trust = self.trust[wholes]
+        weight = self.weight[wholes]
         s = self.P[:, cols].sum(axis=1)
         values = np.column_stack([s, self.P[:, wholes]])
         answered = np.column_stack([self.answered[:, cols[0]], self.answered[:, wholes]])
         W, _ = surest_rows(values, MASS * np.minimum(len(parts) * self.per_class, values.sum(axis=0)))
         mean = (W.T @ values) / np.maximum(W.T @ answered, 1e-12)
         R = mean / np.maximum(np.diag(mean), 1e-12)
-        forward, backward = np.average(R[1:, 0], weights=trust), np.average(R[0, 1:], weights=trust)
+        forward, backward = np.average(R[1:, 0], weights=weight), np.average(R[0, 1:], weights=weight)
         weakest = min(self.between[b, whole] for b in parts)
-        sureness = np.average(self._sureness(W[:, 1:], cols).min(axis=1), weights=trust)
+        sureness = np.average(self._sureness(W[:, 1:], cols).min(axis=1), weights=weight)
         score = min(forward, 1.0) * min(backward, 1.0) * min(weakest, 1.0) * min(sureness, 1.0)
         return Sum(whole, tuple(parts), teacher, *map(float, (score, forward, backward, weakest, sureness)))
 

@@ -57,7 +57,7 @@ def noise_of(calibrator: Any, answers: Answers) -> tuple[int, ...]:
     weights = getattr(calibrator, "weights_", None)
     if weights is None:
         return ()
-    relative = weights if answers.trust is None else weights / answers.trust
+    relative = weights if answers.teacher_weight is None else weights / answers.teacher_weight
     return tuple(np.flatnonzero(relative < 0.5 * relative.max()).tolist())
 
 

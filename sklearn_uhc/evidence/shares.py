@@ -26,7 +26,7 @@ MANY = 1 / 3
 
 
 def find_uneven(
-    Q: NDArray[Any], heard: NDArray[np.bool_], classes: NDArray[Any], space: LabelSpace, none_label: Any = None
+    Q: NDArray[Any], answered: NDArray[np.bool_], classes: NDArray[Any], space: LabelSpace, none_label: Any = None
 ) -> list[Finding]:
     """Return a finding if merged classes are very uneven.
 
@@ -34,7 +34,7 @@ def find_uneven(
     ----------
     Q : ndarray of shape (n, L)
         Soft labels.
-    heard : ndarray of bool, shape (n,)
+    answered : ndarray of bool, shape (n,)
         Rows that a teacher answers.
     classes : ndarray of shape (L,)
         The classes. Those that no teacher knows do not count.
@@ -49,7 +49,7 @@ def find_uneven(
         One, or none.
     """
     known = np.isin(classes, space.classes) & np.array([label != none_label for label in classes.tolist()])
-    best = Q[heard] == Q[heard].max(axis=1, keepdims=True)  # teachers that contradict each other make ties
+    best = Q[answered] == Q[answered].max(axis=1, keepdims=True)  # teachers that contradict each other make ties
     counts = (best / best.sum(axis=1, keepdims=True)).sum(axis=0)[known]
     classes, n = classes[known], round(counts.sum())
     if n < LEAST_ROWS * len(classes) or evenness(counts) >= UNEVEN:

@@ -1,6 +1,6 @@
 """Use labels of some rows to improve a merge.
 
-Three opinions on every row are pooled: the merge itself; a classifier of the teachers' answers, trained on labelled
+Three sources on every row are pooled: the merge itself; a classifier of the teachers' answers, trained on labelled
 rows, which learns what an answer means for classes that the teacher does not know; and a classifier of X, trained on
 the same rows. If the labels are a random sample, two more are the same for all rows: that all classes are equally
 frequent, and that classes without a label do not occur. The weights are learned by cross-validation on the labelled
@@ -39,9 +39,9 @@ MOST_ROWS = 3000
 #: Regularisation strengths of the classifier of answers, chosen by cross-validation.
 STRENGTHS = (0.001, 0.01, 0.1)
 #: Share of a labelled row's soft label that is spread evenly over all classes, and what is left of a class without
-#: labels in the opinion that it does not occur.
+#: labels in the source that it does not occur.
 DOUBT = 1e-3
-#: How many times wider than for other opinions the prior is for those about class frequencies.
+#: How many times wider than for other sources the prior is for those about class frequencies.
 WIDER = 2.0
 
 
@@ -84,7 +84,7 @@ class LabelPool:
     of_rows : RowsExpert
         The classifier of rows, trained on labelled rows, if there is one.
     doubts : tuple of float
-        By how much the opinions are flattened.
+        By how much the sources are flattened.
     pool : Pool
         How much each counts.
     random : bool
@@ -123,7 +123,7 @@ class LabelPool:
         said = [Q, self.of_answers.says(features(log_p, Q, self.starts)[:, self.columns], Q)]
         if self.of_rows.expert is not None:
             said.append(self.of_rows.says(X, Q))
-        return temper(self.pool(opinions(said, self.doubts, self.groups)), self.temperature)
+        return temper(self.pool(sources(said, self.doubts, self.groups)), self.temperature)
 
 
 def spread(
@@ -169,10 +169,10 @@ def features(log_p: NDArray[Any], Q: NDArray[np.float64], starts: NDArray[np.int
     return np.hstack([np.nan_to_num(Z, nan=0.0), np.log(np.maximum(Q, np.exp(LEAST_LOG_P)))])
 
 
-def opinions(
+def sources(
     said: list[NDArray[np.float64]], doubts: tuple[float, ...], groups: NDArray[np.int_]
 ) -> NDArray[np.float64]:
-    """Return (J, n, L), logarithms of flattened opinions; those of unlinked groups are separate."""
+    """Return (J, n, L), logarithms of flattened sources; those of unlinked groups are separate."""
     logs = (doubted(P, doubt) for P, doubt in zip(said, doubts, strict=True))
     return np.stack([part for log_p in logs for part in by_groups(log_p, groups)])
 
@@ -190,7 +190,7 @@ def learn_from_labels(
     row_weight: NDArray[np.float64] | None = None,
     none_label: Any = None,
 ) -> LabelPool:
-    """Learn whom to trust from labelled rows.
+    """Learn from labelled rows how much each source counts.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def learn_from_labels(
         of_answers=of_answers,
         of_rows=replace(of_rows, said=None),
         doubts=(doubts := evidence.doubts(said)),
-        pool=evidence.pool(opinions(said, doubts, groups), len(said), sample),
+        pool=evidence.pool(sources(said, doubts, groups), len(said), sample),
         random=sample.random,
         temperature=temperature,
         of_none=of_none,
@@ -268,7 +268,7 @@ class RowsExpert:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Labelled rows: features (m, F), classes (m,), merge (m, L), weights (m,), to learn the weights of opinions."""
+    """Labelled rows: features (m, F), classes (m,), merge (m, L), weights (m,), to learn the weights of sources."""
 
     A: NDArray[np.float64]
     codes: NDArray[np.int_]
@@ -317,11 +317,11 @@ class Evidence:
             return RowsExpert(None, problem=f"{name} cannot be trained on the {len(codes)} labelled rows alone ({why})")
 
     def doubts(self, said: list[NDArray[np.float64]]) -> tuple[float, ...]:
-        """Return how much each opinion is flattened; the merge hardly."""
+        """Return how much each source is flattened; the merge hardly."""
         return DOUBT, *(best_doubt(P, self.codes, self.weight) for P in said[1:])
 
     def pool(self, F: NDArray[np.float64], n_said: int, sample: Sample) -> Pool:
-        """Return the pool with the weights of opinions F, (J, m, L); without evidence, only the merge counts.
+        """Return the pool with the weights of sources F, (J, m, L); without evidence, only the merge counts.
 
         If labels are not a random sample, only classes that rows were labelled as are compared: that others have no
         label is no evidence against them.
@@ -342,7 +342,7 @@ class Evidence:
 
 
 def unseen(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the opinion, as logarithms, that classes without labels do not occur, given the number of labels."""
+    """Return the source, as logarithms, that classes without labels do not occur, given the number of labels."""
     return np.where(counts > 0, 0.0, WIDER * np.log(DOUBT))
 
 

@@ -1,10 +1,10 @@
-r"""Several opinions on the class of a row, pooled with weights learned from labelled rows.
+r"""Several sources on the class of a row, pooled with weights learned from labelled rows.
 
 Opinion j gives probabilities P_j. The pool is their weighted geometric mean, with a bias for every class,
 
     q_l  proportional to  exp( c_l + sum_j b_j log P_j(l) )
 
-where b >= 0 and c minimise, over labelled rows that no opinion was trained on, the penalised log-loss
+where b >= 0 and c minimise, over labelled rows that no source was trained on, the penalised log-loss
 
     - sum_x w_x log q_{y(x)}(x) + RIDGE / 2 ( ||b - b0||^2 + ||c||^2 )
 
@@ -22,25 +22,25 @@ from scipy.special import log_softmax, softmax
 
 #: Strength of the prior: its standard deviation of weights and biases is 1 / 2.
 RIDGE = 4.0
-#: Shares of the uniform distribution that an opinion may be mixed with, for opinions with overconfident zeros.
+#: Shares of the uniform distribution that a source may be mixed with, for sources with overconfident zeros.
 DOUBTS = (0.5, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Weights of J opinions (J,), and a bias for each of the L classes (L,)."""
+    """Weights of J sources (J,), and a bias for each of the L classes (L,)."""
 
     weight: NDArray[np.float64]
     bias: NDArray[np.float64]
 
-    def __call__(self, opinions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return probabilities (n, L) from logarithms of opinions, (J, n, L)."""
-        pooled: NDArray[np.float64] = softmax(np.tensordot(self.weight, opinions, 1) + self.bias, axis=1)
+    def __call__(self, sources: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return probabilities (n, L) from logarithms of sources, (J, n, L)."""
+        pooled: NDArray[np.float64] = softmax(np.tensordot(self.weight, sources, 1) + self.bias, axis=1)
         return pooled
 
 
 def fit_pool(
-    opinions: NDArray[np.float64],
+    sources: NDArray[np.float64],
     codes: NDArray[np.int_],
     start: NDArray[np.float64],
     row_weight: NDArray[np.float64] | None = None,
@@ -49,8 +49,8 @@ def fit_pool(
 
     Parameters
     ----------
-    opinions : ndarray of shape (J, m, L)
-        Logarithms of what each opinion says about labelled rows that it has not learnt from.
+    sources : ndarray of shape (J, m, L)
+        Logarithms of what each source says about labelled rows that it has not learnt from.
     codes : ndarray of int, shape (m,)
         The classes of these rows.
     start : ndarray of shape (J,)
@@ -62,16 +62,16 @@ def fit_pool(
     -------
     pool : Pool
     """
-    (J, _, L), w = opinions.shape, np.ones(len(codes)) if row_weight is None else row_weight
+    (J, _, L), w = sources.shape, np.ones(len(codes)) if row_weight is None else row_weight
     Y = np.eye(L)[codes]
 
     def loss(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         b, c = theta[:J], theta[J:]
-        log_q = log_softmax(np.tensordot(b, opinions, 1) + c, axis=1)
+        log_q = log_softmax(np.tensordot(b, sources, 1) + c, axis=1)
         R = w[:, None] * (np.exp(log_q) - Y)
         penalty = RIDGE / 2 * (((b - start) ** 2).sum() + (c**2).sum())
         value = float(penalty - w @ (log_q * Y).sum(axis=1))
-        by_b = np.einsum("jml,ml->j", opinions, R) + RIDGE * (b - start)
+        by_b = np.einsum("jml,ml->j", sources, R) + RIDGE * (b - start)
         return value, np.append(by_b, R.sum(axis=0) + RIDGE * c)
 
     bounds = [(0.0, None)] * J + [(None, None)] * L
@@ -91,7 +91,7 @@ def log_loss_of(log_p: NDArray[np.float64], codes: NDArray[np.int_], row_weight:
 
 
 def best_doubt(P: NDArray[np.float64], codes: NDArray[np.int_], row_weight: NDArray[np.float64]) -> float:
-    """Return the share of the uniform distribution with which an opinion predicts labels best."""
+    """Return the share of the uniform distribution with which a source predicts labels best."""
     return min(DOUBTS, key=lambda doubt: log_loss_of(doubted(P, doubt), codes, row_weight))
 
 

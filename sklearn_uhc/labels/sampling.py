@@ -45,19 +45,19 @@ def read_sample(
     tell.
     """
     weight, L = np.ones(len(answers)) if row_weight is None else row_weight, len(labels.classes)
-    counts = (weight > 0) & answers.heard
-    used, heard = labels.rows[counts[labels.rows]], Q[counts]
+    counts = (weight > 0) & answers.answered
+    used, answered = labels.rows[counts[labels.rows]], Q[counts]
     rarity = np.zeros(L)
-    if len(heard):
-        rarity[place] = -np.log(np.maximum(np.average(heard, axis=0, weights=weight[counts]), LEAST_MEAN))
+    if len(answered):
+        rarity[place] = -np.log(np.maximum(np.average(answered, axis=0, weights=weight[counts]), LEAST_MEAN))
         rarity[labels.new] = rarity[place].mean()
     # Who labels one class only has picked the rows, unless it is all of them.
     several = len(np.unique(labels.codes)) > 1 or len(used) == counts.sum()
-    if several and len(used) and drawn_at_random(heard, np.cumsum(counts)[used] - 1):
+    if several and len(used) and drawn_at_random(answered, np.cumsum(counts)[used] - 1):
         return Sample(True, np.ones(L), rarity)
     found = np.full(L, 1 / L)
-    merged = np.bincount(heard.argmax(axis=1), minlength=len(place))
-    found[place] = merged * len(place) / (max(len(heard), 1) * L)
+    merged = np.bincount(answered.argmax(axis=1), minlength=len(place))
+    found[place] = merged * len(place) / (max(len(answered), 1) * L)
     labelled = np.bincount(labels.codes, weight[labels.rows], minlength=L)
     ratio = found / np.maximum(labelled / labelled.sum(), 1 / len(labels))
     return Sample(False, np.clip(ratio, 1 / MOST_RATIO, MOST_RATIO), rarity)

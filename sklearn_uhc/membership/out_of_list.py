@@ -48,7 +48,7 @@ class Memberships:
     space : LabelSpace
         The teachers, followed by one list of two columns per scorer.
     weight : float
-        Weight of a scorer relative to the mean trust in the teachers.
+        Weight of a scorer relative to the mean weight of the teachers.
     folder : str, path or None
         Where large arrays are kept; None: in memory.
     """
@@ -74,22 +74,28 @@ class Memberships:
         D = np.clip(D, LEAST, 1 - LEAST)
         more = np.stack([np.log(D), np.log1p(-D)], axis=2).reshape(len(D), -1)
         named = answers.space.named.any(axis=0).sum()
-        unheard = ~answers.heard & (named == self.space.n_classes)
-        more[unheard] = np.nan
+        unanswered = ~answers.answered & (named == self.space.n_classes)
+        more[unanswered] = np.nan
         silent = answers.silent
         if silent is not None:
-            silent = np.hstack([silent, np.repeat(unheard[:, None], D.shape[1], axis=1)])
+            silent = np.hstack([silent, np.repeat(unanswered[:, None], D.shape[1], axis=1)])
         # Sets of teachers are right at every temperature only if all columns are tempered alike.
         untempered = None if answers.space.has_sets else np.arange(self.space.n_teachers) >= answers.space.n_teachers
-        return Answers(self._beside(answers.log_p, more), self.space, silent, self._trust(answers), untempered)
+        return Answers(
+            self._beside(answers.log_p, more), self.space, silent, self._teacher_weights(answers), untempered
+        )
 
     def read(self, X: Any) -> NDArray[np.float64]:
         """Call all scorers, and return (n, M)."""
         return np.stack([read_scorer(*each, X) for each in zip(self.scorers, self.titles, strict=True)], axis=1)
 
-    def _trust(self, answers: Answers) -> NDArray[np.float64]:
-        trust = np.ones(answers.space.n_teachers) if answers.trust is None else answers.trust / answers.trust.max()
-        return np.append(trust, np.full(len(self.whose), self.weight * trust.mean()))
+    def _teacher_weights(self, answers: Answers) -> NDArray[np.float64]:
+        teacher_weight = (
+            np.ones(answers.space.n_teachers)
+            if answers.teacher_weight is None
+            else answers.teacher_weight / answers.teacher_weight.max()
+        )
+        return np.append(teacher_weight, np.full(len(self.whose), self.weight * teacher_weight.mean()))
 
     def _beside(self, log_p: Any, more: NDArray[np.float64]) -> Any:
         if is_torch_array(log_p):
@@ -215,7 +221,7 @@ def with_none(answers: Answers, none_label: Any) -> Answers:
     space = answers.space
     lists = dict(zip(space.teacher_names, space.class_lists, strict=True)) if space.is_named else space.class_lists
     wider = LabelSpace(lists, universe=[*space.classes.tolist(), none_label])
-    return Answers(answers.log_p, wider, answers.silent, answers.trust)
+    return Answers(answers.log_p, wider, answers.silent, answers.teacher_weight)
 
 
 def _check_none(none_label: Any, space: LabelSpace, whose: list[int]) -> None:

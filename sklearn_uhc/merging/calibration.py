@@ -204,7 +204,7 @@ class TeacherCalibrator(AnswerTransformer):
         enough = overlap(space) >= float(self.min_overlap)
         found = [
             SetComparison.of(i, answers.log_p[rows], space, speaking)
-            for speaking, rows in (rows_by_speakers(telling(answers), MAX_SET_PATTERNS) if enough else ())
+            for speaking, rows in (rows_by_speakers(informative(answers), MAX_SET_PATTERNS) if enough else ())
             for i in left.tolist()
             if speaking[i]
         ]
@@ -258,10 +258,10 @@ class TeacherCalibrator(AnswerTransformer):
     def _parts(self, answers: Answers, weight: NDArray[Any]) -> Iterator[Part]:
         """Yield rows grouped by the teachers that answer, in chunks of bounded memory; other answers become NaN."""
         X, space, blocks = answers.log_p, answers.space, blocks_of(answers.space)
-        for speaking, rows in rows_by_speakers(telling(answers), MAX_PATTERNS):
+        for speaking, rows in rows_by_speakers(informative(answers), MAX_PATTERNS):
             for chunk in chunks(len(rows), 64 * (X.shape[1] + space.n_classes)):
-                heard = speaking[blocks.teacher_of]
-                part = Part.of(np.where(heard, X[rows[chunk]], np.nan), blocks, weight)
+                answered = speaking[blocks.teacher_of]
+                part = Part.of(np.where(answered, X[rows[chunk]], np.nan), blocks, weight)
                 if part.comparisons:
                     yield part
 
@@ -270,9 +270,9 @@ class TeacherCalibrator(AnswerTransformer):
 
         Return the median of log tau, which is subtracted, or None if there is nothing to learn from.
         """
-        space, trust = answers.space, _relative(answers)
+        space, teacher_weight = answers.space, _relative(answers)
         N, enough = space.n_teachers, overlap(space) >= float(self.min_overlap)
-        parts = list(self._parts(answers, trust)) if enough else []
+        parts = list(self._parts(answers, teacher_weight)) if enough else []
         found, error = initial_log_temperature(parts, N), np.full(N, np.inf)
         settled = Settled(found, np.zeros(N, dtype=bool), np.zeros(N, dtype=bool))
         for _ in range(int(self.n_rounds) if parts else 0):
@@ -280,11 +280,11 @@ class TeacherCalibrator(AnswerTransformer):
             targets = [part.targets(b) for part in parts]
             found, error = best_temperatures(parts, targets, np.exp(-found), space.n_classes)
             before = settled.noise
-            settled = settle(found, error, trust, can_be_noise(space), float(self.tolerance))
+            settled = settle(found, error, teacher_weight, can_be_noise(space), float(self.tolerance))
             if (settled.noise != before).any():
-                weight = trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)
+                weight = teacher_weight * np.where(settled.noise, NOISE_WEIGHT, 1.0)
                 parts = [part.reweighted(np.where(part.weight > 0, weight, 0.0)) for part in parts]
-        learnt = trust * np.where(settled.noise, NOISE_WEIGHT, 1.0)
+        learnt = teacher_weight * np.where(settled.noise, NOISE_WEIGHT, 1.0)
         self.weights_ = np.maximum(learnt, learnt.max() / MAX_WEIGHT_RATIO) * _unit(answers)
         self.temperatures_ = np.exp(settled.log_tau) if parts else np.ones(N)
         self.standard_errors_ = error
@@ -294,7 +294,7 @@ class TeacherCalibrator(AnswerTransformer):
         together = np.asarray(np.any([part.weight > 0 for part in parts], axis=0)) if parts else answered
         self.uncalibrated_ = self._reasons(space, enough, compared, answered, together, settled.doubtful)
         known = np.isfinite(error) & ~settled.noise & ~settled.doubtful
-        return weighted_median(found[known], trust[known]) if known.any() else None
+        return weighted_median(found[known], teacher_weight[known]) if known.any() else None
 
     def _reasons(
         self,
@@ -330,12 +330,16 @@ class TeacherCalibrator(AnswerTransformer):
 
 def _relative(answers: Answers) -> NDArray[Any]:
     """Return the teacher weights, scaled so that the largest is 1."""
-    return np.ones(answers.space.n_teachers) if answers.trust is None else answers.trust / answers.trust.max()
+    return (
+        np.ones(answers.space.n_teachers)
+        if answers.teacher_weight is None
+        else answers.teacher_weight / answers.teacher_weight.max()
+    )
 
 
 def _unit(answers: Answers) -> float:
     """Return the largest teacher weight, but not so small that the smallest would become 0."""
-    top = 1.0 if answers.trust is None else float(answers.trust.max())
+    top = 1.0 if answers.teacher_weight is None else float(answers.teacher_weight.max())
     return max(top, float(np.finfo(float).tiny) * MAX_WEIGHT_RATIO)
 
 
@@ -355,7 +359,7 @@ def has_odds(space: LabelSpace) -> NDArray[np.bool_]:
     return np.bincount(space.teacher_of) > 1
 
 
-def telling(answers: Answers) -> NDArray[np.bool_]:
+def informative(answers: Answers) -> NDArray[np.bool_]:
     """Return which answers say something, (n, N)."""
     return np.asarray(answers.speaking) & has_odds(answers.space)
 

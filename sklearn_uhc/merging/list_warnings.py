@@ -26,9 +26,9 @@ def warn_of_sets(answers: Answers, levels_groups: bool) -> None:
             warn_user(sentence)
 
 
-def warn_of_unheard(answers: Answers) -> None:
+def warn_of_unanswered(answers: Answers) -> None:
     """Warn about rows without any answer."""
-    nobody = int((~answers.heard).sum())
+    nobody = int((~answers.answered).sum())
     warn_user(
         f"No teacher answers for {nobody} of {len(answers)} rows, so nothing is known about them. Their soft labels "
         "are uniform; in `fit` they count neither in training nor in class weights."
@@ -40,10 +40,14 @@ def warn_if_mute(answers: Answers) -> None:
     if answers.silent is None or not (mute := answers.silent.all(axis=0)).any():
         return
     space = answers.space
-    unheard = space.classes[~space.mask[~mute].any(axis=0)]
+    unanswered = space.classes[~space.mask[~mute].any(axis=0)]
     who = ", ".join(space.called(int(i)) for i in np.flatnonzero(mute))
     it = "it" if mute.sum() == 1 else "them"
-    lost = f"No other teacher answers for {shorten(unheard)}: their probabilities are a guess. " if len(unheard) else ""
+    lost = (
+        f"No other teacher answers for {shorten(unanswered)}: their probabilities are a guess. "
+        if len(unanswered)
+        else ""
+    )
     warn_user(
         f"None of the {len(answers)} rows is answered by {who}, so the merge ignores {it}. {lost}Use rows that can be "
         "answered, or leave silent teachers out."

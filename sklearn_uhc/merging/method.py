@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, Pattern, answers_of_input
-from sklearn_uhc.merging.list_warnings import warn_if_disconnected, warn_if_mute, warn_of_sets, warn_of_unheard
+from sklearn_uhc.merging.list_warnings import warn_if_disconnected, warn_if_mute, warn_of_sets, warn_of_unanswered
 from sklearn_uhc.merging.scales import of_mean_one, temper_rest, to_double
 from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.blocks import MIN_LOG_P, Blocks, Solution, softmax
@@ -246,8 +246,8 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         -------
         Q : array of shape (n, L)
         """
-        if not answers.heard.all():
-            warn_of_unheard(answers)
+        if not answers.answered.all():
+            warn_of_unanswered(answers)
         return self._solve_all(answers, keep=True).Q
 
     @lazily
@@ -320,8 +320,8 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         if rests := about_rests(sounding_like_other(answers.space.class_lists), answers.space.called):
             warn_user(rests)
         warn_if_mute(answers)
-        if not answers.heard.all():
-            warn_of_unheard(answers)
+        if not answers.answered.all():
+            warn_of_unanswered(answers)
 
     def floats_per_row(self, blocks: Blocks) -> int:
         """Return roughly how many numbers a solver holds per row at most. It determines the size of chunks.
@@ -440,9 +440,11 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         """
         T, as_is = float(self.temperature), answers.untempered
         if as_is is None or T == 1:
-            return self.solver(blocks, of_mean_one(answers.trust, one))
-        trust = np.where(as_is, 1 / T, 1.0) * (1.0 if answers.trust is None else answers.trust)
-        solve = clone(self).set_params(temperature=1.0).solver(blocks, of_mean_one(trust, one))
+            return self.solver(blocks, of_mean_one(answers.teacher_weight, one))
+        teacher_weight = np.where(as_is, 1 / T, 1.0) * (
+            1.0 if answers.teacher_weight is None else answers.teacher_weight
+        )
+        solve = clone(self).set_params(temperature=1.0).solver(blocks, of_mean_one(teacher_weight, one))
         xp, divisor = array_namespace(one), np.where(as_is, 1.0, T)[answers.space.teacher_of]
         scale = xp.asarray(1 / divisor, dtype=one.dtype, device=device(one))
         known = xp.asarray(answers.space.mask[~as_is].any(axis=0), device=device(one))

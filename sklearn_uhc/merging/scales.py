@@ -27,11 +27,11 @@ def temper_rest(Q: Array, known: Array, T: float) -> Array:
     return softmax(xp.where(known, sharp - total + share, log_q) / T)
 
 
-def of_mean_one(trust: NDArray[np.float64] | None, like: Array) -> Array | None:
+def of_mean_one(teacher_weight: NDArray[np.float64] | None, like: Array) -> Array | None:
     """Return the teacher weights scaled to mean 1, or None for equal weights."""
-    if trust is None:
+    if teacher_weight is None:
         return None
-    w = trust / trust.max()  # a sum of very large weights would overflow
+    w = teacher_weight / teacher_weight.max()  # a sum of very large weights would overflow
     return array_namespace(like).asarray(w / w.mean(), dtype=like.dtype, device=device(like))
 
 

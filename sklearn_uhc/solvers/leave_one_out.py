@@ -77,7 +77,7 @@ class ListMeans(NamedTuple):
     """
 
     blocks: PlainBlocks
-    heard: Floats  #: (L,), 1 / D, and 0 for classes without a teacher
+    per_owner: Floats  #: (L,), 1 / D, and 0 for classes without a teacher
     inverse: Floats  #: (N, N), R (I - H H')^-1 R: maps M D^-1 r to R y
     groups: NDArray[np.int_]  #: (L,), the group of each class
 
@@ -85,31 +85,31 @@ class ListMeans(NamedTuple):
     def of(cls, blocks: PlainBlocks, weight: Floats, links: NDArray[np.bool_]) -> ListMeans:
         """Prepare class lists with weights (N,); `links` (N, N): which teachers share a class."""
         sizes, D = blocks.sizes, blocks.sum_owners(weight[None, :])[0]
-        heard = np.where(D > 0, 1 / np.where(D > 0, D, 1.0), 0.0)
+        per_owner = np.where(D > 0, 1 / np.where(D > 0, D, 1.0), 0.0)
         group_of = teacher_groups(links, weight > 0)
         root, null = np.sqrt(weight / sizes), np.sqrt(weight * sizes)
         same = group_of[:, None] == group_of
-        G = np.eye(len(sizes)) - root[:, None] * blocks.pairs.sums(heard[None, :])[0] * root
+        G = np.eye(len(sizes)) - root[:, None] * blocks.pairs.sums(per_owner[None, :])[0] * root
         G += same * np.outer(null, null) / np.maximum(same @ null**2, np.finfo(float).tiny)[:, None]
-        groups = np.zeros(len(heard), dtype=int)
+        groups = np.zeros(len(per_owner), dtype=int)
         speak = weight[blocks.teacher_of] > 0
         groups[blocks.class_of[speak]] = group_of[blocks.teacher_of[speak]]  # any teacher that knows the class
-        return cls(blocks, heard, root[:, None] * np.linalg.inv(G) * root, groups)
+        return cls(blocks, per_owner, root[:, None] * np.linalg.inv(G) * root, groups)
 
     def entries(self, classes: NDArray[np.int_]) -> Floats:
         """Return (k, k), the entries of A^-1 for some classes that have a teacher."""
-        heard, blocks = self.heard[classes], self.blocks
+        per_owner, blocks = self.per_owner[classes], self.blocks
         known = np.zeros((len(classes), blocks.n_classes))
         known[np.arange(len(classes)), classes] = 1.0
         lists = blocks.sum_lists(known)  # (k, N)
-        return np.diag(heard) + heard[:, None] * (lists @ self.inverse @ lists.T) * heard
+        return np.diag(per_owner) + per_owner[:, None] * (lists @ self.inverse @ lists.T) * per_owner
 
     def solve(self, r: Floats) -> Floats:
         """Return u (L, n), with mean zero in every group; -inf for classes without a teacher."""
-        x = self.heard[:, None] * r
+        x = self.per_owner[:, None] * r
         y = self.inverse @ self.blocks.sum_lists(x.T).T
-        u = x + self.heard[:, None] * self.blocks.sum_owners(y.T).T
-        known = self.heard > 0
+        u = x + self.per_owner[:, None] * self.blocks.sum_owners(y.T).T
+        known = self.per_owner > 0
         for group in np.unique(self.groups[known]):
             own = known & (self.groups == group)
             u[own] -= u[own].mean(axis=0)
@@ -122,9 +122,9 @@ def share_classes(blocks: PlainBlocks) -> NDArray[np.bool_]:
     return np.asarray(blocks.pairs.sums(np.ones((1, blocks.n_classes)))[0] > 0)
 
 
-def teacher_groups(links: NDArray[np.bool_], heard: NDArray[np.bool_]) -> NDArray[np.int_]:
+def teacher_groups(links: NDArray[np.bool_], answering: NDArray[np.bool_]) -> NDArray[np.int_]:
     """Return (N,): the group of every teacher, linked through teachers with a weight; others form their own groups."""
-    groups: NDArray[np.int_] = connected_components(links & heard & heard[:, None], directed=False)[1]
+    groups: NDArray[np.int_] = connected_components(links & answering & answering[:, None], directed=False)[1]
     return groups
 
 
@@ -173,7 +173,7 @@ class ByLists(Comparison):
     cost of a comparison is proportional to the number of columns of these classes.
     """
 
-    heard: Floats  #: (k,), 1 / D of the others, for the classes of teacher i
+    per_owner: Floats  #: (k,), 1 / D of the others, for the classes of teacher i
     inverse: Floats  #: (N, N), as in `ListMeans` of the others
     own_lists: Incidence  #: (N, k), which teachers know these classes
 
@@ -188,16 +188,16 @@ class ByLists(Comparison):
         shape = (blocks.n_teachers, len(own))
         lists = Incidence(blocks.teacher_of[theirs], place[blocks.class_of[theirs]], shape, blocks.sizes)
         i, columns, starts = where
-        return cls(i, columns, starts, merge.heard[own], merge.inverse, lists)
+        return cls(i, columns, starts, merge.per_owner[own], merge.inverse, lists)
 
     def merged(self, shared: Shared, own: Floats, blocks: PlainBlocks) -> Floats:
         """See `Comparison`."""
         block = blocks.slices[self.teacher]
         classes, at = blocks.class_of[block], self.columns - block.start
-        x = self.heard[:, None] * (shared.Bz[classes] - own)
+        x = self.per_owner[:, None] * (shared.Bz[classes] - own)
         change = self.own_lists((x - shared.x[classes]).T).T
         y = self.inverse @ (shared.lists + change)
-        u = x[at] + self.heard[at, None] * (self.own_lists.transposed(y.T).T)[at]
+        u = x[at] + self.per_owner[at, None] * (self.own_lists.transposed(y.T).T)[at]
         return np.asarray(u)
 
 
@@ -251,7 +251,7 @@ class Part:
         blocks, n = self.blocks, self.Z.shape[1]
         scaled = self.Z * (self.weight * b)[blocks.teacher_of, None]
         Bz = blocks.sum_classes(scaled.T).T
-        x = self.merge.heard[:, None] * Bz
+        x = self.merge.per_owner[:, None] * Bz
         shared = Shared(Bz, x, blocks.sum_lists(x.T).T, self.merge.solve(Bz))
         Q = softmax(shared.u.T)
         inner, weight, mass = np.zeros((len(b), n)), np.zeros((len(b), n)), np.sqrt(blocks.sum_lists(Q)).T
@@ -320,10 +320,10 @@ def compare(i: int, merge: ListMeans, weight: Floats, links: NDArray[np.bool_]) 
     return ByClasses.of(merge, float(weight[i]), groups, *where)
 
 
-def class_groups(blocks: PlainBlocks, heard: NDArray[np.bool_]) -> NDArray[np.int_]:
-    """Return (L,): the group of every class, linked through the teachers that are heard (N,)."""
-    N, n = len(heard), len(heard) + blocks.n_classes
-    edges = heard[blocks.teacher_of]
+def class_groups(blocks: PlainBlocks, answering: NDArray[np.bool_]) -> NDArray[np.int_]:
+    """Return (L,): the group of every class, linked through the teachers that are `answering`, (N,)."""
+    N, n = len(answering), len(answering) + blocks.n_classes
+    edges = answering[blocks.teacher_of]
     where = blocks.teacher_of[edges], N + blocks.class_of[edges]
     groups = connected_components(csr_array((np.ones(len(where[0])), where), shape=(n, n)), directed=False)[1]
     return np.asarray(groups[N:])
@@ -346,9 +346,9 @@ def initial_log_temperature(parts: Sequence[Part], n_teachers: int) -> Floats:
     for part in parts:
         squares += part.blocks.sum_teachers((part.Z**2).sum(axis=1)[None, :])[0]
         count += part.Z.shape[1] * part.blocks.sizes * (part.weight > 0)
-    heard = squares > 0
-    size = np.log(np.where(heard, squares, 1.0) / np.maximum(count, 1.0)) / 2
-    return np.where(heard, size - np.median(size[heard]), 0.0) if heard.any() else squares
+    varies = squares > 0
+    size = np.log(np.where(varies, squares, 1.0) / np.maximum(count, 1.0)) / 2
+    return np.where(varies, size - np.median(size[varies]), 0.0) if varies.any() else squares
 
 
 def group_softmax(U: Floats, starts: NDArray[np.int_]) -> Floats:
@@ -436,7 +436,7 @@ def weighted_median(values: Floats, weights: Floats) -> float:
     return float(values[order[two]].mean())
 
 
-def shrink(log_tau: Floats, error: Floats, trust: Floats, tolerance: float) -> Floats:
+def shrink(log_tau: Floats, error: Floats, teacher_weight: Floats, tolerance: float) -> Floats:
     """Subtract the median, and shrink the rest as far as it can be explained by noise.
 
     An empirical Bayes estimate: log tau - median is multiplied by s / (s + noise), where noise = error^2 + tolerance^2
@@ -444,7 +444,9 @@ def shrink(log_tau: Floats, error: Floats, trust: Floats, tolerance: float) -> F
     """
     out, known = np.zeros(len(log_tau)), np.isfinite(error)
     if known.sum() > 1:
-        out[known] = shrunk(log_tau[known] - weighted_median(log_tau[known], trust[known]), error[known], tolerance)
+        out[known] = shrunk(
+            log_tau[known] - weighted_median(log_tau[known], teacher_weight[known]), error[known], tolerance
+        )
     return out
 
 
@@ -472,14 +474,16 @@ class Settled(NamedTuple):
     doubtful: NDArray[np.bool_]  #: like noise, but it cannot be told who is wrong; log tau is 0
 
 
-def settle(log_tau: Floats, error: Floats, trust: Floats, comparable: NDArray[np.bool_], tolerance: float) -> Settled:
-    """Shrink temperatures by their errors; teachers have weights `trust`, and only `comparable` ones can be noise."""
+def settle(
+    log_tau: Floats, error: Floats, teacher_weight: Floats, comparable: NDArray[np.bool_], tolerance: float
+) -> Settled:
+    """Shrink temperatures by their errors; only `comparable` teachers can be noise."""
     suspects = contradicting(log_tau, error)
-    heard = np.isfinite(error) & ~suspects
-    out = shrink(log_tau, np.where(heard, error, np.inf), trust, tolerance)
+    reliable = np.isfinite(error) & ~suspects
+    out = shrink(log_tau, np.where(reliable, error, np.inf), teacher_weight, tolerance)
     noise = suspects & comparable
-    if noise.any() and heard.any():
-        out[noise] = log_tau[noise] - weighted_median(log_tau[heard], trust[heard])
+    if noise.any() and reliable.any():
+        out[noise] = log_tau[noise] - weighted_median(log_tau[reliable], teacher_weight[reliable])
     return Settled(out, noise, suspects & ~comparable)
 
 

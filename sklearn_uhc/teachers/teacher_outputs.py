@@ -191,7 +191,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         return remembering(self.answers(X).log_p, self.label_space_)
 
     @all_or_nothing
-    def fit_answers(self, X: Any, *, roster: Roster | None = None, trust: Any = None) -> Answers:
+    def fit_answers(self, X: Any, *, roster: Roster | None = None, teacher_weight: Any = None) -> Answers:
         """Fit, and return the answers as an `Answers` object.
 
         Parameters
@@ -200,7 +200,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
             Passed to every teacher; none of them can change it.
         roster : Roster, default=None
             The teachers, if they are checked already.
-        trust : array-like of shape (N,), default=None
+        teacher_weight : array-like of shape (N,), default=None
             Weights of the teachers, for later steps.
 
         Returns
@@ -209,16 +209,18 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         """
         roster = check_teachers(self.teachers, self.class_lists) if roster is None else roster
         log_p = self._join(self._learn(roster, X))
-        return Answers.of(log_p, roster.space, abstain=bool(self.abstain), trust=trust, source="What teachers say")
+        return Answers.of(
+            log_p, roster.space, abstain=bool(self.abstain), teacher_weight=teacher_weight, source="What teachers say"
+        )
 
-    def answers(self, X: Any, *, trust: Any = None) -> Answers:
+    def answers(self, X: Any, *, teacher_weight: Any = None) -> Answers:
         """Return the teachers' answers as an `Answers` object.
 
         Parameters
         ----------
         X : array-like with n rows
             Passed to every teacher; none of them can change it.
-        trust : array-like of shape (N,), default=None
+        teacher_weight : array-like of shape (N,), default=None
             Weights of the teachers, for later steps.
 
         Returns
@@ -227,7 +229,13 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "floor_")
         log_p = self._join(self._read(self.roster_, check_input(self, X, reset=False)))
-        return Answers.of(log_p, self.label_space_, abstain=bool(self.abstain), trust=trust, source="What teachers say")
+        return Answers.of(
+            log_p,
+            self.label_space_,
+            abstain=bool(self.abstain),
+            teacher_weight=teacher_weight,
+            source="What teachers say",
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns, `<teacher>__<class>`.

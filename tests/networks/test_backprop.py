@@ -160,7 +160,7 @@ def test_memberships_are_those_of_the_merge(method, T, none_label):
     )
     Q = merger.fit_transform(X)
     answers = merger.adjust(merger.answers(X), X)
-    loss = merger.method_.make_loss(answers.space, teacher_weight=answers.trust, untempered=answers.untempered)
+    loss = merger.method_.make_loss(answers.space, teacher_weight=answers.teacher_weight, untempered=answers.untempered)
     assert loss.classes.tolist() == merger.classes_.tolist()
     at_merge = torch.as_tensor(T * np.log(Q)).requires_grad_()
     loss(at_merge, torch.as_tensor(answers.log_p)).backward()

@@ -21,8 +21,10 @@ class Judged(NamedTuple):
     weights: NDArray[np.float64]  #: (S,), weights of the teachers in the mean
 
 
-def judge(reading: Reading, folds: list[Fold], rows: list[Any], trials: list[list[Trial]], trust: Any) -> Judged:
-    """Score all candidates by their trials; `reading` shows where teachers are silent, `trust` has teacher weights."""
+def judge(
+    reading: Reading, folds: list[Fold], rows: list[Any], trials: list[list[Trial]], teacher_weight: Any
+) -> Judged:
+    """Score all candidates by their trials; `reading` shows where teachers are silent."""
     scores, teachers = [], []
     for k, fold in enumerate(folds):
         verdicts = [row[k].verdicts for row in trials]
@@ -38,5 +40,5 @@ def judge(reading: Reading, folds: list[Fold], rows: list[Any], trials: list[lis
             "No row seems to belong to the classes that a held-out teacher shares with the others, so candidates "
             "cannot be compared. Use rows like the teachers' training data, and more of them."
         )
-    weights = np.ones(len(teachers)) if trust is None else np.asarray(trust, dtype=float)[teachers]
+    weights = np.ones(len(teachers)) if teacher_weight is None else np.asarray(teacher_weight, dtype=float)[teachers]
     return Judged(np.stack(scores, axis=1), teachers, weights)

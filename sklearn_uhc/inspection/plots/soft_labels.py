@@ -114,9 +114,9 @@ class SoftLabelDisplay:
             raise ValueError("Direct backpropagation makes no soft labels to plot: fit with backprop=False.")
         stored = "SoftLabelDisplay(soft_labels_, classes=classes_), having fitted with store_soft_labels=True"
         answers = teacher_answers(holder, X, stored)
-        if not answers.heard.any():
+        if not answers.answered.any():
             raise ValueError("No teacher answers for any row of X: there are no soft labels to plot.")
-        rows = np.flatnonzero(answers.heard)
+        rows = np.flatnonzero(answers.answered)
         Q = to_numpy(holder.merge(holder.adjust(answers, X).take(rows), take_rows(X, rows)))
         weight = getattr(last, "class_weight_", None)
         T = getattr(holder.method_, "temperature", None)

@@ -114,20 +114,20 @@ def teacher_report(
     space, calibrator = answers.space, resolve_calibrator("auto", one_kind=one_kind)
     calibrated = calibrator.fit_transform_answers(answers)
     agree = agreement_of_pairs(answers)
-    heard = np.flatnonzero(answers.heard)
-    merged, joined = calibrated.take(heard), scores.join(calibrated).take(heard)
+    answered = np.flatnonzero(answers.answered)
+    merged, joined = calibrated.take(answered), scores.join(calibrated).take(answered)
     Q = _merge(joined)
     apart = _divergences(merged.log_p, Q, blocks_of(space))
     suggestions = _suggest(answers)
     contents: dict[str, Any] = {
         "space": _describe(space, joined.space, np.flatnonzero(answers.speaking.any(axis=0))),
         "n_samples": len(answers),
-        "n_unanswered": len(answers) - len(heard),
+        "n_unanswered": len(answers) - len(answered),
         "accepted": scores.accepted(),
         "frequencies": dict(zip(joined.space.classes.tolist(), Q.mean(axis=0).tolist(), strict=True)) if len(Q) else {},
         "teachers": _teachers(names, answers, scores, calibrator, agree.filled(np.nan), apart),
         "pairs": _pairs(agree.filled(np.nan), _comparable(space), n_pairs),
-        "rows": _hardest_rows(heard, merged.log_p, Q, _without_noise(apart, calibrator.weights_), space, n_rows),
+        "rows": _hardest_rows(answered, merged.log_p, Q, _without_noise(apart, calibrator.weights_), space, n_rows),
         "suggestions": [{name: getattr(one, name) for name in COLUMNS["suggestions"] or ()} for one in suggestions],
         "suggestions_note": suggestions.note,
         "findings": [_plain(finding) for finding in _find(answers, scores, joined, calibrator, Q)],
@@ -238,10 +238,10 @@ def _suggest(answers: Answers) -> Suggestions:
     return Suggestions(suggest_harmonization(answers.space), note=note)
 
 
-def _describe(space: LabelSpace, merged: LabelSpace, heard: NDArray[np.int_]) -> dict[str, Any]:
+def _describe(space: LabelSpace, merged: LabelSpace, answered: NDArray[np.int_]) -> dict[str, Any]:
     """Describe what the class lists determine.
 
-    `merged` is the space with the lists of membership scorers, `heard` are the teachers with at least one answer.
+    `merged` is the space with the lists of membership scorers, `answered` are the teachers with at least one answer.
     """
     lonely = np.flatnonzero(space.named.sum(axis=0) == 1)
     owners, labels = space.named[:, lonely].argmax(axis=0), space.classes[lonely]
@@ -256,7 +256,7 @@ def _describe(space: LabelSpace, merged: LabelSpace, heard: NDArray[np.int_]) ->
         "rank": merged.rank if merged.rank_is_cheap else None,
         "condition": merged.condition() if space.n_classes <= MOST_CLASSES else None,
         "known_by_one": [{"class": c, "teacher": i} for c, i in zip(labels.tolist(), owners.tolist(), strict=True)],
-        "unheard": space.classes[~space.mask[heard].any(axis=0)].tolist(),
+        "unanswered": space.classes[~space.mask[answered].any(axis=0)].tolist(),
         "look_alikes": look_alikes(space.class_lists),
         "rests": sounding_like_other(space.class_lists),
     }
@@ -329,7 +329,7 @@ def _without_noise(apart: Floats, weights: Floats) -> Floats:
 
 
 def _hardest_rows(
-    heard: NDArray[np.int_], answers: Floats, Q: Floats, apart: Floats, space: LabelSpace, most: int
+    answered: NDArray[np.int_], answers: Floats, Q: Floats, apart: Floats, space: LabelSpace, most: int
 ) -> list[dict[str, Any]]:
     """List the rows on which the merge is furthest from the teachers, worst first."""
     speaking = (~np.isnan(apart)).sum(axis=1)
@@ -337,7 +337,7 @@ def _hardest_rows(
     hardest = np.argsort(-error, kind="stable")[:most]
     return [
         {
-            "row": int(heard[k]),
+            "row": int(answered[k]),
             "error": float(error[k]),
             "says": space.classes[Q[k].argmax()].item(),
             "probability": float(Q[k].max()),

@@ -31,7 +31,7 @@ class TeacherReport(dict[str, Any]):
       `never_apart`; `in_one_set`, other classes that are named in one set of one teacher only, with that teacher;
       `rank`, see `LabelSpace.rank`, None if more than 1,000 classes occur in sets only; `condition`, see
       `LabelSpace.condition`, None beyond 1,000 classes; `known_by_one`, each `class` that only one `teacher` names;
-      `unheard`, classes of teachers without any answer; `look_alikes`, groups of names that are nearly equal (they
+      `unanswered`, classes of teachers without any answer; `look_alikes`, groups of names that are nearly equal (they
       differ in case, spaces, underscores, hyphens, dots, accents or a plural), each with a teacher that has it; and
       `rests`, names that sound like OTHER, with their teachers, if others have classes that these do not name;
     - "n_samples" and "n_unanswered", the number of rows, and of rows that no teacher answers for; "accepted", the share

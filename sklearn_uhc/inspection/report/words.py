@@ -197,8 +197,8 @@ def _mute(report: dict[str, Any]) -> str:
     mute = [_who(teacher) for teacher in report["teachers"] if teacher["coverage"] == 0]
     if not mute:
         return ""
-    unheard = report["space"]["unheard"] if len(mute) < len(report["teachers"]) else []
-    lost = f" No other teacher answers for {listed(unheard)}: their probabilities are a guess." if unheard else ""
+    unanswered = report["space"]["unanswered"] if len(mute) < len(report["teachers"]) else []
+    lost = f" No other teacher answers for {listed(unanswered)}: their probabilities are a guess." if unanswered else ""
     return f"No row is answered by {listed(mute, ' and ')}.{lost}"
 
 
