@@ -28,7 +28,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.digits import Trial, make_trial
 from benchmarks.lines import RESULTS, measure_once
-from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs
+from sklearn_uhc import HeterogeneousDistiller, TeacherMerger, TeacherOutputs
 
 METHODS = ["sd", "ce", "mf_p", "mf_lu", "mf_lf"]
 SETTINGS = [(8, 2, 5), (8, 3, 5), (8, 4, 7)]  #: number of teachers, smallest and largest class list
@@ -55,7 +55,12 @@ def accuracies(seed: int, setting: tuple[int, int, int], students: list[str]) ->
                 row: dict[str, Any] = {"student": name, "T": T, "balance": balance, "supervised": ceiling}
                 for method in METHODS:
                     clf = HeterogeneousDistiller(
-                        None, student, class_lists=lists, method=method, balance=balance, temperature=T, calibrate=False
+                        TeacherMerger(None, calibrate=False),
+                        student,
+                        class_lists=lists,
+                        method=method,
+                        balance=balance,
+                        temperature=T,
                     ).fit(trial.X_unlabelled, log_p=log_p)
                     row[method] = clf.score(trial.X_test, trial.y_test)
                 out.append(row)
@@ -81,7 +86,9 @@ def rank_correlations(seed: int) -> list[dict[str, Any]]:
 def _correlate(trial: Trial, grid: list[dict[str, Any]]) -> dict[str, float | None]:
     agreement, accuracy, loss = [], [], []
     for params in grid:
-        clf = HeterogeneousDistiller(trial.teachers, STUDENTS["10-NN"], method="mf_lf", balance=False, calibrate=False)
+        clf = HeterogeneousDistiller(
+            TeacherMerger(trial.teachers, calibrate=False), STUDENTS["10-NN"], method="mf_lf", balance=False
+        )
         clf.set_params(**params)
         clf.fit(trial.X_unlabelled)
         agreement.append(clf.score(trial.X_test))

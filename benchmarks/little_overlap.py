@@ -29,7 +29,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks import PAPER
 from benchmarks.digits import kinds
-from sklearn_uhc import HeterogeneousDistiller, LabelSpace, UnifiedEnsemble
+from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherMerger, UnifiedEnsemble
 from sklearn_uhc.merging.calibration import LEAST_OVERLAP, OF_ONE_KIND, overlap
 
 Array = NDArray[Any]
@@ -98,8 +98,8 @@ def merge(X: Array, y: Array, lists: list[list[int]], models: list[Any]) -> dict
     out = {}
     for name, calibrate in WAYS.items():
         made = (
-            UnifiedEnsemble(teachers, calibrate=calibrate, **PAPER),
-            HeterogeneousDistiller(teachers, KNeighborsClassifier(10), calibrate=calibrate, **PAPER),
+            UnifiedEnsemble(TeacherMerger(teachers, calibrate=calibrate), **PAPER),
+            HeterogeneousDistiller(TeacherMerger(teachers, calibrate=calibrate), KNeighborsClassifier(10), **PAPER),
         )
         out[name] = [clf.fit(X[n : 2 * n]).score(X[2 * n :], y[2 * n :]) for clf in made]
     return out

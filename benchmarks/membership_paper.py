@@ -37,7 +37,7 @@ from benchmarks.membership_merge import STUDENTS
 from benchmarks.paper.experiments import EXPERIMENTS
 from benchmarks.paper.training import train
 from benchmarks.paper.trial import Bench, Trial
-from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, fit_membership
+from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherMerger, fit_membership
 
 Array = NDArray[Any]
 
@@ -78,12 +78,11 @@ class Setting:
         if way == "membership":
             params = {"membership": self.scorers, "membership_weight": weight, "none_label": NONE}
         clf = HeterogeneousDistiller(
-            None,
+            TeacherMerger(None, calibrate=False),
             self.make(student, NONE if way == "membership" else None),
             method="ce",
             temperature=3.0,
-            balance=True,
-            calibrate=False,  # the paper's method as it is
+            balance=True,  # the paper's method as it is
             class_lists=self.trial.draw.lists,
             **params,
         ).fit(self.X, log_p=self.log_p)

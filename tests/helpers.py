@@ -8,7 +8,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from sklearn.utils.validation import check_array
 
-from sklearn_uhc import OTHER, LabelSpace
+from sklearn_uhc import OTHER, LabelSpace, TeacherMerger
 from sklearn_uhc.merging import METHODS
 
 METHOD_NAMES = ["sd", "ce", "mf_p", "mf_lu", "mf_lf"]
@@ -129,3 +129,9 @@ def consistent_set_outputs(Q, class_lists):
     space = LabelSpace(class_lists)
     sums = np.log(Q @ space.membership().T)
     return np.concatenate([log_softmax(sums[:, block], axis=1) for block in space.blocks], axis=1)
+
+
+def configured(kind, teachers, *student, **settings):
+    """Return a distiller or an ensemble; settings that it does not have itself go into a `TeacherMerger`."""
+    of_merge = {name: settings.pop(name) for name in list(settings) if name not in kind._get_param_names()}
+    return kind(TeacherMerger(teachers, **of_merge) if of_merge else teachers, *student, **settings)

@@ -5,11 +5,18 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from sklearn_uhc import CrossEntropyUnifier, HeterogeneousDistiller, LabelSpace, TeacherOutputs, UnifiedEnsemble
+from sklearn_uhc import (
+    CrossEntropyUnifier,
+    HeterogeneousDistiller,
+    LabelSpace,
+    TeacherMerger,
+    TeacherOutputs,
+    UnifiedEnsemble,
+)
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.evidence.metrics import teacher_agreement
 from sklearn_uhc.inspection import teacher_report
-from tests.helpers import METHOD_NAMES, LinearTeacher, make_method, random_outputs
+from tests.helpers import METHOD_NAMES, LinearTeacher, configured, make_method, random_outputs
 
 LISTS = [[0, 1, 2], [1, 2, 3], [0, 3, 4], [2, 4]]
 SPACE = LabelSpace(LISTS)
@@ -183,8 +190,8 @@ def test_distiller_gives_no_weight_to_rows_that_nobody_answers(calibrate):
     student = KNeighborsClassifier(3)
     params = {"abstain": True, "calibrate": calibrate, "balance": True}
     with pytest.warns(UserWarning, match=f"No teacher answers for {silent.sum()} of 200 rows"):
-        clf = HeterogeneousDistiller(silent_teachers(1, 1, 1, 1), student, **params).fit(X)
-    without = HeterogeneousDistiller(silent_teachers(1, 1, 1, 1), student, **params).fit(X[~silent])
+        clf = configured(HeterogeneousDistiller, silent_teachers(1, 1, 1, 1), student, **params).fit(X)
+    without = configured(HeterogeneousDistiller, silent_teachers(1, 1, 1, 1), student, **params).fit(X[~silent])
     np.testing.assert_allclose(clf.class_weight_, without.class_weight_)
     near = np.linspace(-2, 0.5, 50)[:, None] * [1, 0, 0]
     np.testing.assert_allclose(clf.predict_proba(near), without.predict_proba(near), atol=1e-6)
@@ -192,7 +199,7 @@ def test_distiller_gives_no_weight_to_rows_that_nobody_answers(calibrate):
 
 def test_ensemble_is_uniform_where_nobody_answers():
     X = np.random.default_rng(7).normal(size=(100, 3))
-    ensemble = UnifiedEnsemble(silent_teachers(1, 1, 1, 1), abstain=True).fit(X[X[:, 0] <= 1])
+    ensemble = UnifiedEnsemble(TeacherMerger(silent_teachers(1, 1, 1, 1), abstain=True)).fit(X[X[:, 0] <= 1])
     with pytest.warns(UserWarning, match="No teacher answers"):
         proba = ensemble.predict_proba(X)
     np.testing.assert_allclose(proba[X[:, 0] > 1], 0.2)
@@ -231,15 +238,17 @@ def test_abstain_of_the_method_is_that_of_the_merge(calibrate):
     teachers, method = silent_teachers(1, 1, 1, 1), CrossEntropyUnifier(abstain=True)
     with pytest.warns(UserWarning, match="No teacher answers"):
         expected = HeterogeneousDistiller(
-            teachers, KNeighborsClassifier(3), method="ce", abstain=True, calibrate=calibrate
+            TeacherMerger(teachers, abstain=True, calibrate=calibrate), KNeighborsClassifier(3), method="ce"
         ).fit(X)
     log_p = expected.merger_.teacher_outputs_.transform(X)
     for given in (None, log_p):
-        clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3), method=method, calibrate=calibrate)
+        clf = HeterogeneousDistiller(
+            TeacherMerger(teachers, calibrate=calibrate), KNeighborsClassifier(3), method=method
+        )
         with pytest.warns(UserWarning, match="No teacher answers"):
             clf.fit(X, log_p=given)
         np.testing.assert_array_equal(clf.predict_proba(X), expected.predict_proba(X))
-    ensemble = UnifiedEnsemble(teachers, method=method, calibrate=calibrate).fit(X[X[:, 0] <= 1])
+    ensemble = UnifiedEnsemble(TeacherMerger(teachers, calibrate=calibrate), method=method).fit(X[X[:, 0] <= 1])
     with pytest.warns(UserWarning, match="No teacher answers"):
         proba = ensemble.predict_proba(X)
     np.testing.assert_allclose(proba[X[:, 0] > 1], 0.2)
@@ -253,8 +262,8 @@ def test_weight_on_unanswered_rows_alone_is_an_error(balance):
     weight = (X[:, 0] > 1).astype(float)
     student, params = KNeighborsClassifier(3), {"abstain": True, "balance": balance}
     for clf in (
-        HeterogeneousDistiller(silent_teachers(1, 1, 1, 1), student, **params),
-        UnifiedEnsemble(silent_teachers(1, 1, 1, 1), **params),
+        configured(HeterogeneousDistiller, silent_teachers(1, 1, 1, 1), student, **params),
+        configured(UnifiedEnsemble, silent_teachers(1, 1, 1, 1), **params),
     ):
         with pytest.raises(ValueError, match="for any row whose sample_weight is above zero"):
             clf.fit(X, sample_weight=weight)
@@ -283,8 +292,8 @@ def test_distiller_and_ensemble_tell_of_a_mute_teacher(calibrate):
     X = np.random.default_rng(11).normal(size=(50, 3))
     teachers, params = silent_teachers(9, 9, -9, -9), {"abstain": True, "calibrate": calibrate}
     for clf in (
-        HeterogeneousDistiller(teachers, KNeighborsClassifier(3), **params),
-        UnifiedEnsemble(teachers, **params),
+        configured(HeterogeneousDistiller, teachers, KNeighborsClassifier(3), **params),
+        configured(UnifiedEnsemble, teachers, **params),
     ):
         with pytest.warns(UserWarning, match=r"teacher 2, teacher 3, .* No other teacher answers for \[4\]") as told:
             clf.fit(X)
@@ -298,11 +307,11 @@ def test_distiller_and_ensemble_tell_of_a_mute_teacher(calibrate):
 def test_warnings_of_unanswered_rows_say_what_becomes_of_them_and_point_at_the_caller():
     X = np.random.default_rng(6).normal(size=(100, 3))
     teachers = silent_teachers(1, 1, 1, 1)
-    ensemble = UnifiedEnsemble(teachers, abstain=True)
+    ensemble = UnifiedEnsemble(TeacherMerger(teachers, abstain=True))
     for call in (
-        HeterogeneousDistiller(teachers, KNeighborsClassifier(3), abstain=True).fit,
+        HeterogeneousDistiller(TeacherMerger(teachers, abstain=True), KNeighborsClassifier(3)).fit,
         make_pipeline(ensemble).fit,
-        UnifiedEnsemble(teachers, abstain=True).fit(X[X[:, 0] <= 1]).predict,
+        UnifiedEnsemble(TeacherMerger(teachers, abstain=True)).fit(X[X[:, 0] <= 1]).predict,
     ):
         with pytest.warns(
             UserWarning, match="No teacher answers for .* in `fit` they count neither in training"
@@ -319,8 +328,8 @@ def test_warnings_of_unanswered_rows_say_what_becomes_of_them_and_point_at_the_c
 def test_rows_without_any_answer_are_an_error_without_a_warning(calibrate):
     teachers, params = silent_teachers(-9, -9, -9, -9), {"abstain": True, "calibrate": calibrate}
     for clf in (
-        HeterogeneousDistiller(teachers, KNeighborsClassifier(3), **params),
-        UnifiedEnsemble(teachers, **params),
+        configured(HeterogeneousDistiller, teachers, KNeighborsClassifier(3), **params),
+        configured(UnifiedEnsemble, teachers, **params),
     ):
         with pytest.raises(ValueError, match="No teacher answers for any row: "):
             clf.fit(np.zeros((20, 3)))
@@ -330,7 +339,7 @@ def test_a_hole_in_the_first_column_of_every_teacher_is_not_silence():
     lists = [[0, 1, 2], [1, 2, 3]]
     log_p = random_outputs(np.random.default_rng(30), lists, 20)
     log_p[:, [0, 3]] = np.nan
-    clf = HeterogeneousDistiller(None, KNeighborsClassifier(3), class_lists=lists, abstain=True)
+    clf = HeterogeneousDistiller(TeacherMerger(None, abstain=True), KNeighborsClassifier(3), class_lists=lists)
     with pytest.raises(ValueError, match=r"row 0, column 0 .teacher 0"):
         clf.fit(np.zeros((20, 1)), log_p=log_p)
 
@@ -342,10 +351,10 @@ def test_answers_as_frames_and_as_tensors_with_gradients():
     log_p[:5, :3] = np.nan
     found = []
     for given in (log_p, pd.DataFrame(log_p), torch.tensor(log_p, requires_grad=True)):
-        clf = HeterogeneousDistiller(
-            None, KNeighborsClassifier(3), class_lists=lists, abstain=True, store_soft_labels=True
-        ).fit(np.zeros((30, 1)), log_p=given)
-        found.append(np.asarray(clf.soft_labels_))
+        clf = HeterogeneousDistiller(TeacherMerger(None, abstain=True), KNeighborsClassifier(3), class_lists=lists).fit(
+            np.zeros((30, 1)), log_p=given
+        )
+        found.append(clf.predict_proba(np.zeros((30, 1))))
         assert not hasattr(clf.merger_.method_, "feature_names_in_")
     np.testing.assert_allclose(found[1], found[0])
     np.testing.assert_allclose(found[2], found[0], atol=1e-10)

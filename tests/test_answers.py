@@ -14,6 +14,7 @@ from sklearn_uhc import (
     LogitFactorization,
     StandardDistillation,
     TeacherCalibrator,
+    TeacherMerger,
     TeacherOutputs,
 )
 from sklearn_uhc.answers.check import lists_in_names
@@ -35,7 +36,9 @@ def n_rows(log_p):
 
 
 def distilled(log_p, calibrate=False):
-    clf = HeterogeneousDistiller(None, KNeighborsClassifier(3), class_lists=LISTS, abstain=True, calibrate=calibrate)
+    clf = HeterogeneousDistiller(
+        TeacherMerger(None, abstain=True, calibrate=calibrate), KNeighborsClassifier(3), class_lists=LISTS
+    )
     return clf.fit(X[: n_rows(log_p)], log_p=log_p)
 
 

@@ -16,7 +16,14 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import FunctionTeacher, LabelSpace, LogitFactorization, TeacherCalibrator, UnifiedEnsemble
+from sklearn_uhc import (
+    FunctionTeacher,
+    LabelSpace,
+    LogitFactorization,
+    TeacherCalibrator,
+    TeacherMerger,
+    UnifiedEnsemble,
+)
 from sklearn_uhc.merging.calibration import LEAST_OVERLAP, OF_ONE_KIND, overlap
 from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.leave_one_out import BOUNDS, Part, best_temperatures, settle, shrink, weighted_median
@@ -207,7 +214,7 @@ def test_teachers_of_one_kind_need_more_overlap():
     def accuracy(models, calibrate, **params):
         own = [rows[np.isin(y[rows], known)] for rows, known in zip(np.split(np.arange(600), 3), lists, strict=True)]
         teachers = [clone(model).fit(X[rows], y[rows]) for model, rows in zip(models, own, strict=True)]
-        clf = UnifiedEnsemble(teachers, method="mf_lf", calibrate=calibrate, **params).fit(X[600:1100])
+        clf = UnifiedEnsemble(TeacherMerger(teachers, calibrate=calibrate), method="mf_lf", **params).fit(X[600:1100])
         calibrated = bool(calibrate) and not clf.merger_.calibrator_.uncalibrated_
         return clf.score(X[1100:], y[1100:]), calibrated
 

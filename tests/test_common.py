@@ -15,6 +15,7 @@ from sklearn_uhc import (
     StandardDistillation,
     TeacherCalibrator,
     TeacherHoldoutSearch,
+    TeacherMerger,
     TeacherOutputs,
     UnifiedEnsemble,
 )
@@ -57,8 +58,10 @@ def instances():
     yield HeterogeneousDistiller(teachers, RandomForestClassifier(n_estimators=5, random_state=0))
     yield HeterogeneousDistiller(teachers, LogisticRegression(), method="mf_p", balance=False)
     for method in ("sd", "ce", "mf_p", "mf_lu", "mf_lf"):
-        yield UnifiedEnsemble(teachers, method=method, calibrate=True)  # "auto" leaves teachers of one kind alone here
-    distiller = HeterogeneousDistiller(teachers, LogisticRegression(), calibrate=False)
+        yield UnifiedEnsemble(
+            TeacherMerger(teachers, calibrate=True), method=method
+        )  # "auto" leaves teachers of one kind alone here
+    distiller = HeterogeneousDistiller(TeacherMerger(teachers, calibrate=False), LogisticRegression())
     yield TeacherHoldoutSearch(distiller, {"temperature": [1, 3]}, folds=2)
 
 

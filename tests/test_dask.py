@@ -125,8 +125,8 @@ def test_told_frequencies_count_as_in_memory(frames, tmp_path):
     prior = dict(zip(NAMES.tolist(), [0.6, 0.2, 0.2, 0.0], strict=True))
     here = HeterogeneousDistiller(teachers, GaussianNB(), class_prior=prior).fit(X).predict_proba(X)
     for store in (None, tmp_path):
-        plain = HeterogeneousDistiller(teachers, GaussianNB(), store=store).fit(lazy)
-        there = HeterogeneousDistiller(teachers, GaussianNB(), class_prior=prior, store=store).fit(lazy)
+        plain = HeterogeneousDistiller(TeacherMerger(teachers, store=store), GaussianNB()).fit(lazy)
+        there = HeterogeneousDistiller(TeacherMerger(teachers, store=store), GaussianNB(), class_prior=prior).fit(lazy)
         assert_same(there.predict_proba(lazy), here, atol=1e-8)
         assert np.abs(plain.predict_proba(lazy).compute().to_numpy() - here).max() > 0.1  # not what was stored
 
@@ -151,7 +151,9 @@ def test_columns_of_a_folder_of_files_keep_their_blocks(rows, counted, tmp_path)
     lazy = frame[list(X.columns)] + 0.0
     assert lazy.optimize().npartitions < 12  # Dask joins files from which it reads few columns
     here = UnifiedEnsemble(counted, balance=True).fit(X, sample_weight=table["weight"])
-    there = UnifiedEnsemble(counted, balance=True, store=tmp_path / "store").fit(lazy, sample_weight=frame["weight"])
+    there = UnifiedEnsemble(TeacherMerger(counted, store=tmp_path / "store"), balance=True).fit(
+        lazy, sample_weight=frame["weight"]
+    )
     assert_allclose(there.class_weight_, here.class_weight_, atol=1e-10)
     asked = Counted.asked
     proba = there.predict_proba(lazy)
@@ -226,7 +228,7 @@ def test_an_error_names_block_and_teacher(frames, counted):
 
 def test_a_second_run_asks_no_teacher(frames, counted, tmp_path):
     _, lazy, _ = frames
-    ensemble = UnifiedEnsemble(counted, balance=True, store=tmp_path)
+    ensemble = UnifiedEnsemble(TeacherMerger(counted, store=tmp_path), balance=True)
     first = clone(ensemble).fit(lazy)
     assert Counted.asked == 1200  # the sample, and all rows
     second = clone(ensemble).fit(lazy)
@@ -363,8 +365,6 @@ def test_soft_labels_of_ones_own_train_a_student(frames):
     ("change", "message"),
     [
         ({"backprop": True}, "backprop=True is not supported"),
-        ({"store_soft_labels": True}, "pass store= and read them there"),
-        ({"memory": "folder"}, "pass store, a folder that all workers see"),
         ({"balance": "yes"}, "balance must be"),
     ],
 )

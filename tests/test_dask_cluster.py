@@ -124,8 +124,9 @@ def test_teachers_travel_to_each_worker_once(client, rows, lazy, tmp_path):
 
 def test_a_worker_that_is_killed_changes_nothing_and_a_second_run_asks_no_teacher(client, rows, lazy, tmp_path):
     teacher = Logged(rows, tmp_path, "die", at=rows[0]["a"].iloc[500])
-    teachers, params = {**teachers_of(rows), "logged": teacher}, {"balance": True, "calibrate": False}
-    clf = HeterogeneousDistiller(teachers, GaussianNB(), store=tmp_path / "store", **params)
+    teachers, params = {**teachers_of(rows), "logged": teacher}, {"balance": True}
+    merger = TeacherMerger(teachers, store=tmp_path / "store", calibrate=False)
+    clf = HeterogeneousDistiller(merger, GaussianNB(), **params)
     with pytest.MonkeyPatch.context() as patch:  # the sample is read in this process, which must not die
         patch.setattr("sklearn_uhc.dask.sampling.LEARNT_FROM", 2)
         patch.setattr("sklearn_uhc.dask.sampling.TIMES", 1)
@@ -134,7 +135,7 @@ def test_a_worker_that_is_killed_changes_nothing_and_a_second_run_asks_no_teache
         asked = len(teacher.count("asked"))
         again = clone(clf).fit(lazy)
     assert len(teacher.count("asked")) == asked
-    here = HeterogeneousDistiller(teachers, GaussianNB(), **params).fit(rows[0])
+    here = HeterogeneousDistiller(TeacherMerger(teachers, calibrate=False), GaussianNB(), **params).fit(rows[0])
     for fitted in (there, again):
         assert_allclose(fitted.class_weight_, here.class_weight_, rtol=1e-10)
         assert_allclose(fitted.predict_proba(lazy).compute(), here.predict_proba(rows[0]), atol=1e-8)

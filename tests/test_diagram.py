@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
-from sklearn_uhc import HeterogeneousDistiller, UnifiedEnsemble
+from sklearn_uhc import HeterogeneousDistiller, TeacherMerger, UnifiedEnsemble
 from tests.helpers import LinearTeacher, linear_teachers
 
 LISTS = [["ant", "bee"], ["bee", "<cat>"], list("klmnopqrs")]
@@ -65,6 +65,6 @@ def test_diagram_of_what_cannot_be_fitted_yet_shows_what_is_known(clf, drawn):
 )
 def test_diagram_shows_a_calibration_that_is_certain(calibrate, before, after):
     X = np.random.default_rng(0).normal(size=(30, 3))
-    clf = UnifiedEnsemble(linear_teachers([[0, 1, 2]] * 3), calibrate=calibrate)
+    clf = UnifiedEnsemble(TeacherMerger(linear_teachers([[0, 1, 2]] * 3), calibrate=calibrate))
     assert (">calibration<" in estimator_html_repr(clf)) == before
     assert (">calibration<" in estimator_html_repr(clf.fit(X))) == after

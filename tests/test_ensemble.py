@@ -7,7 +7,7 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
-from sklearn_uhc import UnifiedEnsemble
+from sklearn_uhc import TeacherMerger, UnifiedEnsemble
 from tests.helpers import METHOD_NAMES, LinearTeacher
 
 
@@ -45,7 +45,7 @@ def test_ensemble_of_consistent_teachers_is_their_truth_at_any_temperature():
 
     parts = [Part((0, 1)).fit(X), Part((1, 2)).fit(X)]
     for T in (1, 4):
-        merged = UnifiedEnsemble(parts, method="ce", balance=False, temperature=T, floor=1e-12).fit(X)
+        merged = UnifiedEnsemble(TeacherMerger(parts, floor=1e-12), method="ce", balance=False, temperature=T).fit(X)
         np.testing.assert_allclose(merged.predict_proba(X), np.exp(truth.predict_log_proba(X)), atol=1e-6)
 
 

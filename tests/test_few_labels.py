@@ -102,10 +102,9 @@ def test_labelled_rows_keep_their_labels(iris, teachers):
     X, y = iris
     given = some(y, 20)
     rows = np.flatnonzero(given != None)  # noqa: E711
-    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(1), store_soft_labels=True, temperature=2)
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(1), temperature=2)
     clf.fit(X, given)
-    np.testing.assert_array_equal(clf.classes_[clf.soft_labels_[rows].argmax(axis=1)], y[rows])
-    np.testing.assert_allclose(clf.soft_labels_.sum(axis=1), 1)
+    np.testing.assert_array_equal(clf.predict(X[rows]), y[rows])
     full = HeterogeneousDistiller(teachers, LogisticRegression(max_iter=500), temperature=1).fit(X, y)
     supervised = LogisticRegression(max_iter=500).fit(X, y)
     assert (full.predict(X) == supervised.predict(X)).mean() > 0.98
@@ -317,8 +316,8 @@ def test_weights_count_like_copies(iris, teachers):
     X, y = iris
     given, weight = some(y, 40), np.arange(150) % 3
     copies = np.repeat(np.arange(150), weight)
-    copied = UnifiedEnsemble(teachers, calibrate=False).fit(X[copies], given[copies])
-    weighted = UnifiedEnsemble(teachers, calibrate=False).fit(X, given, sample_weight=weight)
+    copied = UnifiedEnsemble(TeacherMerger(teachers, calibrate=False)).fit(X[copies], given[copies])
+    weighted = UnifiedEnsemble(TeacherMerger(teachers, calibrate=False)).fit(X, given, sample_weight=weight)
     np.testing.assert_allclose(weighted.predict_proba(X), copied.predict_proba(X), atol=1e-3)
 
 
@@ -393,7 +392,7 @@ def test_rows_that_only_a_label_speaks_for(iris, teachers):
     X, y = iris
     log_p = np.asarray(TeacherMerger(teachers).fit(X).answers(X).log_p).copy()
     log_p[:50] = np.nan  # nobody answers for any ant
-    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3), abstain=True)
+    clf = HeterogeneousDistiller(TeacherMerger(teachers, abstain=True), KNeighborsClassifier(3))
     with pytest.warns(UserWarning, match="No teacher answers for 50 of 150 rows"):
         clf.fit(X, np.where(np.arange(150) % 5 == 0, y.astype(object), None), log_p=log_p)
     assert (clf.predict(X[:50]) == "ant").mean() > 0.9
@@ -402,19 +401,19 @@ def test_rows_that_only_a_label_speaks_for(iris, teachers):
 def test_it_is_pickled_and_cloned(iris, teachers):
     X, y = iris
     model = LogisticRegression(C=0.5)
-    clf = UnifiedEnsemble(teachers, label_model=model).fit(X, some(y, 30))
+    clf = UnifiedEnsemble(TeacherMerger(teachers, label_model=model)).fit(X, some(y, 30))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict_proba(X), clf.predict_proba(X))
     assert clone(clf).label_model is not model
     assert clf.get_params()["label_model__C"] == 0.5
     wrapped = SoftLabelClassifier(LogisticRegression())
-    assert UnifiedEnsemble(teachers, label_model=wrapped).fit(X, some(y, 30)).score(X, y) > 0.9
+    assert UnifiedEnsemble(TeacherMerger(teachers, label_model=wrapped)).fit(X, some(y, 30)).score(X, y) > 0.9
 
 
 @pytest.mark.parametrize("label_model", ["logistic", 5, LogisticRegression])
 def test_what_a_label_model_must_be(iris, teachers, label_model):
     X, y = iris
     with pytest.raises(ValueError, match="label_model must be a classifier, None or"):
-        UnifiedEnsemble(teachers, label_model=label_model).fit(X, some(y, 30))
+        UnifiedEnsemble(TeacherMerger(teachers, label_model=label_model)).fit(X, some(y, 30))
 
 
 def test_a_later_step_may_have_a_y_of_its_own(iris, teachers):

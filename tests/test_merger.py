@@ -68,9 +68,8 @@ def test_it_gives_what_the_steps_give_one_by_one():
 
 
 def test_it_is_what_the_classifiers_use():
-    distiller = HeterogeneousDistiller(teachers(), KNeighborsClassifier(3), store_soft_labels=True).fit(X)
-    np.testing.assert_array_equal(distiller.soft_labels_, TeacherMerger(teachers()).fit_transform(X))
-    np.testing.assert_array_equal(distiller.merger_.transform(X), distiller.soft_labels_)
+    distiller = HeterogeneousDistiller(teachers(), KNeighborsClassifier(3)).fit(X)
+    np.testing.assert_array_equal(distiller.merger_.transform(X), TeacherMerger(teachers()).fit_transform(X))
 
 
 def test_it_works_in_pipelines_and_searches():
@@ -191,7 +190,7 @@ def test_methods_and_calibrators_of_ones_own_need_no_base_class():
             self.seen = answers
             return np.full((len(answers), answers.space.n_classes), 1 / answers.space.n_classes)
 
-    ensemble = UnifiedEnsemble(teachers(), method=Even(), calibrate=Halved()).fit(X)
+    ensemble = UnifiedEnsemble(TeacherMerger(teachers(), calibrate=Halved()), method=Even()).fit(X)
     assert ensemble.predict_proba(X) == pytest.approx(0.25)
     raw = TeacherOutputs(teachers()).fit_transform(X)
     np.testing.assert_allclose(ensemble.merger_.method_.seen.log_p, raw / 2)
@@ -222,7 +221,7 @@ def test_overrides_are_refused():
         UnifiedEnsemble(teachers(), method=LogitFactorization([["x", "y"]])).fit(X)
     assert UnifiedEnsemble(teachers(), method=LogitFactorization(LISTS)).fit(X).classes_.tolist()[0] == "ant"
     with pytest.raises(ValueError, match="pass class_lists to the merge itself"):
-        UnifiedEnsemble(teachers(), calibrate=TeacherCalibrator(LISTS)).fit(X)
+        UnifiedEnsemble(TeacherMerger(teachers(), calibrate=TeacherCalibrator(LISTS))).fit(X)
 
 
 def test_silence_is_a_matter_of_the_method_unless_the_merge_says():

@@ -13,17 +13,18 @@ from sklearn_uhc import (
     HeterogeneousDistiller,
     LogitFactorization,
     TeacherCalibrator,
+    TeacherMerger,
     TeacherOutputs,
     UnifiedEnsemble,
 )
-from tests.helpers import Meeting, linear_teachers
+from tests.helpers import Meeting, configured, linear_teachers
 
 LISTS = [[0, 1, 2], [1, 2, 3], [0, 3, 4], [2, 4]]
 X = np.random.default_rng(0).normal(size=(60, 3))
 
 
 def merged(**params):
-    return HeterogeneousDistiller(linear_teachers(LISTS), KNeighborsClassifier(3), **params)
+    return configured(HeterogeneousDistiller, linear_teachers(LISTS), KNeighborsClassifier(3), **params)
 
 
 def test_numpys_truth_values_count_as_pythons():
@@ -77,8 +78,8 @@ class Untouched:
 def test_wrong_parameters_are_told_before_anybody_is_asked(params, message):
     teachers = [Untouched(labels) for labels in LISTS]
     for clf in (
-        HeterogeneousDistiller(teachers, KNeighborsClassifier(), **params),
-        UnifiedEnsemble(teachers, **params),
+        configured(HeterogeneousDistiller, teachers, KNeighborsClassifier(), **params),
+        configured(UnifiedEnsemble, teachers, **params),
     ):
         with pytest.raises(ValueError, match=message):
             clf.fit(X)
@@ -91,7 +92,9 @@ def test_named_answers_are_compared_with_the_class_lists(calibrate):
 
     def fitted(log_p, lists):
         student = KNeighborsClassifier(3)
-        return HeterogeneousDistiller(None, student, class_lists=lists, calibrate=calibrate).fit(X, log_p=log_p)
+        return HeterogeneousDistiller(TeacherMerger(None, calibrate=calibrate), student, class_lists=lists).fit(
+            X, log_p=log_p
+        )
 
     proba = fitted(log_p, LISTS).predict_proba(X)
     np.testing.assert_array_equal(proba, fitted(log_p.to_numpy(), LISTS).predict_proba(X))
@@ -111,8 +114,8 @@ def test_nearly_equal_names_are_told_once(method, calibrate):
     teachers = linear_teachers([["cat", "dog", "eel"], ["Cat ", "dog", "eel"]])
     params = {"method": method, "calibrate": calibrate}
     for clf in (
-        HeterogeneousDistiller(teachers, KNeighborsClassifier(3), **params),
-        UnifiedEnsemble(teachers, **params),
+        configured(HeterogeneousDistiller, teachers, KNeighborsClassifier(3), **params),
+        configured(UnifiedEnsemble, teachers, **params),
     ):
         with pytest.warns(UserWarning, match=r"'cat' \(teacher 0\) and 'Cat ' \(teacher 1\).*class_lists") as told:
             clf.fit(X)

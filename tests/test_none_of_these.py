@@ -75,9 +75,11 @@ def test_rows_on_which_all_teachers_are_silent_may_be_none_of_these(sites, none)
     """Then scorers decide alone, whatever the class is called."""
     X, _, X_test, y_test, teachers, scorers = sites
     few = [Quiet(*pair) for pair in zip(teachers[:2], scorers[:2], strict=True)]
-    clf = UnifiedEnsemble(few, membership=scorers[:2], none_label=none, abstain=True).fit(X)
+    clf = UnifiedEnsemble(TeacherMerger(few, abstain=True), membership=scorers[:2], none_label=none).fit(X)
     assert (clf.predict(X_test[y_test > 7]) == none).mean() > 0.8
-    student = HeterogeneousDistiller(few, KNeighborsClassifier(), membership=scorers[:2], none_label=none, abstain=True)
+    student = HeterogeneousDistiller(
+        TeacherMerger(few, abstain=True), KNeighborsClassifier(), membership=scorers[:2], none_label=none
+    )
     assert (student.fit(X).predict(X_test[y_test > 7]) == none).mean() > 0.6
 
 
@@ -131,14 +133,14 @@ def test_rows_that_belong_nowhere_hardly_count(sites):
         membership=scorers[:2],
         none_label=-1,
         temperature=1.0,
-        store_soft_labels=True,
     ).fit(X)
-    none = clf.soft_labels_[:, 0]
+    Q = clf.merger_.transform(X)
+    none = Q[:, 0]
     assert none[np.isin(y, [8, 9])].mean() > 0.5 > 0.3 > none[y < 8].mean()
     weighted = HeterogeneousDistiller(
         teachers[:2], KNeighborsClassifier(), membership=scorers[:2], none_label=-1, temperature=1.0, balance=True
     ).fit(X)
-    by_hand = 1 / np.average(clf.soft_labels_, axis=0, weights=1 - none)
+    by_hand = 1 / np.average(Q, axis=0, weights=1 - none)
     np.testing.assert_allclose(weighted.class_weight_[1:], by_hand[1:], rtol=1e-6)
     assert weighted.class_weight_[0] == np.median(weighted.class_weight_[1:])
 

@@ -310,7 +310,7 @@ def test_the_weight_is_checked(weight):
 
 def test_clone_and_pickle_keep_scorers(sites):
     X, _, _, _, teachers, scorers = sites
-    clf = UnifiedEnsemble(teachers, membership=scorers, membership_weight=0.3).fit(X[:50])
+    clf = UnifiedEnsemble(TeacherMerger(teachers, membership_weight=0.3), membership=scorers).fit(X[:50])
     copied = clone(clf)
     assert copied.membership is scorers
     assert not hasattr(copied, "merger_")
@@ -366,7 +366,7 @@ def test_silent_teachers(method):
     np.testing.assert_allclose(Q[:2], 1 / 3)  # whatever the scorer says
     np.testing.assert_allclose(Q.sum(axis=1), 1)
     assert Q[2, 0] > Q[2, 2]  # the second teacher is silent, but its scorer says that c is unlikely
-    clf = UnifiedEnsemble(teachers, method=method, abstain=True, membership=[None, ByFeature()])
+    clf = UnifiedEnsemble(TeacherMerger(teachers, abstain=True), method=method, membership=[None, ByFeature()])
     with pytest.warns(UserWarning, match="No teacher answers"):
         proba = clf.fit(X).predict_proba(X)
     np.testing.assert_allclose(proba[:2], 1 / 3)
@@ -409,7 +409,7 @@ def test_mf_lu_leaves_out_scorers_that_teachers_carry_and_refuses_given_ones(sit
     with pytest.raises(ValueError, match=r"MF-LU does not support .* membership=None also helps"):
         TeacherMerger(carrying, method="mf_lu", membership=scorers, none_label=-1).fit(X)
     student = DecisionTreeClassifier(max_depth=3, random_state=0)
-    clf = HeterogeneousDistiller(carrying, student, calibrate=False)
+    clf = HeterogeneousDistiller(TeacherMerger(carrying, calibrate=False), student)
     search = GridSearchCV(clf, {"method": ["ce", "mf_lu"]}, cv=2, error_score="raise")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -15,7 +15,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator, TeacherOutputs, UnifiedEnsemble
+from sklearn_uhc import (
+    HeterogeneousDistiller,
+    LabelSpace,
+    TeacherCalibrator,
+    TeacherMerger,
+    TeacherOutputs,
+    UnifiedEnsemble,
+)
 from sklearn_uhc.evidence import pairwise_agreement, teacher_agreement_scorer
 from sklearn_uhc.inspection import (
     ClassOverlapDisplay,
@@ -164,7 +171,7 @@ def test_answers_given_before_cannot_be_asked_for_again(X):
     clf = HeterogeneousDistiller(None, KNeighborsClassifier(3), class_lists=LISTS).fit(X, log_p=log_p)
     with pytest.raises(ValueError, match="from_outputs"):
         TeacherAgreementDisplay.from_estimator(clf, X)
-    with pytest.raises(ValueError, match=r"use SoftLabelDisplay\(soft_labels_"):
+    with pytest.raises(ValueError, match=r"use SoftLabelDisplay\(Q"):
         SoftLabelDisplay.from_estimator(clf, X)
     assert ticks(ClassOverlapDisplay.from_estimator(clf).ax_.yaxis) == ["teacher 0", "teacher 1", "teacher 2"]
 
@@ -218,9 +225,9 @@ def test_soft_labels_draw_choices_as_merged_and_balanced(distiller, X):
 
 def test_soft_labels_are_those_that_the_student_was_taught(X):
     teachers = linear_teachers(LISTS)
-    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3), store_soft_labels=True).fit(X)
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3)).fit(X)
     display = SoftLabelDisplay.from_estimator(clf, X)
-    np.testing.assert_allclose(display.mean, clf.soft_labels_.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(display.mean, TeacherMerger(teachers).fit_transform(X).mean(axis=0), rtol=1e-6)
 
 
 class ShyTeacher(LinearTeacher):
@@ -234,7 +241,7 @@ def test_rows_that_nobody_answers_are_not_drawn(X):
     teachers = [ShyTeacher(tuple(labels), seed).fit(None) for seed, labels in enumerate(LISTS)]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No teacher answers")
-        clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3), abstain=True).fit(X)
+        clf = HeterogeneousDistiller(TeacherMerger(teachers, abstain=True), KNeighborsClassifier(3)).fit(X)
     display = SoftLabelDisplay.from_estimator(clf, X)
     expected = SoftLabelDisplay.from_estimator(clf, X[X[:, 0] >= 0])
     assert len(display.entropy) == (X[:, 0] >= 0).sum()

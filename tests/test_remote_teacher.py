@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
 
-from sklearn_uhc import HeterogeneousDistiller, RemoteTeacher, TeacherOutputs
+from sklearn_uhc import HeterogeneousDistiller, RemoteTeacher, TeacherMerger, TeacherOutputs
 from sklearn_uhc.teachers.fingerprint import fingerprint
 from sklearn_uhc.teachers.remote_client import Patience, _seconds
 
@@ -428,7 +428,7 @@ def test_with_a_store_nothing_is_asked_twice(tmp_path):
         assert len(server.requests) == 5
         again = pickle.loads(pickle.dumps(clone(teacher))).set_params(batch_size=7, timeout=9, abstain=True)
         assert_allclose(TeacherOutputs([again], store=tmp_path).fit_transform(X), first_time)
-        clf = HeterogeneousDistiller([again], LogisticRegression(), store=tmp_path).fit(X)
+        clf = HeterogeneousDistiller(TeacherMerger([again], store=tmp_path), LogisticRegression()).fit(X)
         assert len(server.requests) == 5
         assert clf.predict(X).shape == (50,)
         TeacherOutputs([again.set_params(version="2")], store=tmp_path).fit(X)

@@ -229,7 +229,7 @@ def test_a_candidate_that_fails_is_told_and_never_chosen(clf, rows):
 def test_silent_teachers_are_not_compared_where_they_are_silent(rows, teachers):
     log_p = np.array(TeacherMerger(teachers).fit(rows).answers(rows).log_p)
     log_p[::2, :5] = np.nan
-    clf = HeterogeneousDistiller(None, KNeighborsClassifier(), class_lists=LISTS, abstain=True)
+    clf = HeterogeneousDistiller(TeacherMerger(None, abstain=True), KNeighborsClassifier(), class_lists=LISTS)
     found = TeacherHoldoutSearch(clf, GRID).fit(rows, log_p=log_p)
     assert np.isfinite(found.cv_results_["mean_test_score"]).all()
     assert found.best_params_["student__n_neighbors"] == 5

@@ -5,14 +5,13 @@ import pickle
 import sys
 import tracemalloc
 
-import joblib
 import numpy as np
 import pytest
 import sklearn
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 
-from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, UnifiedEnsemble
+from sklearn_uhc import HeterogeneousDistiller, TeacherMerger, TeacherOutputs, UnifiedEnsemble
 
 
 class Asked:
@@ -182,8 +181,10 @@ def test_a_distiller_and_an_ensemble_pass_the_store_on(teacher, tmp_path):
     X = np.random.default_rng(0).normal(size=(300, 3))
     teachers, lists = [teacher, Asked(seed=1)], [["a", "b"], ["b", "c"]]
     for _ in range(2):
-        HeterogeneousDistiller(teachers, KNeighborsClassifier(), class_lists=lists, store=tmp_path).fit(X)
-        UnifiedEnsemble(teachers, class_lists=lists, store=tmp_path).fit(X)
+        HeterogeneousDistiller(TeacherMerger(teachers, store=tmp_path), KNeighborsClassifier(), class_lists=lists).fit(
+            X
+        )
+        UnifiedEnsemble(TeacherMerger(teachers, store=tmp_path), class_lists=lists).fit(X)
     assert Asked.asked == 600
 
 
@@ -193,7 +194,7 @@ def test_a_search_asks_once_per_fold_however_many_candidates_there_are(teacher, 
     asked = {}
     for store in (None, tmp_path):
         Asked.asked = 0
-        clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(), class_lists=lists, store=store)
+        clf = HeterogeneousDistiller(TeacherMerger(teachers, store=store), KNeighborsClassifier(), class_lists=lists)
         GridSearchCV(clf, {"student__n_neighbors": [1, 3, 5]}, cv=3).fit(X)
         asked[store] = Asked.asked / (len(teachers) * len(X))
     assert asked == {None: 10, tmp_path: 4}  # folds times candidates, or folds, and the final fit
@@ -223,17 +224,3 @@ def test_stored_silence_is_an_error_where_silence_is_none(teacher, tmp_path):
     with pytest.raises(ValueError, match=message):
         TeacherOutputs([silent], store=tmp_path).fit(X)
     np.testing.assert_array_equal(TeacherOutputs([silent], store=tmp_path, abstain=True).fit_transform(X), kept)
-
-
-@pytest.mark.parametrize(
-    "planted", [np.zeros((450, 3)), np.zeros((10, 2)), np.zeros((450, 2), dtype=int), None, "text"]
-)
-def test_what_memory_gives_back_is_checked(planted, teacher, tmp_path):
-    X = np.random.default_rng(0).normal(size=(450, 3))
-    expected = TeacherOutputs([teacher], memory=str(tmp_path)).fit_transform(X)
-    (file,) = tmp_path.rglob("output.pkl")
-    joblib.dump(planted, file)
-    message = r"folder holds .* for teacher 0 \(Asked\) instead of floats of shape \(450, 2\).* called again.*runs code"
-    with pytest.warns(UserWarning, match=message):
-        found = TeacherOutputs([teacher], memory=str(tmp_path)).fit_transform(X)
-    np.testing.assert_array_equal(found, expected)

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from sklearn_uhc import CrossEntropyUnifier, HeterogeneousDistiller, LabelSpace, TeacherCalibrator, UnifiedEnsemble
+from sklearn_uhc import (
+    CrossEntropyUnifier,
+    HeterogeneousDistiller,
+    LabelSpace,
+    TeacherCalibrator,
+    TeacherMerger,
+    UnifiedEnsemble,
+)
 from sklearn_uhc.merging.calibration import LEAST_OVERLAP, overlap
 from sklearn_uhc.solvers import blocks_of, ce
 from tests.helpers import METHOD_NAMES, linear_teachers, make_method, random_lists, random_outputs
@@ -74,9 +81,9 @@ def test_wrong_weights(name, weight, Z):
 def test_distiller_and_ensemble_pass_weights_on():
     X, weight = np.random.default_rng(2).normal(size=(50, 3)), [1.0, 2.0, 0.5, 1.0]
     teachers = linear_teachers(LISTS)
-    clf = HeterogeneousDistiller(teachers, RandomForestClassifier(5), teacher_weight=weight).fit(X)
+    clf = HeterogeneousDistiller(TeacherMerger(teachers, teacher_weight=weight), RandomForestClassifier(5)).fit(X)
     assert clf.merger_.teacher_weight_.tolist() == weight
-    ensemble = UnifiedEnsemble(teachers, teacher_weight=weight).fit(X)
+    ensemble = UnifiedEnsemble(TeacherMerger(teachers, teacher_weight=weight)).fit(X)
     assert ensemble.merger_.teacher_weight_.tolist() == weight
     method = CrossEntropyUnifier(teacher_weight=weight)
     np.testing.assert_array_equal(
@@ -84,7 +91,7 @@ def test_distiller_and_ensemble_pass_weights_on():
     )
     assert ensemble.merger_.method_.teacher_weight is None  # parameters are left as they were given
     with pytest.raises(ValueError, match=r'"agreement", got .teacher_weight'):
-        UnifiedEnsemble(teachers, teacher_weight="trust").fit(X)
+        UnifiedEnsemble(TeacherMerger(teachers, teacher_weight="trust")).fit(X)
 
 
 def noisy(seed=3):
@@ -100,7 +107,9 @@ def noisy(seed=3):
 def test_agreement_finds_the_teacher_that_talks_at_random(calibrate):
     lists, Z = noisy()
     clf = HeterogeneousDistiller(
-        None, RandomForestClassifier(5), class_lists=lists, teacher_weight="agreement", calibrate=calibrate
+        TeacherMerger(None, teacher_weight="agreement", calibrate=calibrate),
+        RandomForestClassifier(5),
+        class_lists=lists,
     ).fit(np.zeros((500, 1)), log_p=Z)
     assert (clf.merger_.teacher_weight_ < 1).tolist() == [i == 4 for i in range(6)]
     assert (clf.merger_.calibrator_ is None) == (calibrate is False)
@@ -109,7 +118,9 @@ def test_agreement_finds_the_teacher_that_talks_at_random(calibrate):
 @pytest.mark.parametrize("lists", [[[0, 1, 2], [0, 1, 2]], [[0, 1], [1, 2], [0, 2]]])
 def test_agreement_that_cannot_judge_says_so(lists):
     log_p = random_outputs(np.random.default_rng(8), lists, 50)
-    clf = HeterogeneousDistiller(None, RandomForestClassifier(5), class_lists=lists, teacher_weight="agreement")
+    clf = HeterogeneousDistiller(
+        TeacherMerger(None, teacher_weight="agreement"), RandomForestClassifier(5), class_lists=lists
+    )
     with pytest.warns(UserWarning, match="cannot identify a broken teacher"):
         clf.fit(np.zeros((50, 1)), log_p=log_p)
     assert (clf.merger_.teacher_weight_ == 1).all()
@@ -120,13 +131,13 @@ def test_trust_that_is_given_reaches_the_calibration():
     Z = random_outputs(np.random.default_rng(9), lists, 400, spread=2.0, noise=0.1)
     Z[:, :12] *= 3  # three loud ones of five: what is usual is a matter of trust
     weight = [0.01, 0.01, 0.01, 1, 1]
-    clf = HeterogeneousDistiller(None, RandomForestClassifier(5), class_lists=lists, teacher_weight=weight)
+    clf = HeterogeneousDistiller(
+        TeacherMerger(None, teacher_weight=weight), RandomForestClassifier(5), class_lists=lists
+    )
     clf.fit(np.zeros((400, 1)), log_p=Z)
     assert clf.merger_.calibrator_.temperatures_[:3].min() > 2
-    assert (
-        clf.set_params(teacher_weight=None).fit(np.zeros((400, 1)), log_p=Z).merger_.calibrator_.temperatures_[:3].max()
-        < 1.2
-    )
+    equal = clf.set_params(teachers__teacher_weight=None).fit(np.zeros((400, 1)), log_p=Z)
+    assert equal.merger_.calibrator_.temperatures_[:3].max() < 1.2
 
 
 def test_overlap_counts_what_can_be_compared():
@@ -139,19 +150,19 @@ def test_overlap_counts_what_can_be_compared():
     assert overlap(LabelSpace([*LISTS, [0, 1, 2, 3, 4]])) >= LEAST_OVERLAP
 
 
-@pytest.mark.parametrize("estimator", [UnifiedEnsemble, lambda t, **p: HeterogeneousDistiller(t, forest(), **p)])
+@pytest.mark.parametrize("estimator", [UnifiedEnsemble, lambda merger: HeterogeneousDistiller(merger, forest())])
 def test_calibration_stands_between_teachers_and_method(estimator):
     X = np.random.default_rng(4).normal(size=(100, 3))
     teachers = linear_teachers([[0, 1, 2], [1, 2, 0], [0, 2, 1]])
-    fitted = estimator(teachers, calibrate="auto").fit(X)
+    fitted = estimator(TeacherMerger(teachers)).fit(X)
     assert isinstance(fitted.merger_.calibrator_, TeacherCalibrator)
     expected = TeacherCalibrator(fitted.merger_.teacher_outputs_.class_lists_).fit(
         fitted.merger_.teacher_outputs_.transform(X)
     )
     np.testing.assert_allclose(fitted.merger_.calibrator_.temperatures_, expected.temperatures_)
-    assert estimator(teachers, calibrate=False).fit(X).merger_.calibrator_ is None
+    assert estimator(TeacherMerger(teachers, calibrate=False)).fit(X).merger_.calibrator_ is None
     with pytest.raises(ValueError, match="calibrate must be"):
-        estimator(teachers, calibrate="always").fit(X)
+        estimator(TeacherMerger(teachers, calibrate="always")).fit(X)
 
 
 def test_calibrate_true_does_not_ask_whether_the_lists_overlap():
@@ -160,10 +171,7 @@ def test_calibrate_true_does_not_ask_whether_the_lists_overlap():
     log_p = random_outputs(np.random.default_rng(14), lists, 400, spread=2.0, noise=0.2) * np.repeat([3, 1, 1], 2)
 
     def soft_labels(calibrate):
-        clf = HeterogeneousDistiller(
-            None, forest(), class_lists=lists, calibrate=calibrate, method="ce", store_soft_labels=True
-        )
-        return clf.fit(np.zeros((400, 1)), log_p=log_p).soft_labels_
+        return TeacherMerger(None, class_lists=lists, calibrate=calibrate).fit_transform(None, log_p=log_p)
 
     method = make_method("ce", lists)
     calibrated = method.fit_transform(TeacherCalibrator(lists, min_overlap=0).fit_transform(log_p))
@@ -194,4 +202,4 @@ def test_weights_of_a_calibrator_are_checked_before_teachers_are_read():
     for weight, match in (([1, -1], "one positive number"), ([1, 1], "is ignored in a merge")):
         calibrator = TeacherCalibrator(teacher_weight=weight)
         with pytest.raises(ValueError, match=match):
-            UnifiedEnsemble([Unread(), Unread()], calibrate=calibrator).fit(np.zeros((20, 2)))
+            UnifiedEnsemble(TeacherMerger([Unread(), Unread()], calibrate=calibrator)).fit(np.zeros((20, 2)))

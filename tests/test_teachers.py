@@ -142,18 +142,6 @@ class Counting(LinearTeacher):
         return super().predict_log_proba(X)
 
 
-def test_memory_asks_each_teacher_once(tmp_path):
-    X = np.random.default_rng(0).normal(size=(9, 2))
-    Counting.calls.clear()
-    outputs = TeacherOutputs([Counting((0, 1), 0).fit(X), Counting((1, 2), 1).fit(X)], memory=str(tmp_path))
-    first = outputs.fit_transform(X)
-    np.testing.assert_array_equal(outputs.transform(X), first)
-    np.testing.assert_array_equal(clone(outputs).fit_transform(X), first)
-    assert Counting.calls == [9, 9]
-    outputs.transform(X[:4])
-    assert Counting.calls == [9, 9, 4, 4]
-
-
 def test_clone_keeps_the_teachers_and_pickle_works(iris):
     X, y = iris
     teachers = [FrozenEstimator(GaussianNB().fit(X, y)), LogisticRegression(max_iter=500).fit(X, y)]

@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherCalibrator, UnifiedEnsemble
+from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherCalibrator, TeacherMerger, UnifiedEnsemble
 from sklearn_uhc.evidence import pairwise_agreement
 from sklearn_uhc.evidence.metrics import teacher_agreement
 from sklearn_uhc.inspection import SoftLabelDisplay
@@ -80,7 +80,7 @@ def test_scores_and_plots(scale):
 def test_the_whole_merge(scale):
     teachers = linear_teachers(LISTS)
     ensembles = [
-        UnifiedEnsemble(teachers, balance=True, teacher_weight=s * TRUST).fit(X, sample_weight=s * ROWS)
+        UnifiedEnsemble(TeacherMerger(teachers, teacher_weight=s * TRUST), balance=True).fit(X, sample_weight=s * ROWS)
         for s in (scale, 1.0)
     ]
     P, expected = (ensemble.predict_proba(X) for ensemble in ensembles)
@@ -90,7 +90,9 @@ def test_the_whole_merge(scale):
     )
     student = RandomForestClassifier(5, random_state=0)
     distillers = [
-        HeterogeneousDistiller(teachers, student, balance=True, teacher_weight=s * TRUST).fit(X, sample_weight=s * ROWS)
+        HeterogeneousDistiller(TeacherMerger(teachers, teacher_weight=s * TRUST), student, balance=True).fit(
+            X, sample_weight=s * ROWS
+        )
         for s in (scale, 1.0)
     ]
     np.testing.assert_allclose(*(d.predict_proba(X) for d in distillers), rtol=1e-9)

@@ -22,7 +22,14 @@ from benchmarks.paper.protocol import Draw, draw_trial
 from benchmarks.paper.records import Record
 from benchmarks.paper.rivals import RIVALS
 from benchmarks.paper.training import make_net, spoil, train
-from sklearn_uhc import HeterogeneousDistiller, LabelSpace, SoftLabelClassifier, TeacherOutputs, TorchTeacher
+from sklearn_uhc import (
+    HeterogeneousDistiller,
+    LabelSpace,
+    SoftLabelClassifier,
+    TeacherMerger,
+    TeacherOutputs,
+    TorchTeacher,
+)
 
 Array = NDArray[Any]
 PACKAGES = ("sklearn-uhc", "scikit-learn", "numpy", "scipy", "torch", "skorch")
@@ -175,13 +182,12 @@ class Setting:
             return student.fit(self.X, RIVALS[method](self.log_p, trial.space))
         name, backprop, balance = METHODS[method]
         return HeterogeneousDistiller(
-            None,
+            TeacherMerger(None, calibrate=False),
             student,
             method=name,
             backprop=backprop,
             balance=balance,
-            temperature=self.temperature,
-            calibrate=False,  # the paper's methods as they are
+            temperature=self.temperature,  # the paper's methods as they are
             class_lists=trial.draw.lists,
         ).fit(self.X, log_p=self.log_p)
 

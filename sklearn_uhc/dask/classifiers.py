@@ -42,7 +42,7 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
     class_weight = None
     if balances(ensemble.balance):
         sums = sums_of(labels_in_passing(merger, whole, sample_weight), merger.method_.temperature)
-        class_weight = spare_none(sums.class_weights(), merger.classes_, ensemble.none_label)
+        class_weight = spare_none(sums.class_weights(), merger.classes_, merger.none_label)
     ensemble.class_weight_, ensemble.merger_, ensemble.classes_ = class_weight, merger, merger.classes_
     ensemble._take_features()
     return ensemble
@@ -64,11 +64,10 @@ def fit_distiller(
     with soft_labels(merger, whole, sample_weight) as labels:
         sums, class_weight = sums_of(labels), None
         if balances(distiller.balance):
-            class_weight = spare_none(sums.class_weights(), merger.classes_, distiller.none_label)
+            class_weight = spare_none(sums.class_weights(), merger.classes_, merger.none_label)
         balance = Balance(sums, class_weight)
         parts = parts_of(whole, labels, balance)
         train(student, SoftBlocks(whole, parts, sums.rows, balance.prior, sums.total))
-    distiller.__dict__.pop("soft_labels_", None)  # of an earlier fit
     distiller.class_weight_, distiller.merger_, distiller.student_ = class_weight, merger, student
     distiller.classes_ = merger.classes_
     distiller._take_features()
@@ -78,15 +77,10 @@ def fit_distiller(
 def _check_params(distiller: Any) -> None:
     """Raise an error for settings that need all rows in memory."""
     check_balance(distiller.balance)
-    wrong = {
-        "backprop=True": distiller.backprop,
-        "store_soft_labels=True": distiller.store_soft_labels,
-    }
-    remedy = {"store_soft_labels=True": "pass store= and read them there, or use TeacherMerger.transform"}
-    for name, is_wrong in wrong.items():
-        if is_wrong:
-            otherwise = remedy.get(name, "leave it out, or compute X first and fit in memory")
-            raise ValueError(f"{name} is not supported with a Dask collection: {otherwise}.")
+    if distiller.backprop:
+        raise ValueError(
+            "backprop=True is not supported with a Dask collection: leave it out, or compute X first and fit in memory."
+        )
 
 
 def predict_proba(estimator: Any, X: Any) -> Any:
@@ -137,8 +131,7 @@ def _for_workers(estimator: Any) -> Any:
     light = copy.copy(estimator)
     if isinstance(estimator, UnifiedEnsemble):
         light.merger_ = merger_for_workers(estimator.merger_)
-        light.teachers = light.memory = light.store = None
+        light.teachers = None
     elif not isinstance(estimator, SoftLabelClassifier):
         light.teachers, light.merger_ = None, None
-        vars(light).pop("soft_labels_", None)
     return light

@@ -39,7 +39,7 @@ class StoredOutputs(TeacherOutputs):
 def outputs_for_workers(outputs: TeacherOutputs, store: Any) -> TeacherOutputs:
     """Return fitted teacher outputs for use on blocks, with a store if one is given."""
     light: Any = StoredOutputs.__new__(StoredOutputs) if store is not None else TeacherOutputs.__new__(TeacherOutputs)
-    light.__dict__.update(vars(outputs), teachers=None, memory=None, store=None, n_jobs=None, verbose=0)
+    light.__dict__.update(vars(outputs), teachers=None, store=None, n_jobs=None, verbose=0)
     if store is not None:
         light.stores = open_answer_stores(outputs, store)
     return light
@@ -60,7 +60,7 @@ def merger_for_workers(merger: Any, store: Any = None) -> Any:
     """Return a fitted merge for use on blocks; `store` defaults to the store of the merge."""
     light = copy.copy(merger)
     folder = merger.store if store is None else store
-    light.teachers, light.memory, light.store = None, None, None
+    light.teachers, light.store = None, None
     if merger.teacher_outputs_ is not None:
         light.teacher_outputs_ = outputs_for_workers(merger.teacher_outputs_, folder)
     return light

@@ -28,8 +28,6 @@ def fit(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> Any:
 def fit_on_sample(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> NDArray[np.int_]:
     """Fit on evenly spaced rows in memory, and return the number of rows of each block."""
     refuse_given(y=y, **kwargs)
-    if getattr(estimator, "memory", None) is not None:
-        raise ValueError("memory does not work with Dask collections: pass store, a folder that all workers see.")
     some, lengths = sample(X, rows_of_calibrator(getattr(estimator, "calibrate", estimator)))
     estimator.fit(remembering(some, X.label_space) if hasattr(X, "label_space") else some)
     return lengths

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from joblib import Memory
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -46,10 +43,11 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
 
     Parameters
     ----------
-    teachers : list or dict of fitted classifiers
+    teachers : list or dict of fitted classifiers, or TeacherMerger
         Any objects with `predict_log_proba`, `predict_proba` or `decision_function`. A dict, or a list of
         (name, classifier) pairs, names them in messages, plots and reports. They are never refitted, changed or
-        cloned, not even by `clone`, Pipelines and searches. May be None if `fit` is given `log_p`.
+        cloned, not even by `clone`, Pipelines and searches. May be None if `fit` is given `log_p`. A `TeacherMerger`
+        carries further settings of the merge: `TeacherMerger(teachers, store="answers", calibrate=False)`.
     student : estimator
         The classifier to train: a tree, a forest, nearest neighbours, LightGBM, XGBoost, CatBoost, any classifier whose
         `fit` accepts `sample_weight`, a skorch net, a torch module, or a Pipeline that ends in one of these. Trees,
@@ -57,7 +55,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         `RandomForestRegressor`; see `SoftLabelClassifier`. You may also pass a `SoftLabelClassifier`, for example to
         set its `strategy`; its classes and temperature are set by the merge.
     method : {"ce", "mf_lf", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="ce"
-        How the teachers' answers are merged. "mf_lv" is another name for "mf_lu".
+        How the teachers' answers are merged.
     balance : bool or "auto", default="auto"
         Whether classes that are rare among the soft labels get more weight in training. True makes all classes count
         equally, as in the paper: choose it if they are, or should count, about equally often. False leaves the soft
@@ -78,41 +76,14 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     class_lists : list or dict of lists, default=None
         The names of each teacher's classes, in the order of its outputs. None, for all teachers or for one, means the
         teacher's own `classes_`.
-    calibrate : bool, "auto" or TeacherCalibrator, default="auto"
-        Whether to divide each teacher's logits by its own temperature before the merge. Temperatures are learned from
-        the other teachers' answers, without labels. "auto" does so if the class lists overlap enough to compare
-        teachers, those of one kind twice as much, and True always. If teachers differ by no more than noise, all
-        temperatures are 1. See `docs/teachers.md`.
-    teacher_weight : array-like of N positive numbers or "agreement", default=None
-        Weight of each teacher in the method's objective. "agreement" detects teachers whose answers do not fit the
-        others and gives them almost no weight.
     membership : None, "auto", list or dict of scorers, default="auto"
         Scorers that say how likely a row belongs to any of a teacher's classes: a list with a scorer or None per
         teacher, or a dict of scorers by teacher name. A scorer has `predict_membership(X)`, which returns values in
         [0, 1] of shape (n,); `fit_membership` makes one. "auto" uses the `membership_` attribute of every teacher that
         has one.
-    membership_weight : float, default=1.0
-        Weight of every scorer in the merge, relative to the mean weight of the teachers. 0 turns scorers off.
     none_label : label, default=None
         Name of an additional class, "none of these", for rows that belong to no teacher. It must have the type of the
         other classes. Only scorers and OTHER can assign rows to it.
-    label_model : classifier, "auto" or None, default="auto"
-        Classifier of X that is trained on the labelled rows, if `fit` is given labels. Its predictions are combined
-        with the merge; cross-validation decides how much they count. "auto" means the student. None uses the labels
-        only to learn from the teachers' answers. See `docs/few_labels.md`.
-    abstain : bool, default=None
-        Whether a teacher may leave a row unanswered, by NaN for all its classes. It is then left out for that row. A
-        row that no teacher answers for gets no weight; with `none_label`, scorers decide about it.
-        None means the method's own setting.
-    floor : float or "auto", default="auto"
-        Smallest probability of a teacher's answers; smaller values are raised to it. See `TeacherOutputs`.
-    memory : str or joblib.Memory, default=None
-        Cache for the teachers' answers, so that a search calls each teacher once per X. **Its files are unpickled:
-        anyone who can write to it can run code as you.** Prefer `store`.
-    store : str or path, default=None
-        Folder that keeps the teachers' answers, so that an interrupted run can resume. See `TeacherOutputs`.
-    store_soft_labels : bool, default=False
-        Whether to keep the soft labels of the transfer set in `soft_labels_`.
     n_jobs : int, default=None
         Number of teachers that are called, and of chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
@@ -130,8 +101,6 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         The fitted merge: teachers, calibration, weights, method.
     class_weight_ : ndarray of shape (L,) or None
         Class weights, see `balance`; None if not balanced.
-    soft_labels_ : ndarray of shape (n, L)
-        The soft labels before balancing; only with `store_soft_labels`.
     n_features_in_ : int
         Number of features, if X is two-dimensional.
 
@@ -161,7 +130,6 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     True
     """
 
-    soft_labels_: NDArray[Any]
     class_weight_: NDArray[np.float64] | None
 
     def __init__(
@@ -175,17 +143,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         class_prior: Any = None,
         backprop: bool = False,
         class_lists: Any = None,
-        calibrate: Any = "auto",
-        teacher_weight: Sequence[float] | str | None = None,
         membership: Any = "auto",
-        membership_weight: float = 1.0,
         none_label: Any = None,
-        label_model: Any = "auto",
-        abstain: bool | None = None,
-        floor: float | str = "auto",
-        memory: str | Memory | None = None,
-        store: str | os.PathLike[str] | None = None,
-        store_soft_labels: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -197,17 +156,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         self.class_prior = class_prior
         self.backprop = backprop
         self.class_lists = class_lists
-        self.calibrate = calibrate
-        self.teacher_weight = teacher_weight
         self.membership = membership
-        self.membership_weight = membership_weight
         self.none_label = none_label
-        self.label_model = label_model
-        self.abstain = abstain
-        self.floor = floor
-        self.memory = memory
-        self.store = store
-        self.store_soft_labels = store_soft_labels
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -252,7 +202,6 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         if self.backprop and read_labels(y, X, merger.classes_) is not None:
             warn_user(NO_LABELS)
         learnt = train(merger, student, X, answers, sample_weight, fit_params)
-        self.__dict__.pop("soft_labels_", None)  # from an earlier fit
         self.__dict__.update(learnt)
         self.merger_, self.classes_, self.student_ = merger, merger.classes_, student
         return self
@@ -265,9 +214,9 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         merger : TeacherMerger
         """
         merger = super().make_merger()
-        if self.backprop and self.temperature is None and isinstance(self.method, str):
+        if self.backprop and merger.temperature is None and isinstance(merger.method, str):
             merger.set_params(temperature=BACKPROP_TEMPERATURE)
-        if isinstance(self.label_model, str) and self.label_model == "auto":
+        if isinstance(merger.label_model, str) and merger.label_model == "auto":
             merger.set_params(label_model=self._make_student())
         return merger
 
@@ -314,12 +263,12 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
         answered = answered_weights(answers, sample_weight, merger.labels_)
         Q, targets, weights, class_weight = self._targets(merger, Q, answered)
-        merger.look_at_shares(Q, answers)
+        merger._look_at_shares(Q, answers)
         self._tell(f"on {len(Q)} rows, {len(merger.classes_)} classes")
         routed = process_routing(self, "fit", **fit_params).student.fit if fit_params else {}
         student.fit(X, targets, sample_weight=weights, **routed)
         warn_of_labels(pool)
-        return {"class_weight_": class_weight, **({"soft_labels_": Q} if self.store_soft_labels else {})}
+        return {"class_weight_": class_weight}
 
     def _targets(
         self, merger: TeacherMerger, Q: NDArray[Any], weights: NDArray[Any] | None
@@ -327,10 +276,10 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         """Return soft labels, the student's targets, row weights and class weights."""
         T = merger.method_.temperature
         Q = as_given(Q, merger.labels_, T)
-        weights = known_weights(Q, merger.classes_, self.none_label, T, weights, merger.labels_)
+        weights = known_weights(Q, merger.classes_, merger.none_label, T, weights, merger.labels_)
         if not balances(self.balance):
             return Q, Q, weights, None
-        class_weight = spare_none(class_weights(Q, weights), merger.classes_, self.none_label)
+        class_weight = spare_none(class_weights(Q, weights), merger.classes_, merger.none_label)
         return Q, *balanced_targets(Q, class_weight, weights), class_weight
 
     def _train_by_backprop(
@@ -359,8 +308,6 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
                 "class_prior scales soft labels, and direct backpropagation makes none: leave it out, or use "
                 "backprop=False."
             )
-        if self.store_soft_labels:
-            raise ValueError("Direct backpropagation makes no soft labels: leave store_soft_labels at False.")
         if sample_weight is not None:
             raise ValueError("Direct backpropagation does not accept sample_weight: omit it, or use backprop=False.")
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from joblib import Memory
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -35,9 +32,10 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
 
     Parameters
     ----------
-    teachers : list or dict of fitted classifiers
+    teachers : list or dict of fitted classifiers, or TeacherMerger
         Any objects with `predict_log_proba`, `predict_proba` or `decision_function`. A dict, or a list of
-        (name, classifier) pairs, names them. They are never refitted, changed or cloned.
+        (name, classifier) pairs, names them. They are never refitted, changed or cloned. A `TeacherMerger` carries
+        further settings of the merge: `TeacherMerger(teachers, store="answers", calibrate=False)`.
     method : {"ce", "mf_lf", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="ce"
         How the teachers' answers are merged.
     balance : bool or "auto", default="auto"
@@ -54,39 +52,14 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     class_lists : list or dict of lists, default=None
         The names of each teacher's classes, in the order of its outputs. None, for all teachers or for one, means the
         teacher's own `classes_`.
-    calibrate : bool, "auto" or TeacherCalibrator, default="auto"
-        Whether to divide each teacher's logits by its own temperature before the merge. Temperatures are learned from
-        the other teachers' answers, without labels. "auto" does so if the class lists overlap enough to compare
-        teachers, those of one kind twice as much, and True always. If teachers differ by no more than noise, all
-        temperatures are 1. See `docs/teachers.md`.
-    teacher_weight : array-like of N positive numbers or "agreement", default=None
-        Weight of each teacher in the method's objective. "agreement" detects teachers whose answers do not fit the
-        others and gives them almost no weight.
     membership : None, "auto", list or dict of scorers, default="auto"
         Scorers that say how likely a row belongs to any of a teacher's classes: a list with a scorer or None per
         teacher, or a dict of scorers by teacher name. A scorer has `predict_membership(X)`, which returns values in
         [0, 1] of shape (n,); `fit_membership` makes one. "auto" uses the `membership_` attribute of every teacher that
         has one.
-    membership_weight : float, default=1.0
-        Weight of every scorer in the merge, relative to the mean weight of the teachers. 0 turns scorers off.
     none_label : label, default=None
         Name of an additional class, "none of these", for rows that belong to no teacher. It must have the type of the
         other classes. Only scorers and OTHER can assign rows to it.
-    label_model : classifier, "auto" or None, default="auto"
-        Classifier of X that is trained on the labelled rows, if `fit` is given labels. Its predictions are combined
-        with the merge; cross-validation decides how much they count. "auto" means logistic regression, if X is a
-        matrix of numbers. None uses the labels only to learn from the teachers' answers. See `docs/few_labels.md`.
-    abstain : bool, default=None
-        Whether a teacher may leave a row unanswered, by NaN for all its classes. It is then left out for that row. A
-        row that no teacher answers for gets uniform probabilities; with `none_label`, scorers decide about it.
-        None means the method's own setting.
-    floor : float or "auto", default="auto"
-        Smallest probability of a teacher's answers; smaller values are raised to it. See `TeacherOutputs`.
-    memory : str or joblib.Memory, default=None
-        Cache for the teachers' answers. **Its files are unpickled: anyone who can write to it can run code as you.**
-        Prefer `store`.
-    store : str or path, default=None
-        Folder that keeps the teachers' answers, so that an interrupted run can resume. See `TeacherOutputs`.
     n_jobs : int, default=None
         Number of teachers that are called, and of chunks of rows that are merged, at the same time, in threads.
     verbose : int, default=0
@@ -129,16 +102,8 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         temperature: float | None = None,
         class_prior: Any = None,
         class_lists: Any = None,
-        calibrate: Any = "auto",
-        teacher_weight: Sequence[float] | str | None = None,
         membership: Any = "auto",
-        membership_weight: float = 1.0,
         none_label: Any = None,
-        label_model: Any = "auto",
-        abstain: bool | None = None,
-        floor: float | str = "auto",
-        memory: str | Memory | None = None,
-        store: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -148,16 +113,8 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         self.temperature = temperature
         self.class_prior = class_prior
         self.class_lists = class_lists
-        self.calibrate = calibrate
-        self.teacher_weight = teacher_weight
         self.membership = membership
-        self.membership_weight = membership_weight
         self.none_label = none_label
-        self.label_model = label_model
-        self.abstain = abstain
-        self.floor = floor
-        self.memory = memory
-        self.store = store
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -189,12 +146,12 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         Q = merger.fit_merge(answers, X, sample_weight=sample_weight)
         weights = answered_weights(answers, sample_weight)
         T = merger.method_.temperature
-        weights = known_weights(Q, merger.classes_, self.none_label, T, weights, merger.labels_)
+        weights = known_weights(Q, merger.classes_, merger.none_label, T, weights, merger.labels_)
         self.class_weight_ = None
         if balances(self.balance):
             equal = class_weights(sharpen(Q, T), weights)
-            self.class_weight_ = spare_none(equal, merger.classes_, self.none_label)
-        merger.look_at_shares(Q, answers)
+            self.class_weight_ = spare_none(equal, merger.classes_, merger.none_label)
+        merger._look_at_shares(Q, answers)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
         warn_of_labels(merger.label_pool_)

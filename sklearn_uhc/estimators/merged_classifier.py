@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
 
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.estimators.diagram import DiagramBlock
+from sklearn_uhc.estimators.diagram import DiagramBlock, diagram_of_merge
 from sklearn_uhc.estimators.merger import TeacherMerger
 from sklearn_uhc.evidence.metrics import agreement_with
 from sklearn_uhc.labels import labelled_part
@@ -18,24 +18,18 @@ from sklearn_uhc.teachers.input import input_tags
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import check_row_weights
-from sklearn_uhc.utils.searches import searched_without_labels
 
-#: Parameters of a merge that cannot be chosen by agreement with the merged teachers.
+#: Parameters of a merge that the distiller and the ensemble have, too, since many users set them.
+SHARED = ("method", "temperature", "class_prior", "class_lists", "membership", "none_label", "n_jobs", "verbose")
 NOT_BY_AGREEMENT = (
-    "method",
-    "temperature",
-    "class_prior",
-    "balance",
-    "calibrate",
-    "teacher_weight",
-    "membership",
-    "membership_weight",
-    "floor",
+    "score(X) without y is the agreement with the teachers. It can compare students, but not settings of a merge: it "
+    "prefers whatever reproduces the teachers, including their errors. Use TeacherHoldoutSearch, or pass some "
+    "labels as y."
 )
 
 
 class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
-    """Mixin for classifiers with all parameters of a `TeacherMerger`, and a fitted one in `merger_`."""
+    """Mixin for classifiers that contain a merge: its parameters are their own, or those of a given `TeacherMerger`."""
 
     merger_: TeacherMerger
     classes_: NDArray[Any]
@@ -47,7 +41,18 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         -------
         merger : TeacherMerger
         """
-        return TeacherMerger(**{name: getattr(self, name) for name in TeacherMerger._get_param_names()})
+        own = {name: getattr(self, name) for name in SHARED}
+        if not isinstance(self.teachers, TeacherMerger):
+            return TeacherMerger(self.teachers, **own)
+        merger, default = clone(self.teachers), TeacherMerger(None)
+        given = {name: value for name, value in own.items() if not _same(value, getattr(default, name))}
+        for name, value in given.items():
+            if not _same(getattr(merger, name), getattr(default, name)):
+                raise ValueError(
+                    f"{name} is given twice: {value!r} here, and {getattr(merger, name)!r} in the TeacherMerger "
+                    "that is passed as teachers. Set it in one place."
+                )
+        return merger.set_params(**given)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return class probabilities."""
@@ -96,8 +101,8 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
             Data to score on.
         y : array-like of shape (n,), default=None
             Labels of all or some rows. Rows with None, NaN or -1 are ignored; at least one row must have a label. If y
-            is None, the score is `metrics.teacher_agreement`, which needs no labels. Do not use it to choose settings
-            of the merge; a search that does is warned. See `TeacherHoldoutSearch`.
+            is None, the score is `metrics.teacher_agreement`, which needs no labels, but cannot choose settings of the
+            merge, as a warning says. See `TeacherHoldoutSearch`.
         sample_weight : array-like of shape (n,), default=None
             Row weights.
 
@@ -109,7 +114,7 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         if y is not None:
             X, y, known = labelled_part(X, y, self.classes_)
             return float(super().score(X, y, None if sample_weight is None else np.asarray(sample_weight)[known]))
-        _warn_of_search()
+        warn_user(NOT_BY_AGREEMENT)
         sample_weight = check_row_weights(sample_weight, X)
         answers = self._answers_to_score(X)
         known = np.isin(self.classes_, answers.space.classes)  # the teachers do not know none_label
@@ -137,7 +142,7 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         """Return how scikit-learn draws this estimator in a notebook."""
         merger: TeacherMerger = getattr(self, "merger_", None) or self.make_merger()
         student = {"student": self.student} if hasattr(self, "student") else {}
-        return merger.diagram(**student)
+        return diagram_of_merge(merger, **student)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -150,13 +155,6 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         return []
 
 
-def _warn_of_search() -> None:
-    """Warn if a search without labels is running over parameters that it cannot choose."""
-    names = [name.split("__") for name in searched_without_labels()]
-    wrong = sorted({own[-1] for own in names if own[-1] in NOT_BY_AGREEMENT and "student" not in own})
-    if wrong:
-        warn_user(
-            f"A search without labels scores agreement with the merged teachers, which cannot choose "
-            f"{', '.join(wrong)}: it prefers whatever reproduces the teachers, including their errors. Use "
-            "TeacherHoldoutSearch, or pass labels of some rows to the search."
-        )
+def _same(value: Any, default: Any) -> bool:
+    """Return whether a parameter, which may be an array, has its default."""
+    return value is default or (isinstance(value, (str, int)) and type(value) is type(default) and value == default)

@@ -7,32 +7,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from joblib import Memory
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.estimators.diagram import DiagramBlock, diagram_of_merge
-from sklearn_uhc.estimators.steps import make_steps
+from sklearn_uhc.estimators.plan import Plan, given_weights, make_plan
 from sklearn_uhc.estimators.targets import answered_weights
 from sklearn_uhc.evidence import Finding, find, find_foreign, find_only_none, find_uneven, find_wrong_labels, warn_of
-from sklearn_uhc.labels import Labels, read_labels
-from sklearn_uhc.labels.learning import LabelPool, check_label_model, learn_from_labels, warn_of_labels
-from sklearn_uhc.membership.out_of_list import Memberships, make_memberships, universe_of, with_none
-from sklearn_uhc.merging import SoftLabelMethod, resolve_method, takes_sets
-from sklearn_uhc.merging.class_prior import ClassScale, fit_scale, prior_of_fit
-from sklearn_uhc.spaces.class_sets import refuse_sets
-from sklearn_uhc.spaces.label_space import LabelSpace
+from sklearn_uhc.labels.learning import LabelPool, learn_from_labels, warn_of_labels
+from sklearn_uhc.membership.out_of_list import with_none
+from sklearn_uhc.merging import SoftLabelMethod
+from sklearn_uhc.merging.class_prior import ClassScale, fit_scale
 from sklearn_uhc.students.template import as_template
-from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.teachers.holder import TeacherHolder
 from sklearn_uhc.teachers.input import check_input, input_tags
-from sklearn_uhc.teachers.roster import Roster, check_teachers
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
-from sklearn_uhc.utils.notes import warn_user
-from sklearn_uhc.utils.parameters import check_flag, check_weights
 from sklearn_uhc.utils.rows import count_rows
 from sklearn_uhc.utils.simplex import sharpen
 
@@ -52,8 +44,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         (name, classifier) pairs, names them. They are never refitted, changed or cloned. May be None if `fit` is given
         `log_p`.
     method : {"ce", "mf_lf", "mf_p", "mf_lu", "sd"} or soft-label transformer, default="ce"
-        How the teachers' answers are merged. "mf_lv" is another name for "mf_lu". An instance must not have class lists
-        of its own.
+        How the teachers' answers are merged. An instance must not have class lists of its own.
     temperature : float, default=None
         The teachers' logits are divided by it. Values above 1 make the soft labels smoother. None means the method's
         own temperature, 1 by default (the paper uses 3).
@@ -92,9 +83,6 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         None means the method's own setting.
     floor : float or "auto", default="auto"
         Smallest probability of a teacher's answers; smaller values are raised to it. See `TeacherOutputs`.
-    memory : str or joblib.Memory, default=None
-        Cache for the teachers' answers, so that a search calls each teacher once per X. **Its files are unpickled:
-        anyone who can write to it can run code as you.** Prefer `store`.
     store : str or path, default=None
         Folder that keeps the teachers' answers, so that an interrupted run can resume. See `TeacherOutputs`.
     n_jobs : int, default=None
@@ -167,7 +155,6 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         label_model: Any = "auto",
         abstain: bool | None = None,
         floor: float | str = "auto",
-        memory: str | Memory | None = None,
         store: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -185,7 +172,6 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         self.label_model = label_model
         self.abstain = abstain
         self.floor = floor
-        self.memory = memory
         self.store = store
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -272,48 +258,41 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         """
         if isinstance(log_p, Answers) and self.none_label is not None:
             log_p = with_none(log_p, self.none_label)
-        roster, space = self._check_teachers(log_p)
-        method = self._make_method(space)
-        memberships = self._make_memberships(roster, space, X, method)
-        classes = space.classes if memberships is None else memberships.space.classes
-        one_kind = roster is not None and roster.is_of_one_kind
-        steps = make_steps(self.calibrate, self.teacher_weight, one_kind=one_kind)
-        outputs, teacher_weight = self._make_outputs(method), self._teacher_weights(method, space)
-        check_label_model(self.label_model)
-        sets = None if roster is None else roster.names_of_sets()
-        labels = read_labels(y, X, classes, foreign=foreign, sets=sets)
-        prior = prior_of_fit(self.class_prior, classes, labels, self.none_label)
-        if log_p is None:
-            assert roster is not None
-            outputs.check_params(roster)
-            # Scorers first: one that does not work is found before teachers are called, which may take hours.
-            D = None if memberships is None else memberships.read(check_input(BaseEstimator(), X, reset=True))
-            answers = outputs.fit_answers(X, roster=roster, teacher_weight=teacher_weight)
-            self._take_features(outputs)
-            X = check_input(outputs, X, reset=False)
-        else:
-            X = None if X is None else check_input(self, X, reset=True)
-            n = None if X is None else count_rows(X)
-            answers = answers_given(log_p, space, abstain=bool(outputs.abstain), n=n, teacher_weight=teacher_weight)
-            D = None if memberships is None else memberships.read(X)
+        plan = make_plan(self, X, y, log_p, foreign)
+        answers, scores = self._read(plan, X, log_p)
         if not answers.answered.any():
             raise ValueError("No teacher answers for any row: there is nothing to learn from.")
-        read = answers
-        for step in steps:
-            answers = step.fit_transform_answers(answers)
-        self.roster_, self.label_space_ = roster, space
-        self.labels_, self.classes_ = labels, classes if labels is None else labels.classes
-        self._prior = prior
-        self.teacher_outputs_ = outputs if log_p is None else None
-        self.method_, self.steps_ = method, steps
-        self.teacher_weight_, self.memberships_ = answers.teacher_weight, memberships
-        by_agreement = isinstance(self.teacher_weight, str)
-        self.findings_: list[Finding] = find(read, self.calibrator_, by_agreement=by_agreement)
-        if D is not None and D.shape[1] == space.n_teachers:
-            # About foreign rows teachers contradict each other, too.
-            self.findings_ = find_foreign(D, self.none_label) or self.findings_
+        adjusted = answers
+        for step in plan.steps:
+            adjusted = step.fit_transform_answers(adjusted)
+        self.roster_, self.label_space_ = plan.roster, plan.space
+        self.labels_, self.classes_ = plan.labels, plan.classes
+        self.teacher_outputs_ = plan.outputs if log_p is None else None
+        self.method_, self.steps_, self.memberships_ = plan.method, plan.steps, plan.memberships
+        self.teacher_weight_, self._prior = adjusted.teacher_weight, plan.prior
+        self.findings_ = self._look_at_answers(answers, scores)
         warn_of(self.findings_)
-        return answers if memberships is None or D is None else memberships.join_scores(answers, D)
+        return (
+            adjusted if scores is None or plan.memberships is None else plan.memberships.join_scores(adjusted, scores)
+        )
+
+    def _read(self, plan: Plan, X: Any, log_p: Any) -> tuple[Answers, NDArray[Any] | None]:
+        """Return what teachers and membership scorers say about X, or the answers that are given."""
+        X = None if X is None else check_input(self, X, reset=True)
+        # Scorers first: one that does not work is found before teachers are called, which may take hours.
+        scores = None if plan.memberships is None else plan.memberships.read(X)
+        if log_p is None:
+            return plan.outputs.fit_answers(X, roster=plan.roster, teacher_weight=plan.teacher_weight), scores
+        n, abstain = None if X is None else count_rows(X), bool(plan.outputs.abstain)
+        return answers_given(log_p, plan.space, abstain=abstain, n=n, teacher_weight=plan.teacher_weight), scores
+
+    def _look_at_answers(self, answers: Answers, scores: NDArray[Any] | None) -> list[Finding]:
+        """Return what is wrong with teachers or rows."""
+        found = find(answers, self.calibrator_, by_agreement=isinstance(self.teacher_weight, str))
+        if scores is not None and scores.shape[1] == answers.space.n_teachers:
+            # About foreign rows teachers contradict each other, too.
+            return find_foreign(scores, self.none_label) or found
+        return found
 
     def fit_merge(self, answers: Answers, X: Any = None, *, sample_weight: NDArray[Any] | None = None) -> Any:
         """Fit the method, learn from the labels given to `fit_answers`, and return the soft labels.
@@ -334,9 +313,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q = self.method_.fit_transform_answers(answers)
         counts = answers.answered if sample_weight is None else answers.answered & (sample_weight > 0)
         self._drop_wrong_labels(Q, answers, counts)
-        Q, self.label_pool_ = self.learn_labels(Q, answers, X, sample_weight=sample_weight)
+        Q, self.label_pool_ = self._learn_labels(Q, answers, X, sample_weight)
         weights = answered_weights(answers, sample_weight, self.labels_)
-        Q, self.class_scale_ = self.scale_classes(Q, weights)
+        Q, self.class_scale_ = self._scale_classes(Q, weights)
         self.class_frequencies_ = np.average(sharpen(to_numpy(Q), self.method_.temperature), axis=0, weights=weights)
         if self.none_label is not None and not self.findings_:
             self.findings_ = find_only_none(to_numpy(Q)[answers.answered], self.classes_, self.none_label)
@@ -364,50 +343,18 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         scale: ClassScale | None = getattr(self, "class_scale_", None)
         return Q if scale is None else scale.apply(Q, self.method_.temperature)
 
-    def scale_classes(self, Q: Any, weights: NDArray[Any] | None) -> tuple[Any, ClassScale | None]:
-        """Scale soft labels to `class_prior`.
-
-        Parameters
-        ----------
-        Q : array of shape (n, L)
-            Soft labels of the rows given to `fit_answers`.
-        weights : ndarray of shape (n,) or None
-            Row weights.
-
-        Returns
-        -------
-        Q : array of shape (n, L)
-        scale : ClassScale or None
-            The factors; None without a prior.
-        """
+    def _scale_classes(self, Q: Any, weights: NDArray[Any] | None) -> tuple[Any, ClassScale | None]:
+        """Return soft labels scaled to `class_prior`, and the factors; None without a prior."""
         if self._prior is None:
             return Q, None
         scale = fit_scale(Q, self._prior, self.method_.temperature, weights)
         return scale.apply(Q, self.method_.temperature), scale
 
-    def learn_labels(
-        self, Q: Any, answers: Answers, X: Any = None, *, sample_weight: NDArray[Any] | None = None
+    def _learn_labels(
+        self, Q: Any, answers: Answers, X: Any, sample_weight: NDArray[Any] | None
     ) -> tuple[Any, LabelPool | None]:
-        """Return the soft labels, improved by the labels given to `fit_answers`, and what was learned from these.
-
-        Parameters
-        ----------
-        Q : array of shape (n, L)
-            Soft labels of the method.
-        answers : Answers
-            The answers behind them.
-        X : array-like with n rows, default=None
-            The same rows, for the classifier of labelled rows. None: there is no such classifier.
-        sample_weight : ndarray of shape (n,), default=None
-            Row weights.
-
-        Returns
-        -------
-        Q : array of shape (n, L)
-        pool : LabelPool or None
-            None if there are no labels.
-        """
-        labels: Labels | None = self.labels_
+        """Return the soft labels, improved by the labels given to `fit_answers`, and what was learned from these."""
+        labels = self.labels_
         if labels is None or (sample_weight is not None and not sample_weight[labels.rows].any()):
             return Q, None
         X = None if X is None else check_input(self, X, reset=False)
@@ -443,7 +390,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
                 "fit was given log_p, so no teacher can be called: use answers that you have computed, or fit with "
                 "teachers."
             )
-        return self.teacher_outputs_.answers(X, teacher_weight=self._teacher_weights(self.method_, self.label_space_))
+        return self.teacher_outputs_.answers(X, teacher_weight=given_weights(self, self.method_))
 
     def adjust(self, answers: Answers, X: Any = None) -> Answers:
         """Apply the fitted steps to answers: calibrate and weight them, and add memberships, ready to be merged.
@@ -468,16 +415,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
             raise ValueError("This merge has memberships, which need X: pass the rows with the answers.")
         return memberships.join(answers, check_input(self, X, reset=False))
 
-    def look_at_shares(self, Q: Any, answers: Answers) -> None:
-        """Add to `findings_`, and warn, if some classes seem rare or absent and there is neither a prior nor a label.
-
-        Parameters
-        ----------
-        Q : array of shape (n, L)
-            Soft labels.
-        answers : Answers
-            The answers they were made from.
-        """
+    def _look_at_shares(self, Q: Any, answers: Answers) -> None:
+        """Warn if some classes seem rare or absent and there is neither a prior nor a label."""
         known = self.class_prior is not None or self.labels_ is not None
         if not self.findings_ and not known:  # if teachers contradict each other, uneven classes are only a symptom
             space, none = self.label_space_, self.none_label
@@ -504,36 +443,6 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "method_")
         return np.asarray([str(label) for label in self.classes_], dtype=object)
 
-    def _check_teachers(self, log_p: Any) -> tuple[Roster | None, LabelSpace]:
-        """Check teachers and class lists, before any teacher is called."""
-        universe = universe_of(self.none_label)
-        if self.teachers is not None:
-            roster = check_teachers(self.teachers, self.class_lists, universe)
-            return roster, roster.space
-        if self.class_lists is not None and log_p is not None:
-            return None, LabelSpace(self.class_lists, universe=universe)
-        if isinstance(log_p, Answers):
-            return None, log_p.space
-        raise TypeError(
-            "teachers is None: pass fitted classifiers, or their answers as class_lists and fit(X, log_p=...)."
-        )
-
-    def _make_memberships(self, roster: Roster | None, space: LabelSpace, X: Any, method: Any) -> Memberships | None:
-        """Return the memberships for these parameters, which are checked, or None."""
-        teachers = () if roster is None else roster.teachers
-        found = make_memberships(self.membership, self.membership_weight, self.none_label, space, teachers, self.store)
-        if found is not None and not takes_sets(method):
-            if not isinstance(self.membership, str) or self.none_label is not None:
-                refuse_sets(found.space.class_lists)
-            names = ", ".join(space.called(i) for i in found.whose)
-            warn_user(
-                f"MF-LU does not support membership scorers: those of {names} are left out. CE and MF-LF use them."
-            )
-            return None
-        if found is not None and X is None:
-            raise ValueError("Memberships need X, which is None: pass X with log_p, or membership=None.")
-        return found
-
     def _drop_wrong_labels(self, Q: Any, answers: Answers, counts: NDArray[np.bool_]) -> None:
         """Warn of labels that have nothing to do with the rows, and forget them and the classes that only they have."""
         if self.labels_ is None:
@@ -547,73 +456,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
                 self._prior = kept / np.nansum(kept)
             self.labels_, self.classes_ = None, classes
 
-    def _make_method(self, space: LabelSpace) -> Any:
-        """Return the method at the temperature of this merge, with its parameters checked."""
-        method = resolve_method(self.method)
-        if not takes_sets(method):
-            refuse_sets(space.class_lists)
-        if self.abstain is not None:
-            check_flag("abstain", self.abstain)
-        own = getattr(method, "class_lists", None)
-        if own is not None and LabelSpace(own) != space:
-            raise ValueError(
-                "The method has class_lists of its own, and they are not the teachers': leave them out of the method, "
-                "and rename classes with class_lists of the merge."
-            )
-        known = method.get_params(deep=False)
-        changes = {"temperature": self.temperature, "n_jobs": self.n_jobs, "verbose": self.verbose or None}
-        method.set_params(**{name: value for name, value in changes.items() if value is not None and name in known})
-        if hasattr(method, "check_params"):
-            method.check_params()
-        return method
-
-    def _make_outputs(self, method: Any) -> TeacherOutputs:
-        """Return unfitted `TeacherOutputs`."""
-        abstain = getattr(method, "abstain", False) if self.abstain is None else self.abstain
-        return TeacherOutputs(
-            self.teachers,
-            class_lists=self.class_lists,
-            floor=self.floor,
-            abstain=abstain,
-            memory=self.memory,
-            store=self.store,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        )
-
-    def _teacher_weights(self, method: Any, space: LabelSpace) -> Any:
-        """Return the teacher weights given to the merge or to its method."""
-        given = None if isinstance(self.teacher_weight, str) else self.teacher_weight
-        weight = getattr(method, "teacher_weight", None) if given is None else given
-        if weight is not None:
-            check_weights(weight, space.n_teachers)
-        return weight
-
-    def _take_features(self, outputs: TeacherOutputs) -> None:
-        """Copy the attributes about the features of X from `outputs`."""
-        for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
-            if hasattr(outputs, name):
-                setattr(self, name, getattr(outputs, name))
-
     def _sk_visual_block_(self) -> DiagramBlock:
         """Return how scikit-learn draws this estimator in a notebook."""
-        return self.diagram()
-
-    def diagram(self, **more: Any) -> DiagramBlock:
-        """Return the diagram that notebooks show, with estimators that come after the merge by name.
-
-        Parameters
-        ----------
-        **more : estimators
-            What comes after, such as a student.
-
-        Returns
-        -------
-        block : DiagramBlock
-            For scikit-learn.
-        """
-        return diagram_of_merge(self, **more)
+        return diagram_of_merge(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,9 +1,14 @@
-"""Estimators that hold fitted teachers and scorers: `clone` keeps these instead of un-fitting them."""
+"""Estimators that hold fitted teachers and scorers: `clone` keeps these instead of un-fitting them.
+
+A `TeacherMerger` in the place of teachers is cloned, with its own teachers carried over: a search sets its parameters.
+"""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
+
+from sklearn.base import clone
 
 from sklearn_uhc.utils.versioned import Versioned
 
@@ -22,5 +27,5 @@ class TeacherHolder(Versioned):
             setattr(without, name, ())
         new = super(TeacherHolder, without).__sklearn_clone__()  # type: ignore[misc]
         for name, value in held.items():
-            setattr(new, name, value)
+            setattr(new, name, clone(value) if isinstance(value, TeacherHolder) else value)
         return new

@@ -67,6 +67,7 @@ def input_tags(tags: Any, teachers: Any, *others: Any) -> Any:
 
 def listed(teachers: Any) -> list[Any]:
     """Return teachers without their names; an empty list if it is no list or dict (tags come before checks)."""
+    teachers = getattr(teachers, "teachers", teachers)  # of a TeacherMerger
     found = teachers.values() if isinstance(teachers, Mapping) else teachers if isinstance(teachers, Sequence) else ()
     return [teacher[1] if isinstance(teacher, tuple) and len(teacher) == 2 else teacher for teacher in found]
 

@@ -9,11 +9,11 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from joblib import Memory, effective_n_jobs
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import gen_batches
-from sklearn.utils.validation import check_is_fitted, check_memory
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers, remembering
 from sklearn_uhc.teachers.fingerprint import fingerprint, fingerprint_of_data
@@ -27,7 +27,7 @@ from sklearn_uhc.utils.disk import stack
 from sklearn_uhc.utils.features import own_columns, readable
 from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
-from sklearn_uhc.utils.notes import add_note, warn_user
+from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.parameters import check_flag
 from sklearn_uhc.utils.progress import progress
 from sklearn_uhc.utils.response import check_not_nan, log_proba
@@ -65,9 +65,6 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
     abstain : bool, default=False
         Whether a teacher may leave a row unanswered, by NaN for all its classes, for example because a request failed.
         False makes this an error. A row with some NaN is always an error.
-    memory : str or joblib.Memory, default=None
-        Cache for the answers, so that a search calls each teacher once per X. It uses the same key as `store`. **Its
-        files are unpickled: anyone who can write to the folder can run code as you.** Prefer `store`.
     store : str or path, default=None
         Folder in which the answers are kept as plain numbers, chunk by chunk. An interrupted run resumes where it
         stopped, and a teacher is not called twice for the same X. Threads and processes may share the folder. The
@@ -123,7 +120,6 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         class_lists: Any = None,
         floor: float | str = "auto",
         abstain: bool = False,
-        memory: str | Memory | None = None,
         store: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -132,7 +128,6 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         self.class_lists = class_lists
         self.floor = floor
         self.abstain = abstain
-        self.memory = memory
         self.store = store
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -294,8 +289,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         names = [roster.called(i) for i in range(len(teachers))]
         for teacher, name in zip(teachers, names, strict=True):
             own_columns(teacher, X, name)  # raises an error for missing columns before any teacher is called
-        kept = self.memory is not None or self.store is not None
-        data = fingerprint_of_data(X) if kept else None
+        data = None if self.store is None else fingerprint_of_data(X)
         requests = [(t, X, len(labels), name, data) for t, labels, name in zip(teachers, lists, names, strict=True)]
         asked = in_threads(lambda request: self._read_one(*request), requests, effective_n_jobs(self.n_jobs))
         return list(progress(asked, total=len(teachers), desc="Calling teachers", verbose=self.verbose))
@@ -303,12 +297,7 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
     def _read_one(self, teacher: Any, X: Any, n_classes: int, name: str, data: str | None) -> NDArray[np.floating[Any]]:
         """Call one teacher, or return its stored answers on the same data."""
         key = None if data is None else f"{fingerprint(teacher)}-{data}"
-        request = teacher, X, n_classes, name, key, self.store, self.verbose, bool(self.abstain)
-        if self.memory is None:
-            return read_teacher(*request)
-        ignored = ["teacher", "X", "name", "store", "verbose"]  # the key includes teacher and X
-        answer = check_memory(self.memory).cache(read_teacher, ignore=ignored)(*request)
-        return answer if _is_answer(answer, X, n_classes, name) else read_teacher(*request)
+        return read_teacher(teacher, X, n_classes, name, key, self.store, self.verbose, bool(self.abstain))
 
     def _join(self, answers: list[NDArray[np.floating[Any]]]) -> NDArray[np.floating[Any]]:
         """Concatenate the blocks of all teachers after applying floors, chunk by chunk."""
@@ -372,21 +361,6 @@ def _answers(
             raise
         _check_shape(answer.shape, asked.stop - asked.start, n_classes, name)
         yield answer
-
-
-def _is_answer(answer: Any, X: Any, n_classes: int, name: str) -> bool:
-    """Return whether `memory` returned a valid answer; warn if not."""
-    shape = count_rows(X), n_classes
-    floats = isinstance(answer, np.ndarray) and np.issubdtype(answer.dtype, np.floating)
-    if floats and answer.shape == shape:
-        return True
-    found = f"{answer.dtype} of shape {answer.shape}" if isinstance(answer, np.ndarray) else type(answer).__name__
-    warn_user(
-        f"The memory folder holds {found} for {name} instead of floats of shape {shape}: its files were changed. They "
-        "were not used, and the teacher was called again. Clear that folder, and check who can write to it: loading "
-        "from it runs code."
-    )
-    return False
 
 
 def _ask_about(teacher: Any, ask: Callable[[Any], Any], X: Any, rows: slice, columns: list[str] | None) -> Any:

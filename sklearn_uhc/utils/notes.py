@@ -6,10 +6,11 @@ import sys
 import warnings
 from collections.abc import Hashable
 
-from sklearn_uhc.utils.searches import said_in_search
-
 #: Packages whose frames are skipped to find the user's line.
 OTHERS = ("sklearn_uhc", "sklearn", "joblib")
+#: What was said in scikit-learn's searches and cross-validation, and at which line of the user. There Python's filters
+#: do not prevent repetitions: joblib sets them anew for every fit, which forgets what was said.
+_said: set[Hashable] = set()
 
 
 def add_note(error: BaseException, note: str) -> None:
@@ -23,12 +24,13 @@ def warn_user(message: str, category: type[Warning] = UserWarning, *, about: Has
 
     `about` identifies the warning there; None: its message.
     """
-    said, key = said_in_search(), (category, message if about is None else about)
-    if said is not None and key in said:
-        return
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OTHERS:
+    frame, level, in_search = sys._getframe(1), 2, False
+    while frame.f_back is not None and (name := frame.f_globals.get("__name__", "")).partition(".")[0] in OTHERS:
+        in_search = in_search or name.startswith("sklearn.model_selection.")
         frame, level = frame.f_back, level + 1
+    key = (category, message if about is None else about, frame.f_code.co_filename, frame.f_lineno)
+    if in_search and key in _said:
+        return
     warnings.warn(message, category, stacklevel=level)
-    if said is not None:  # not if the warning is an error: then every fit fails
-        said.add(key)
+    if in_search:  # not if the warning is an error: then every fit fails
+        _said.add(key)

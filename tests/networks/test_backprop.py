@@ -80,7 +80,9 @@ def test_mf_lu_answers_on_the_scale_of_its_teachers():
     log_p = 3 * np.hstack([teacher.predict_log_proba(X) for teacher in linear_teachers(lists)])
     torch.manual_seed(0)
     student = SoftLabelClassifier(nn.Linear(8, 4), random_state=0)
-    clf = HeterogeneousDistiller(None, student, class_lists=lists, method="mf_lu", calibrate=False, backprop=True)
+    clf = HeterogeneousDistiller(
+        TeacherMerger(None, calibrate=False), student, class_lists=lists, method="mf_lu", backprop=True
+    )
     clf.fit(X, log_p=log_p)
     logits = clf.student_.estimator_.forward(X)
     scales = LogitFactorizationLoss(lists, scale="free").scales(logits, torch.as_tensor(log_p))
@@ -104,7 +106,7 @@ def test_weights_and_silence(images, teachers, method):
     log_p[quiet[:, whose]] = np.nan
     student = SoftLabelClassifier(net(max_epochs=12, train_split=None), random_state=0)
     clf = HeterogeneousDistiller(
-        None, student, class_lists=lists, method=method, backprop=True, abstain=True, calibrate=False
+        TeacherMerger(None, abstain=True, calibrate=False), student, class_lists=lists, method=method, backprop=True
     )
     scores = {}
     for name, weight in {"alike": None, "little": [1, 1, 1, 1e-3], "agreement": "agreement"}.items():
@@ -130,7 +132,7 @@ def test_mf_lu_s_scale_is_that_of_teachers_that_answer():
     log_p[:50], log_p[50:150, :3] = np.nan, np.nan
     student = SoftLabelClassifier(nn.Linear(8, 4), random_state=0)
     clf = HeterogeneousDistiller(
-        None, student, class_lists=lists, method="mf_lu", calibrate=False, backprop=True, abstain=True
+        TeacherMerger(None, calibrate=False, abstain=True), student, class_lists=lists, method="mf_lu", backprop=True
     )
     with pytest.warns(UserWarning, match="No teacher answers"):
         clf.fit(X, log_p=log_p)
@@ -212,7 +214,6 @@ def test_none_of_these_by_backpropagation(sites, monkeypatch):
         ({"balance": True}, ValueError, "balance=True weights soft labels"),
         ({"balance": np.True_}, ValueError, "balance=True weights soft labels"),
         ({"method": "sd"}, ValueError, "StandardDistillation cannot be used by backpropagation"),
-        ({"store_soft_labels": True}, ValueError, "makes no soft labels"),
         ({"student": RandomForestClassifier()}, TypeError, "RandomForestClassifier is not one"),
         ({"student": net(module__probabilities=True)}, ValueError, "remove its softmax"),
     ],
@@ -252,7 +253,7 @@ def test_wrong_answers_are_refused(flat, calibrate):
 
     def fit(answers):
         clf = HeterogeneousDistiller(
-            None, nn.Linear(64, 4), class_lists=lists, backprop=True, method="ce", calibrate=calibrate
+            TeacherMerger(None, calibrate=calibrate), nn.Linear(64, 4), class_lists=lists, backprop=True, method="ce"
         )
         return clf.fit(flat[:100], log_p=answers)
 

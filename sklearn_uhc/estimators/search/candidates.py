@@ -11,9 +11,8 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from sklearn_uhc.estimators.merged_classifier import MergedClassifier
-from sklearn_uhc.estimators.search.reading import Reading, given_weights, reading_key
+from sklearn_uhc.estimators.search.reading import Reading, reading_key, weights_of
 from sklearn_uhc.estimators.steps import make_steps
-from sklearn_uhc.merging import resolve_method
 from sklearn_uhc.merging.balance import check_balance
 from sklearn_uhc.spaces.label_space import LabelSpace
 from sklearn_uhc.students import SoftLabelClassifier, check_student
@@ -21,7 +20,7 @@ from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.parameters import check_weights
 
 #: Parameters that cannot be searched: all candidates are compared with the same teachers.
-FIXED = ("teachers", "class_lists")
+FIXED = ("teachers", "class_lists", "teachers__teachers", "teachers__class_lists")
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def split_estimator(estimator: Any) -> tuple[Pipeline | None, MergedClassifier]:
     if not isinstance(merged, MergedClassifier):
         raise TypeError(
             "TeacherHoldoutSearch needs a HeterogeneousDistiller or a UnifiedEnsemble, or a Pipeline that ends in one, "
-            f"got {type(merged).__name__}. For a TeacherMerger, search over a UnifiedEnsemble with the same parameters."
+            f"got {type(merged).__name__}. For a TeacherMerger, search over UnifiedEnsemble(merger)."
         )
     return before if before is not None and len(before) else None, merged
 
@@ -89,15 +88,15 @@ def _make_candidate(estimator: Any, step: str, params: dict[str, Any], space: La
         add_note(error, f"This came from the candidate {params!r}.")
         raise
     outside = tuple((name, id(value)) for name, value in sorted(params.items()) if not name.startswith(step))
-    return Candidate(params, made, merged, (outside, *reading_key(merged)) if step else reading_key(merged))
+    return Candidate(params, made, merged, (*outside, *reading_key(merged.make_merger())))
 
 
 def check_candidate(merged: MergedClassifier, space: LabelSpace) -> None:
     """Raise an error for parameters that `fit` would reject, before teachers are called for hours."""
-    resolve_method(merged.method)
-    if (weights := given_weights(merged)) is not None:
+    merger = merged.make_merger()
+    if (weights := weights_of(merger)) is not None:
         check_weights(weights, space.n_teachers)
-    make_steps(merged.calibrate, merged.teacher_weight)
+    make_steps(merger.calibrate, merger.teacher_weight)
     check_balance(merged.balance)
     if hasattr(merged, "student"):
         student = merged.student
@@ -112,5 +111,5 @@ def read_all(candidates: list[Candidate], roster: Any, space: LabelSpace, X: Any
         if candidate.key not in readings:
             before, merged = split_estimator(candidate.estimator)
             seen = X if before is None else before.fit_transform(X)
-            readings[candidate.key] = Reading.of(merged, roster, space, seen, log_p, before)
+            readings[candidate.key] = Reading.of(merged.make_merger(), roster, space, seen, log_p, before)
     return readings

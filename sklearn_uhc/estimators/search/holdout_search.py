@@ -21,7 +21,7 @@ from sklearn_uhc.estimators.diagram import DiagramBlock
 from sklearn_uhc.estimators.search.candidates import Candidate, make_candidates, read_all, split_estimator
 from sklearn_uhc.estimators.search.folds import Fold, make_folds
 from sklearn_uhc.estimators.search.judge import judge
-from sklearn_uhc.estimators.search.reading import Reading, find_teachers, given_weights, without_teachers
+from sklearn_uhc.estimators.search.reading import Reading, find_teachers, weights_of, without_teachers
 from sklearn_uhc.estimators.search.results import results_table
 from sklearn_uhc.estimators.search.trial import Trial, report_failures, rows_to_judge, try_candidate
 from sklearn_uhc.utils.fitting import all_or_nothing
@@ -164,16 +164,17 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
                 "thousand is enough. Then fit the estimator with best_params_ to all of X."
             )
         self.__dict__.pop("best_estimator_", None)  # from an earlier fit
-        parallel = Parallel(n_jobs=self.n_jobs, verbose=max(0, int(self.verbose) - 1))  # for `said_in_search`, too
+        parallel = Parallel(n_jobs=self.n_jobs, verbose=max(0, int(self.verbose) - 1))
         merged = split_estimator(self.estimator)[1]
-        roster, space = find_teachers(merged, log_p)
+        merger = merged.make_merger()
+        roster, space = find_teachers(merger, log_p)
         candidates = make_candidates(self.estimator, self.param_grid, space)
         folds = make_folds(space, self.folds)
         readings = read_all(candidates, roster, space, X, log_p)
         rows = [rows_to_judge(X, k, hasattr(merged, "student")) for k in range(len(folds))]
         trials = self._try_all(parallel, candidates, readings, folds, rows)
         report_failures(trials)
-        judged = judge(readings[candidates[0].key], folds, rows, trials, given_weights(merged))
+        judged = judge(readings[candidates[0].key], folds, rows, trials, weights_of(merger))
         times = np.array([[(trial.fit_time, trial.score_time) for trial in row] for row in trials])
         scores = np.where(np.isnan(judged.scores), self._score_of_failures(), judged.scores)
         params = [candidate.params for candidate in candidates]

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sklearn_uhc.answers import Answers, answers_given
-from sklearn_uhc.estimators.merged_classifier import MergedClassifier
+from sklearn_uhc.estimators.merged_classifier import SHARED, MergedClassifier
+from sklearn_uhc.estimators.merger import TeacherMerger
+from sklearn_uhc.estimators.plan import abstains, given_weights
 from sklearn_uhc.estimators.search.folds import Fold
 from sklearn_uhc.membership.out_of_list import find_scorers, read_scorer
 from sklearn_uhc.merging import resolve_method, takes_sets
@@ -49,21 +51,21 @@ class Reading:
 
     @classmethod
     def of(
-        cls, merged: MergedClassifier, roster: Roster | None, space: LabelSpace, X: Any, log_p: Any, before: Any
+        cls, merger: TeacherMerger, roster: Roster | None, space: LabelSpace, X: Any, log_p: Any, before: Any
     ) -> Reading:
         """Call all teachers and scorers, or use the given answers."""
-        outputs = None
+        outputs, abstain = None, abstains(merger, resolve_method(merger.method))
         if log_p is not None:
-            X = check_input(clone(merged), X, reset=True)
-            answers = answers_given(log_p, space, abstain=_abstains(merged), n=count_rows(X))
+            X = check_input(clone(merger), X, reset=True)
+            answers = answers_given(log_p, space, abstain=abstain, n=count_rows(X))
         else:
             assert roster is not None
-            names = ("teachers", "class_lists", "floor", "memory", "store", "n_jobs", "verbose")
-            outputs = TeacherOutputs(**{name: getattr(merged, name) for name in names}, abstain=_abstains(merged))
+            names = ("teachers", "class_lists", "floor", "store", "n_jobs", "verbose")
+            outputs = TeacherOutputs(**{name: getattr(merger, name) for name in names}, abstain=abstain)
             outputs.check_params(roster)
             answers = outputs.fit_answers(X, roster=roster)
             X = check_input(outputs, X, reset=False)
-        scorers = find_scorers(merged.membership, space, () if roster is None else roster.teachers)
+        scorers = find_scorers(merger.membership, space, () if roster is None else roster.teachers)
         titles = [f"the membership scorer of {space.called(i)}" for i in range(space.n_teachers)]
         scores = [None if s is None else read_scorer(s, t, X) for s, t in zip(scorers, titles, strict=True)]
         return cls(X, answers, outputs, before, scores)
@@ -99,51 +101,53 @@ class Known:
         return self.values
 
 
-def reading_key(merged: MergedClassifier) -> tuple[Any, ...]:
+def reading_key(merger: TeacherMerger) -> tuple[Any, ...]:
     """Return the settings that candidates must share to share a reading."""
-    membership = merged.membership
+    membership = merger.membership
     scorers = membership if isinstance(membership, str) else id(membership)
-    return merged.floor, _abstains(merged), scorers
+    return merger.floor, abstains(merger, resolve_method(merger.method)), scorers
 
 
-def _abstains(merged: MergedClassifier) -> bool:
-    own = getattr(resolve_method(merged.method), "abstain", False)
-    return bool(own if merged.abstain is None else merged.abstain)
-
-
-def given_weights(merged: MergedClassifier) -> NDArray[np.float64] | None:
+def weights_of(merger: TeacherMerger) -> NDArray[np.float64] | None:
     """Return the teacher weights given by the user, to the merge or to its method, or None."""
-    weight = merged.teacher_weight
-    if weight is None:
-        weight = getattr(resolve_method(merged.method), "teacher_weight", None)
-    return None if weight is None or isinstance(weight, str) else np.asarray(weight, dtype=float)
+    weight = given_weights(merger, resolve_method(merger.method))
+    return None if weight is None else np.asarray(weight, dtype=float)
 
 
-def find_teachers(merged: MergedClassifier, log_p: Any) -> tuple[Roster | None, LabelSpace]:
+def find_teachers(merger: TeacherMerger, log_p: Any) -> tuple[Roster | None, LabelSpace]:
     """Return the teachers and their label space, before any teacher is called."""
-    if merged.teachers is not None:
-        roster = check_teachers(merged.teachers, merged.class_lists)
+    if merger.teachers is not None:
+        roster = check_teachers(merger.teachers, merger.class_lists)
         return roster, roster.space
-    if log_p is None or (merged.class_lists is None and not isinstance(log_p, Answers)):
+    if log_p is None or (merger.class_lists is None and not isinstance(log_p, Answers)):
         raise TypeError(
             "teachers of the estimator is None: pass fitted classifiers, or their answers as class_lists and "
             "fit(X, log_p=...)."
         )
-    return None, log_p.space if merged.class_lists is None else LabelSpace(merged.class_lists)
+    return None, log_p.space if merger.class_lists is None else LabelSpace(merger.class_lists)
 
 
 def without_teachers(merged: MergedClassifier, fold: Fold, space: LabelSpace) -> Any:
     """Return a candidate without teachers, for the answers of those that are not held out; `space` is that of all."""
-    method, given = resolve_method(merged.method), given_weights(merged)
-    weight = merged.teacher_weight if given is None else given[fold.rest]
+    merger = merged.make_merger()
+    method, given = resolve_method(merger.method), weights_of(merger)
     own = {name: None for name in ("teacher_weight", "class_lists") if name in method.get_params(deep=False)}
-    new = clone(merged).set_params(teachers=None, class_lists=None, membership=None, memory=None, store=None, verbose=0)
-    prior = restrict_prior(merged.class_prior, space.classes, fold.space.classes, merged.none_label)
-    return new.set_params(method=method.set_params(**own), teacher_weight=weight, class_prior=prior)
+    merger.set_params(
+        teachers=None,
+        method=method.set_params(**own),
+        class_lists=None,
+        class_prior=restrict_prior(merger.class_prior, space.classes, fold.space.classes, merger.none_label),
+        teacher_weight=merger.teacher_weight if given is None else given[fold.rest],
+        membership=None,
+        store=None,
+        verbose=0,
+    )
+    default = TeacherMerger(None)
+    return clone(merged).set_params(teachers=merger, **{name: getattr(default, name) for name in SHARED})
 
 
 def fit_to(merged: Any, reading: Reading) -> Any:
     """Fit a candidate without teachers to answers that were read."""
-    if takes_sets(resolve_method(merged.method)):
-        merged.set_params(membership=[None if d is None else Known(d) for d in reading.memberships])
+    if takes_sets(resolve_method(merged.teachers.method)):
+        merged.teachers.set_params(membership=[None if d is None else Known(d) for d in reading.memberships])
     return merged.fit(reading.X, log_p=reading.answers)

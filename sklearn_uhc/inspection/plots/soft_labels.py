@@ -112,7 +112,7 @@ class SoftLabelDisplay:
         last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
         if getattr(last, "backprop", False):
             raise ValueError("Direct backpropagation makes no soft labels to plot: fit with backprop=False.")
-        stored = "SoftLabelDisplay(soft_labels_, classes=classes_), having fitted with store_soft_labels=True"
+        stored = "SoftLabelDisplay(Q, classes=classes_) with the soft labels Q of TeacherMerger.fit_transform"
         answers = teacher_answers(holder, X, stored)
         if not answers.answered.any():
             raise ValueError("No teacher answers for any row of X: there are no soft labels to plot.")
