@@ -10,7 +10,7 @@ demo: $(VENV)/.plots  ## merge digits classifiers, print the scores, save demo.p
 	$(BIN)/python -m benchmarks.demo
 
 test: $(VENV)/.dev  ## every test but the slow ones, docstrings, README and pages of docs/ included
-	$(BIN)/python -m pytest -q -n 2 --doctest-modules --doctest-glob="*.md"
+	$(BIN)/python -m pytest -q -n 2 --doctest-modules --doctest-glob="*.md" $(ARGS)
 
 slow: $(VENV)/.dev  ## the tests that take minutes
 	$(BIN)/python -m pytest -q -m slow --timeout 0 tests
@@ -18,15 +18,11 @@ slow: $(VENV)/.dev  ## the tests that take minutes
 gpu: $(VENV)/.dev  ## the tests for a machine with a GPU
 	$(BIN)/python -m pytest -q -m gpu tests
 
-# Tests of what needs no extras.
-CORE_TESTS := common merger merging distiller ensemble balance calibration abstention students twins logistic copies plots \
-	report report_of_sets diagram harmonize names metrics sets vanishing
-
 lowest:  ## tests of the core with the oldest releases that pyproject.toml allows
 	$(PYTHON) -m venv build/lowest
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt \
 		--editable ".[plots]" pytest pytest-xdist pytest-timeout hypothesis "pandas<2.2"
-	build/lowest/bin/python -m pytest -q -n 2 $(CORE_TESTS:%=tests/test_%.py)
+	build/lowest/bin/python -m pytest -q -n 2 @tests/core.txt
 
 check: $(VENV)/.dev  ## lint, format, types
 	$(BIN)/ruff check .

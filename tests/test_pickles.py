@@ -3,6 +3,7 @@
 import inspect
 import json
 import pickle
+import re
 import warnings
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tests.models.__main__ import answers
 FOLDER = Path(__file__).parent / "models"
 STORED = sorted(FOLDER.glob("*/*.pkl"))
 #: For developers who change the attributes of estimators.
-REMEDY = "If this version was never released, run `python -m tests.models`; else teach __setstate__ the old attributes."
+REMEDY = "Before the release run `python -m tests.models`; after it, teach __setstate__ the old attributes."
 #: These contain pickles of scikit-learn, which guarantees nothing between its releases.
 WITH_SKLEARN = ("student", "distiller")
 ESTIMATORS = [
@@ -69,16 +70,7 @@ def test_another_version_is_warned_of(data, monkeypatch):
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 loaded = pickle.loads(text)
-        beginning = (
-            f"This {type(model).__name__} was pickled by sklearn_uhc {sklearn_uhc.__version__} and loaded by 9.9"
-        )
-        assert any(str(warning.message).startswith(beginning) for warning in said)
+        named = rf"{type(model).__name__} .*{sklearn_uhc.__version__}.* 9\.9\..*Fit it again"
+        assert any(re.search(named, str(warning.message)) for warning in said)
         assert versioned.KEY not in vars(loaded)
         assert not hasattr(model, versioned.KEY)
-
-
-def test_a_pickle_without_a_version_is_warned_of():
-    model = LogitFactorization()
-    with pytest.warns(UserWarning, match=r"before 0\.1\.0"):
-        model.__setstate__(vars(LogitFactorization(temperature=2.0)))
-    assert model.temperature == 2.0

@@ -25,7 +25,7 @@ class Versioned:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        written = state.pop(KEY, "before 0.1.0")
+        written = state.pop(KEY, current_version())  # absent if a subclass writes a state of its own
         if written != current_version():
             warn_user(
                 f"This {type(self).__name__} was pickled by sklearn_uhc {written} and loaded by {current_version()}. "
