@@ -37,8 +37,6 @@ GAPS = (
 PAPER = {"plain": "CE-BS", "supervised": "SPV"}
 PAPER_FILES = Path("benchmarks/results/features-random.jsonl"), Path("benchmarks/results/membership-paper.jsonl")
 NONE_FILE = Path("benchmarks/results/membership-none.jsonl")
-#: Tiny-ImageNet features as they were while scorers were compared with labels at temperature 1.
-BEFORE_FILE = Path("benchmarks/results/membership-before.jsonl")
 
 
 def mean_and_interval(values: list[float]) -> dict[str, Any]:
@@ -66,9 +64,6 @@ def summarise(root: Path) -> list[dict[str, Any]]:
             if way != "plain":
                 lines.append({"part": "gain", **head} | _gain(of_data, way, columns))
     _add_shares(lines)
-    before = read(root / BEFORE_FILE)
-    ways = [way for way in dict.fromkeys(r["way"] for r in before) if way != "plain"]
-    lines += [{"part": "before"} | _gain(before, way, columns) for way in ways]
     lines += paper_choice(root) + paper_gaps(root)
     none = read(root / NONE_FILE)
     return lines + [_none_line(*each) for each in _by_none(none)] + _taken_lines(none)

@@ -23,7 +23,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from benchmarks import PAPER
 from benchmarks.lines import measure_once, read
 from benchmarks.sets import COARSE, Case, accuracy, interval, make_case
-from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator
+from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator, TeacherMerger
 
 OUT, SUMMARY = Path("benchmarks/results/set-calibration.jsonl"), Path("benchmarks/results/set_calibration.json")
 WAYS = ("left out", "kept", "calibrated")
@@ -46,10 +46,10 @@ def run(name: str, seed: int, folder: Path) -> list[dict[str, Any]]:
     case, out = make_case(name, seed, folder), []
     for way in WAYS:
         lists, log_p, found = answers(case, way)
-        clf = HeterogeneousDistiller(
-            None, KNeighborsClassifier(10), class_lists=lists, calibrate=False, store_soft_labels=True, **PAPER
-        ).fit(case.X, log_p=log_p)
-        labels = accuracy(clf.soft_labels_, clf.classes_, case.y)
+        clf = HeterogeneousDistiller(None, KNeighborsClassifier(10), class_lists=lists, calibrate=False, **PAPER)
+        clf.fit(case.X, log_p=log_p)
+        merger = TeacherMerger(None, method=PAPER["method"], class_lists=lists, calibrate=False)
+        labels = accuracy(merger.fit_transform(case.X, log_p=log_p), merger.classes_, case.y)
         student = accuracy(clf.predict_proba(case.X_test), clf.classes_, case.y_test)
         out.append({"case": name, "seed": seed, "way": way, "labels": labels, "k-NN": student, "temperatures": found})
     return out

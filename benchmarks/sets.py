@@ -44,7 +44,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.names import DATA, kinds
 from benchmarks.names import load as load_data
-from sklearn_uhc import OTHER, HeterogeneousDistiller, LabelSpace, TeacherOutputs
+from sklearn_uhc import OTHER, HeterogeneousDistiller, LabelSpace, TeacherMerger, TeacherOutputs
 
 SHOES, TOPS, BAG = (5, 7, 9), (0, 2, 4, 6), 8
 PARITY = [(0, 2, 4, 6, 8), (1, 3, 5, 7, 9)]
@@ -195,13 +195,14 @@ def run(name: str, seed: int, folder: Path, done: Collection[tuple[str, str]] = 
                     balance=True,
                     class_lists=lists,
                     teacher_weight=weight,
-                    store_soft_labels=True,
                 ).fit(case.X, log_p=log_p)
                 record[student] = accuracy(clf.predict_proba(case.X_test), clf.classes_, case.y_test)
                 single[student] = accuracy(clf.predict_proba(case.X_test), clf.classes_, case.y_test, OWN)
-            record["labels"] = accuracy(clf.soft_labels_, clf.classes_, case.y)
-            single["labels"] = accuracy(clf.soft_labels_, clf.classes_, case.y, OWN)
-            record["labels, coarse"] = coarse_accuracy(case, clf.classes_[clf.soft_labels_.argmax(axis=1)])
+            merger = TeacherMerger(None, method=method, class_lists=lists, teacher_weight=weight)
+            Q = merger.fit_transform(case.X, log_p=log_p)
+            record["labels"] = accuracy(Q, merger.classes_, case.y)
+            single["labels"] = accuracy(Q, merger.classes_, case.y, OWN)
+            record["labels, coarse"] = coarse_accuracy(case, merger.classes_[Q.argmax(axis=1)])
             out += [record, single] if way == "own" else [record]
     return out
 

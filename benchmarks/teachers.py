@@ -86,10 +86,11 @@ def label_accuracy(log_p: Floats, lists: Any, method: str, y: Any, **more: Any) 
 def measure(trial: Trial, method: str, calibrate: bool | str, neighbors: Any) -> list[float]:
     """Return what `MEASURES` names."""
     params: dict[str, Any] = {"method": method, "balance": True, "calibrate": calibrate, "temperature": T}
-    distiller = HeterogeneousDistiller(trial.teachers, neighbors, store_soft_labels=True, **params)
+    distiller = HeterogeneousDistiller(trial.teachers, neighbors, **params)
     distiller.fit(trial.X_unlabelled)
-    labels = distiller.classes_[distiller.soft_labels_.argmax(axis=1)]
-    merged = UnifiedEnsemble(trial.teachers, **params).fit(trial.X_unlabelled).predict_proba(trial.X_test)
+    ensemble = UnifiedEnsemble(trial.teachers, **params).fit(trial.X_unlabelled)
+    labels = ensemble.classes_[ensemble.merger_.transform(trial.X_unlabelled).argmax(axis=1)]
+    merged = ensemble.predict_proba(trial.X_test)
     known = distiller.classes_
     clipped = [np.clip(p, 1e-6, None) for p in (distiller.predict_proba(trial.X_test), merged)]
     losses = [log_loss(trial.y_test, p / p.sum(axis=1, keepdims=True), labels=known) for p in clipped]
