@@ -44,7 +44,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks import PAPER
+from benchmarks import PAPER, configured
 from benchmarks.lines import read
 from benchmarks.paper.protocol import MANY_CLASSES, draw_trial
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherMerger, fit_membership
@@ -165,7 +165,7 @@ def accuracies(trial: Trial, students: dict[str, Any], **params: Any) -> dict[st
         Q = merger.fit_transform(trial.transfer)
         found["soft labels"] = float((merger.classes_[Q.argmax(axis=1)] == trial.y_transfer).mean())
     for name, student in students.items():
-        clf = HeterogeneousDistiller(trial.teachers, student, **PAPER, **params).fit(trial.transfer)
+        clf = configured(HeterogeneousDistiller, trial.teachers, student, **PAPER, **params).fit(trial.transfer)
         found[name] = known_accuracy(clf, trial, params.get("none_label"))
     return found
 

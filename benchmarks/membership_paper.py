@@ -76,9 +76,9 @@ class Setting:
             return self.supervised(student)
         params: dict[str, Any] = {}
         if way == "membership":
-            params = {"membership": self.scorers, "membership_weight": weight, "none_label": NONE}
+            params = {"membership": self.scorers, "none_label": NONE}
         clf = HeterogeneousDistiller(
-            TeacherMerger(None, calibrate=False),
+            TeacherMerger(None, calibrate=False, membership_weight=weight),
             self.make(student, NONE if way == "membership" else None),
             method="ce",
             temperature=3.0,

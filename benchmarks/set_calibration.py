@@ -46,7 +46,9 @@ def run(name: str, seed: int, folder: Path) -> list[dict[str, Any]]:
     case, out = make_case(name, seed, folder), []
     for way in WAYS:
         lists, log_p, found = answers(case, way)
-        clf = HeterogeneousDistiller(None, KNeighborsClassifier(10), class_lists=lists, calibrate=False, **PAPER)
+        clf = HeterogeneousDistiller(
+            TeacherMerger(None, calibrate=False), KNeighborsClassifier(10), class_lists=lists, **PAPER
+        )
         clf.fit(case.X, log_p=log_p)
         merger = TeacherMerger(None, method=PAPER["method"], class_lists=lists, calibrate=False)
         labels = accuracy(merger.fit_transform(case.X, log_p=log_p), merger.classes_, case.y)

@@ -189,12 +189,11 @@ def run(name: str, seed: int, folder: Path, done: Collection[tuple[str, str]] = 
             single: dict[str, Any] = {**record, "way": "own, single"}
             for student, model in students.items():
                 clf = HeterogeneousDistiller(
-                    None,
+                    TeacherMerger(None, teacher_weight=weight),
                     clone(model),
                     method=method,
                     balance=True,
                     class_lists=lists,
-                    teacher_weight=weight,
                 ).fit(case.X, log_p=log_p)
                 record[student] = accuracy(clf.predict_proba(case.X_test), clf.classes_, case.y_test)
                 single[student] = accuracy(clf.predict_proba(case.X_test), clf.classes_, case.y_test, OWN)

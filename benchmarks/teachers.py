@@ -31,6 +31,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
+from benchmarks import configured
 from benchmarks.digits import Trial, make_trial
 from benchmarks.mixtures import make_mixture
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherCalibrator, TeacherOutputs, UnifiedEnsemble
@@ -86,9 +87,9 @@ def label_accuracy(log_p: Floats, lists: Any, method: str, y: Any, **more: Any) 
 def measure(trial: Trial, method: str, calibrate: bool | str, neighbors: Any) -> list[float]:
     """Return what `MEASURES` names."""
     params: dict[str, Any] = {"method": method, "balance": True, "calibrate": calibrate, "temperature": T}
-    distiller = HeterogeneousDistiller(trial.teachers, neighbors, **params)
+    distiller = configured(HeterogeneousDistiller, trial.teachers, neighbors, **params)
     distiller.fit(trial.X_unlabelled)
-    ensemble = UnifiedEnsemble(trial.teachers, **params).fit(trial.X_unlabelled)
+    ensemble = configured(UnifiedEnsemble, trial.teachers, **params).fit(trial.X_unlabelled)
     labels = ensemble.classes_[ensemble.merger_.transform(trial.X_unlabelled).argmax(axis=1)]
     merged = ensemble.predict_proba(trial.X_test)
     known = distiller.classes_
@@ -164,7 +165,7 @@ def silent(seed: int, kind: str, copies: int = 10) -> dict[str, Any]:
         result: dict[str, list[float]] = {}
         for name, answers, abstain in (("complete", log_p, False), ("silent", quiet, True)):
             params: dict[str, Any] = {"method": method, "class_lists": lists, "abstain": abstain, "temperature": T}
-            student = HeterogeneousDistiller(None, KNeighborsClassifier(10), balance=True, **params)
+            student = configured(HeterogeneousDistiller, None, KNeighborsClassifier(10), balance=True, **params)
             score = student.fit(trial.X_unlabelled, log_p=answers).score(trial.X_test, trial.y_test)
             many, times = np.tile(answers, (copies, 1)), []
             for _ in range(3):
@@ -211,7 +212,7 @@ def networks(seed: int, folder: Path) -> dict[str, Any]:
         out[method] = {}
         for name, log_p in (("plain", answers_test), ("auto", tempered.transform(answers_test))):
             params = {"method": method, "class_lists": lists, "calibrate": name == "auto" and "auto", "temperature": T}
-            student = HeterogeneousDistiller(None, LogisticRegression(C=0.1), balance=True, **params)
+            student = configured(HeterogeneousDistiller, None, LogisticRegression(C=0.1), balance=True, **params)
             score = float(student.fit(X_u, log_p=answers).score(X_test, y_test))
             out[method][name] = [label_accuracy(log_p, lists, method, y_test), score]
     return out

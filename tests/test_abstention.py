@@ -321,7 +321,7 @@ def test_warnings_of_unanswered_rows_say_what_becomes_of_them_and_point_at_the_c
     for call in (ensemble.predict, ensemble.score, ensemble.fit):
         with pytest.warns(UserWarning, match="No teacher answers for") as told:
             call(X)
-        assert len(told) == 1
+        assert sum("No teacher" in str(one.message) for one in told) == 1
 
 
 @pytest.mark.parametrize("calibrate", [False, True])

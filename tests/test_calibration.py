@@ -211,10 +211,11 @@ def test_teachers_of_one_kind_need_more_overlap():
     lists = [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7]]
     assert LEAST_OVERLAP < overlap(LabelSpace(lists)) < OF_ONE_KIND
 
-    def accuracy(models, calibrate, **params):
+    def accuracy(models, calibrate, weight=None):
         own = [rows[np.isin(y[rows], known)] for rows, known in zip(np.split(np.arange(600), 3), lists, strict=True)]
         teachers = [clone(model).fit(X[rows], y[rows]) for model, rows in zip(models, own, strict=True)]
-        clf = UnifiedEnsemble(TeacherMerger(teachers, calibrate=calibrate), method="mf_lf", **params).fit(X[600:1100])
+        clf = UnifiedEnsemble(TeacherMerger(teachers, method="mf_lf", calibrate=calibrate, teacher_weight=weight))
+        clf.fit(X[600:1100])
         calibrated = bool(calibrate) and not clf.merger_.calibrator_.uncalibrated_
         return clf.score(X[1100:], y[1100:]), calibrated
 
@@ -222,7 +223,7 @@ def test_teachers_of_one_kind_need_more_overlap():
     plain, _ = accuracy(alike, False)
     assert accuracy(alike, "auto") == (plain, False)
     assert accuracy(alike, True)[0] < plain - 0.1  # this is what the rule is for
-    assert accuracy(alike, "auto", teacher_weight="agreement")[1]
+    assert accuracy(alike, "auto", "agreement")[1]
     assert accuracy([*alike[:2], GaussianNB()], "auto")[1]
 
 

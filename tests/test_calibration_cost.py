@@ -74,7 +74,7 @@ def test_subtracting_a_teacher_from_the_merge_is_the_merge_of_the_others(lists):
     merge, links = ListMeans.of(blocks, weight, share_classes(blocks)), share_classes(blocks)
     Z = (blocks.center(rng.normal(size=(9, space.n_outputs))) * weight[blocks.teacher_of]).T
     Bz = blocks.sum_classes(Z.T).T
-    x = merge.answered[:, None] * Bz
+    x = merge.per_owner[:, None] * Bz
     shared = Shared(Bz, x, blocks.sum_lists(x.T).T, merge.solve(Bz))
     compared = [each for i in range(len(lists)) if (each := compare(i, merge, weight, links)) is not None]
     assert len(compared) > 1

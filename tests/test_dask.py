@@ -236,7 +236,7 @@ def test_a_second_run_asks_no_teacher(frames, counted, tmp_path):
     other = clone(ensemble).set_params(method="mf_lf").fit(lazy)
     assert Counted.asked == 1200
     assert_array_equal(second.class_weight_, first.class_weight_)
-    here = clone(ensemble).set_params(store=None).fit(lazy.compute())
+    here = clone(ensemble).set_params(teachers__store=None).fit(lazy.compute())
     assert_allclose(proba, here.predict_proba(lazy.compute()), atol=1e-10)
     assert len(list(tmp_path.glob("answers-*"))) == 4
     manifests = [json.loads(path.read_text()) for path in tmp_path.glob("soft_labels-*/manifest.json")]

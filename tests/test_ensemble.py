@@ -52,7 +52,7 @@ def test_ensemble_of_consistent_teachers_is_their_truth_at_any_temperature():
 def test_search_over_an_ensemble_and_weights(iris, teachers):
     X, _ = iris
     search = GridSearchCV(UnifiedEnsemble(teachers), {"temperature": [1, 3]}, cv=3)
-    with pytest.warns(UserWarning, match="cannot choose temperature"):
+    with pytest.warns(UserWarning, match="TeacherHoldoutSearch"):
         assert np.isfinite(search.fit(X).best_score_)
     weight = np.r_[np.ones(75), np.zeros(75)]
     weighted = UnifiedEnsemble(teachers, balance=True).fit(X, sample_weight=weight)

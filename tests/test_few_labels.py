@@ -88,7 +88,13 @@ def test_the_ensemble_and_the_merger_learn_too(digits):
     ensemble = UnifiedEnsemble(teachers, method="ce", temperature=1)
     none, given = clone(ensemble).fit(X).score(X_test, y_test), some(y, 60)
     assert ensemble.fit(X, given).score(X_test, y_test) > none + 0.05
-    assert clone(ensemble).set_params(label_model=None).fit(X, given).score(X_test, y_test) > none
+    assert (
+        clone(ensemble)
+        .set_params(teachers=TeacherMerger(teachers, label_model=None))
+        .fit(X, given)
+        .score(X_test, y_test)
+        > none
+    )
     merger = TeacherMerger(teachers, method="ce", temperature=1)
     before = merger.fit(X).transform(X_test).argmax(axis=1)
     Q = merger.fit(X, given).transform(X_test)
@@ -143,7 +149,7 @@ def test_a_student_that_needs_more_rows_is_left_out(iris, teachers):
     with pytest.warns(UserWarning, match=r"KNeighborsClassifier cannot be trained on the 6 labelled rows alone"):
         clf.fit(X, some(y, 6))
     assert clf.score(X, y) > 0.8
-    clf.set_params(label_model=None).fit(X, some(y, 6))
+    clf.set_params(teachers=TeacherMerger(teachers, label_model=None)).fit(X, some(y, 6))
     assert clf.merger_.label_pool_.of_rows.expert is None
 
 
@@ -403,8 +409,8 @@ def test_it_is_pickled_and_cloned(iris, teachers):
     model = LogisticRegression(C=0.5)
     clf = UnifiedEnsemble(TeacherMerger(teachers, label_model=model)).fit(X, some(y, 30))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict_proba(X), clf.predict_proba(X))
-    assert clone(clf).label_model is not model
-    assert clf.get_params()["label_model__C"] == 0.5
+    assert clone(clf).teachers.label_model is not model
+    assert clf.get_params()["teachers__label_model__C"] == 0.5
     wrapped = SoftLabelClassifier(LogisticRegression())
     assert UnifiedEnsemble(TeacherMerger(teachers, label_model=wrapped)).fit(X, some(y, 30)).score(X, y) > 0.9
 

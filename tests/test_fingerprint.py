@@ -94,10 +94,9 @@ class CountedNeighbors(KNeighborsClassifier):
         return super().predict_proba(X)
 
 
-@pytest.mark.parametrize("where", ["store", "memory"])
-def test_a_nearest_neighbour_teacher_is_asked_once(where, tmp_path):
+def test_a_nearest_neighbour_teacher_is_asked_once(tmp_path):
     CountedNeighbors.asked.clear()
-    outputs = TeacherOutputs([CountedNeighbors(algorithm="kd_tree").fit(X, y)], **{where: str(tmp_path)})
+    outputs = TeacherOutputs([CountedNeighbors(algorithm="kd_tree").fit(X, y)], store=tmp_path)
     for _ in range(3):
         outputs.fit_transform(X)
     assert CountedNeighbors.asked == [150]
@@ -184,5 +183,5 @@ def test_cycles_end():
 
 
 def test_data_that_cannot_be_hashed_are_refused():
-    with pytest.raises(ValueError, match=r"X, a list, cannot be pickled.*do not use store and memory.*lock"):
+    with pytest.raises(ValueError, match=r"X, a list, cannot be pickled.*leave store out.*lock"):
         fingerprint_of_data([threading.Lock()])

@@ -6,8 +6,9 @@ import pickle
 import numpy as np
 import pytest
 
-from sklearn_uhc import OTHER, LabelSpace, identification, label_space
+from sklearn_uhc import OTHER, LabelSpace
 from sklearn_uhc.answers import Answers
+from sklearn_uhc.spaces import identification, label_space
 from sklearn_uhc.spaces.names import look_alikes
 
 CELLS = [[("CD4 T", "CD8 T"), "B"], ["CD4 T", OTHER], ["B", "NK"]]

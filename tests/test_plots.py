@@ -376,7 +376,7 @@ def test_curve_of_an_estimator(X):
     display = DistillationCurveDisplay.from_estimator(clf, X, param_range=[1, 3, 10], cv=2)
     assert ticks(display.ax_.xaxis) == ["1", "3", "10"]
     assert display.ax_.get_xscale() == "log"
-    with pytest.warns(UserWarning, match="cannot choose temperature"):
+    with pytest.warns(UserWarning, match="TeacherHoldoutSearch"):
         search = GridSearchCV(clf, {"temperature": [1, 3, 10]}, cv=2).fit(X)
     np.testing.assert_allclose(display.lines_[0].get_ydata(), search.cv_results_["mean_test_score"])
 

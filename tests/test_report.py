@@ -423,5 +423,3 @@ def test_scorers_beside_precomputed_answers():
         teacher_report(**given)
     with pytest.raises(ValueError, match="119"):
         teacher_report(X=X[1:], **given)
-    with pytest.raises(ValueError, match="only HeterogeneousDistiller accepts it"):
-        teacher_report(X=X, **{**given, "membership": "student"})

@@ -300,7 +300,6 @@ def test_bad_parameters(name, params, message):
 
 
 def test_methods_by_name_and_by_instance():
-    assert resolve_method("mf_lv").scale == "free"
     assert resolve_method("mf_lf").scale == "fixed"
     given = LogitFactorization(temperature=7)
     resolved = resolve_method(given)

@@ -1,6 +1,7 @@
 """A search says the same thing once, not in every fit."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,10 +10,17 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, learning_curv
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_uhc import FindingWarning, HeterogeneousDistiller, TeacherHoldoutSearch
+from sklearn_uhc.utils import notes
 from sklearn_uhc.utils.notes import warn_user
 
 LISTS = [[0, 1, 2, 3], [1, 2, 3, 4], [0, 2, 3, 4], [0, 1, 3, 4]]
 X, y = make_blobs(900, centers=5, n_features=4, random_state=0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_said():
+    """Forget what was said at the same lines in other tests."""
+    notes._said.clear()
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +43,16 @@ def told(call):
 @pytest.mark.parametrize(
     "run",
     [
-        lambda clf: GridSearchCV(clf, {"temperature": [1, 2]}, cv=3).fit(X[300:], y[300:]),
-        lambda clf: cross_val_score(clf, X[300:], y[300:], cv=3),
-        lambda clf: learning_curve(clf, X[300:], y[300:], cv=3, train_sizes=[0.8, 1.0]),
-        lambda clf: TeacherHoldoutSearch(clf, {"temperature": [1, 2]}).fit(X[300:]),
+        lambda clf: GridSearchCV(clf, {"temperature": [1, 2]}, cv=3).fit,
+        lambda clf: partial(cross_val_score, clf, cv=3),
+        lambda clf: partial(learning_curve, clf, cv=3, train_sizes=[0.8, 1.0]),
+        lambda clf: lambda X, y: TeacherHoldoutSearch(clf, {"temperature": [1, 2]}).fit(X),
     ],
 )
 def test_a_search_warns_once_and_the_next_one_again(clf, run):
-    for _ in range(2):
-        findings, others = told(lambda: run(clf))
+    first = told(lambda: run(clf)(X[300:], y[300:]))
+    second = told(lambda: run(clf)(X[300:], y[300:]))  # another line of the user's code
+    for findings, others in (first, second):
         assert len(findings) == 1
         assert findings[0].startswith("Teacher 0 contradicts")
         assert others == 1  # that class_lists renames its outputs

@@ -57,7 +57,7 @@ def fingerprint(teacher: Any) -> str:
     except (NotHashableError, RecursionError) as error:
         raise ValueError(
             f"{type(teacher).__name__} cannot be pickled, so its answers cannot be kept in a store: use "
-            f"importable functions instead of lambdas in it, or do not use store and memory. ({error})"
+            f"importable functions instead of lambdas in it, or leave store out. ({error})"
         ) from error
 
 
@@ -70,8 +70,7 @@ def fingerprint_of_data(X: Any) -> str:
         return Hasher().of(X).hex()
     except (NotHashableError, RecursionError) as error:
         raise ValueError(
-            f"X, a {type(X).__name__}, cannot be pickled, so answers for it cannot be kept: do not use store and "
-            f"memory. ({error})"
+            f"X, a {type(X).__name__}, cannot be pickled, so answers for it cannot be kept: leave store out. ({error})"
         ) from error
 
 

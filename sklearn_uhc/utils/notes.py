@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Hashable
+from types import FrameType
 
 #: Packages whose frames are skipped to find the user's line.
 OTHERS = ("sklearn_uhc", "sklearn", "joblib")
@@ -24,13 +25,27 @@ def warn_user(message: str, category: type[Warning] = UserWarning, *, about: Has
 
     `about` identifies the warning there; None: its message.
     """
-    frame, level, in_search = sys._getframe(1), 2, False
-    while frame.f_back is not None and (name := frame.f_globals.get("__name__", "")).partition(".")[0] in OTHERS:
-        in_search = in_search or name.startswith("sklearn.model_selection.")
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _module(frame).partition(".")[0] in OTHERS:
         frame, level = frame.f_back, level + 1
     key = (category, message if about is None else about, frame.f_code.co_filename, frame.f_lineno)
+    in_search = _is_in_search()
     if in_search and key in _said:
         return
     warnings.warn(message, category, stacklevel=level)
     if in_search:  # not if the warning is an error: then every fit fails
         _said.add(key)
+
+
+def _is_in_search() -> bool:
+    """Return whether one of scikit-learn's searches, or a cross-validation, is among the callers."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if _module(frame).startswith("sklearn.model_selection."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))

@@ -112,7 +112,7 @@ def test_weights_and_silence(images, teachers, method):
     for name, weight in {"alike": None, "little": [1, 1, 1, 1e-3], "agreement": "agreement"}.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of noise, and of rows without answers
-            fitted = clone(clf).set_params(teacher_weight=weight).fit(X, log_p=log_p)
+            fitted = clone(clf).set_params(teachers__teacher_weight=weight).fit(X, log_p=log_p)
         scores[name] = fitted.score(X, y)
         assert np.isfinite(fitted.predict_proba(X)).all()
     assert scores["little"] > max(0.7, scores["alike"] + 0.02)
@@ -120,7 +120,7 @@ def test_weights_and_silence(images, teachers, method):
     # Weights of the method, and answers by teachers that are silent, are the same.
     own = clone(clf).set_params(method=resolve_method(method).set_params(teacher_weight=[1, 1, 1, 1e-3], abstain=True))
     with pytest.warns(UserWarning, match="No teacher answers"):
-        own.set_params(abstain=None, temperature=3.0).fit(X, log_p=log_p)
+        own.set_params(teachers__abstain=None, temperature=3.0).fit(X, log_p=log_p)
     assert own.score(X, y) == pytest.approx(scores["little"], abs=1e-6)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
@@ -334,7 +335,9 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
         start = time.perf_counter()
         estimator = clone(best.estimator)
         before, merged = split_estimator(estimator)
-        merged.fit(reading.X, y, log_p=reading.answers)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"class_lists\[")  # said when the search began
+            merged.fit(reading.X, y, log_p=reading.answers)
         merged.merger_.teacher_outputs_ = reading.outputs  # so that it can call the teachers again
         if before is not None:
             estimator.steps[:-1] = reading.before.steps
