@@ -2,7 +2,7 @@
 
 from sklearn_uhc.estimators import HeterogeneousDistiller, TeacherHoldoutSearch, TeacherMerger, UnifiedEnsemble
 from sklearn_uhc.evidence import FindingWarning
-from sklearn_uhc.exporting import export_booster, export_onnx
+from sklearn_uhc.exporting import export
 from sklearn_uhc.labels import LabelledKFold, labelled_scorer
 from sklearn_uhc.membership import fit_membership
 from sklearn_uhc.merging import (
@@ -39,8 +39,7 @@ __all__ = [
     "TeacherOutputs",
     "TorchTeacher",
     "UnifiedEnsemble",
-    "export_booster",
-    "export_onnx",
+    "export",
     "fit_membership",
     "harmonize",
     "labelled_scorer",

@@ -100,7 +100,7 @@ def receive(folder):
     import sklearn.ensemble
     import torch
 
-    from sklearn_uhc import HeterogeneousDistiller, export_onnx, load_teacher
+    from sklearn_uhc import HeterogeneousDistiller, export, load_teacher
 
     def refuse(*args, **kwargs):
         raise AssertionError("something was unpickled")
@@ -110,7 +110,7 @@ def receive(folder):
     X = np.loadtxt(folder / "X.csv", delimiter=",")
     student = sklearn.ensemble.ExtraTreesClassifier(100, random_state=0)
     clf = HeterogeneousDistiller(teachers, student).fit(X)
-    export_onnx(clf, folder / "merged.onnx", X)
+    export(clf, folder / "merged.onnx", X)
     np.savetxt(folder / "P.csv", clf.predict_proba(X.astype(np.float32)), delimiter=",")
     (folder / "labels.txt").write_text("\n".join(clf.predict(X.astype(np.float32))))
 

@@ -28,7 +28,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, UnifiedEnsemble, export_onnx
+from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, UnifiedEnsemble, export
 from tests.helpers import TREES
 
 STUDENTS = [
@@ -68,7 +68,7 @@ def run(path, X):
 
 
 def check_export(clf, path, X):
-    report = export_onnx(clf, path, X)
+    report = export(clf, path, X)
     label, proba = run(path, X)
     own = clf.predict_proba(X)
     np.testing.assert_allclose(proba, own, atol=1e-5)
@@ -122,7 +122,7 @@ def test_missing_values_go_where_the_booster_sends_them(single, tmp_path):
     for student in (lightgbm.LGBMClassifier(n_estimators=8, verbose=-1), STUDENTS[-1]):
         check_export(SoftLabelClassifier(student, temperature=3).fit(holes, Q), tmp_path / "m.onnx", holes)
         filled = SoftLabelClassifier(student, temperature=3).fit(X, Q)  # it has seen none
-        export_onnx(filled, tmp_path / "m.onnx", X)
+        export(filled, tmp_path / "m.onnx", X)
         np.testing.assert_allclose(run(tmp_path / "m.onnx", holes)[1], filled.predict_proba(holes), atol=1e-5)
 
 
@@ -161,7 +161,7 @@ def test_one_class_only(single, tmp_path):
     X, _ = single
     for student in (GaussianNB(), LogisticRegression(), RandomForestClassifier(5)):
         clf = SoftLabelClassifier(student, classes=["only"]).fit(X, np.ones((len(X), 1)))
-        export_onnx(clf, tmp_path / "m.onnx", X)
+        export(clf, tmp_path / "m.onnx", X)
         label, proba = run(tmp_path / "m.onnx", X)
         assert set(label) == {"only"}
         assert (proba == 1).all()
@@ -193,7 +193,7 @@ def test_texts(tmp_path):
     texts = [f"{a} fox and {b} dogs" for a in ("red", "grey", "old") for b in ("many", "some", "no")] * 5
     Q = np.random.default_rng(0).dirichlet([1, 1], len(texts))
     clf = SoftLabelClassifier(make_pipeline(TfidfVectorizer(lowercase=False), LogisticRegression())).fit(texts, Q)
-    report = export_onnx(clf, tmp_path / "m.onnx", texts)
+    report = export(clf, tmp_path / "m.onnx", texts)
     assert report.n_rows == 45
     np.testing.assert_allclose(run(tmp_path / "m.onnx", texts)[1], clf.predict_proba(texts), atol=1e-5)
 
@@ -204,7 +204,7 @@ def test_rows_that_the_cast_takes_over_a_threshold_are_counted(tmp_path):
     Q = np.repeat([[0.9, 0.1], [0.1, 0.9]] * 3, 50, axis=0)
     clf = SoftLabelClassifier(HistGradientBoostingClassifier(max_iter=5, early_stopping=False)).fit(X, Q)
     with pytest.warns(UserWarning, match=r"in \d+ of 300 example rows"):
-        report = export_onnx(clf, tmp_path / "m.onnx", X)
+        report = export(clf, tmp_path / "m.onnx", X)
     own, cast = clf.predict_proba(X), clf.predict_proba(X.astype(np.float32))
     assert report.n_changed_by_cast == (np.abs(own - cast).max(axis=1) > 1e-5).sum() > 100
     np.testing.assert_allclose(run(tmp_path / "m.onnx", X)[1], cast, atol=1e-5)
@@ -215,7 +215,7 @@ def test_nothing_is_written_where_answers_would_differ(single, tmp_path):
     for student in (KNeighborsClassifier(weights="distance"), RadiusNeighborsClassifier(2.0)):
         clf = SoftLabelClassifier(student).fit(X, Q)
         with pytest.raises(TypeError, match=f"{type(student).__name__[:6]}.*cannot be written as ONNX"):
-            export_onnx(clf, tmp_path / "m.onnx", X)
+            export(clf, tmp_path / "m.onnx", X)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -223,14 +223,14 @@ def test_errors_name_the_way_out(data, single, tmp_path):
     X, y = data
     teachers = [LogisticRegression().fit(X[y != k], y[y != k]) for k in (0, 1)]
     with pytest.raises(TypeError, match="train a student"):
-        export_onnx(UnifiedEnsemble(teachers).fit(X), tmp_path / "m.onnx", X)
+        export(UnifiedEnsemble(teachers).fit(X), tmp_path / "m.onnx", X)
     clf = SoftLabelClassifier(LogisticRegression())
     with pytest.raises(ValueError, match="not fitted"):
-        export_onnx(clf, tmp_path / "m.onnx", X)
+        export(clf, tmp_path / "m.onnx", X)
     clf.fit(*single)
     with pytest.raises(FileNotFoundError, match="no folder"):
-        export_onnx(clf, tmp_path / "none" / "m.onnx", X)
+        export(clf, tmp_path / "none" / "m.onnx", X)
     from scipy.sparse import csr_matrix
 
     with pytest.raises(TypeError, match="toarray"):
-        export_onnx(clf, tmp_path / "m.onnx", csr_matrix(X))
+        export(clf, tmp_path / "m.onnx", csr_matrix(X))

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, export_booster
+from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, export
 
 OURS = "sklearn_uhc.students.soft_label_classifier.SoftLabelClassifier"
 
@@ -45,7 +45,7 @@ def test_boosters_answer_at_temperature_1_by_themselves(library, L, data, soft, 
     Q = soft if L == 4 else np.column_stack([soft[:, :2].sum(axis=1), soft[:, 2:].sum(axis=1)])
     clf = SoftLabelClassifier(student, temperature=3).fit(X, Q)
     before = clf.estimator_.predict_proba(X)
-    path = export_booster(clf, tmp_path / file, X)
+    path = export(clf, tmp_path / file, X).path
     P = read(path, X)
     P = np.column_stack([1 - P, P]) if P.ndim == 1 else P
     np.testing.assert_allclose(P, clf.predict_proba(X), atol=1e-5)
@@ -59,17 +59,20 @@ def test_a_booster_that_stopped_early(data, soft, tmp_path):
     student = lightgbm.LGBMClassifier(n_estimators=200, verbose=-1, early_stopping_round=3)
     clf = SoftLabelClassifier(student, temperature=3, random_state=0).fit(X, soft)
     assert clf.estimator_.best_iteration_ < 200
-    path = export_booster(clf, tmp_path / "m.txt", X)
+    path = export(clf, tmp_path / "m.txt", X).path
     np.testing.assert_allclose(lightgbm_answers(path, X), clf.predict_proba(X), atol=1e-5)
 
 
 def test_what_is_no_booster_is_refused(data, soft, tmp_path):
     X, y = data
     clf = SoftLabelClassifier(LogisticRegression()).fit(X, soft)
-    with pytest.raises(TypeError, match="export_onnx writes other students"):
-        export_booster(clf, tmp_path / "m", X)
-    with pytest.raises(TypeError, match="needs a HeterogeneousDistiller"):
-        export_booster(LogisticRegression().fit(X, y), tmp_path / "m", X)
+    for suffix in (".txt", ".json", ".ubj", ".cbm"):
+        with pytest.raises(TypeError, match=r"LogisticRegression.*use the suffix \.onnx"):
+            export(clf, tmp_path / f"m{suffix}", X)
+    with pytest.raises(ValueError, match=r"'m\.pkl' must be one of \.onnx"):
+        export(clf, tmp_path / "m.pkl", X)
+    with pytest.raises(TypeError, match="needs a fitted HeterogeneousDistiller"):
+        export(LogisticRegression().fit(X, y), tmp_path / "m.txt", X)
     assert list(tmp_path.iterdir()) == []
 
 

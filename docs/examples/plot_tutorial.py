@@ -154,7 +154,7 @@ plt.show()
 # %%
 # Save it
 # -------
-# The student does not need the teachers any more. ``export_onnx`` writes a file that runs without Python.
+# The student does not need the teachers any more. ``export`` writes a file that runs without Python.
 
 file = Path(tempfile.mkdtemp()) / "digits.joblib"
 joblib.dump(clf.student_, file)

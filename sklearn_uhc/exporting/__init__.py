@@ -3,7 +3,7 @@
 Every file is compared with the original before it is kept. May import all but packages and dask.
 """
 
-from sklearn_uhc.exporting.boosters import export_booster
-from sklearn_uhc.exporting.onnx_export import ExportReport, export_onnx
+from sklearn_uhc.exporting.export import export
+from sklearn_uhc.exporting.report import ExportReport
 
-__all__ = ["ExportReport", "export_booster", "export_onnx"]
+__all__ = ["ExportReport", "export"]

@@ -15,73 +15,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
-from sklearn.utils.validation import check_is_fitted
 
+from sklearn_uhc.exporting.report import ExportReport
 from sklearn_uhc.students import SoftLabelClassifier
+from sklearn_uhc.utils.rows import count_rows
 
-__all__ = ["export_booster"]
-
+#: Largest difference of a probability.
 TOLERANCE = 1e-5
+#: The library that reads a file, by its suffix.
+LIBRARY_OF = {".txt": "lightgbm", ".json": "xgboost", ".ubj": "xgboost", ".cbm": "catboost"}
 
 
-def export_booster(clf: Any, path: str | os.PathLike[str], X_example: Any) -> Path:
-    """Write a LightGBM, XGBoost or CatBoost student as a model file of its own library, at temperature 1.
-
-    `clf.student_.estimator_` itself answers at the temperature of the soft labels. This function multiplies the
-    temperature into the leaves, so that the library alone returns the probabilities of `predict_proba`. Classes are
-    numbers in the file: column l is `clf.classes_[l]`. Nothing is written unless the answers on `X_example` agree to
-    1e-5.
-
-    Parameters
-    ----------
-    clf : HeterogeneousDistiller or SoftLabelClassifier
-        Fitted, with an LGBMClassifier, XGBClassifier or CatBoostClassifier as the student, not in a Pipeline.
-    path : str or path-like
-        The file to write. XGBoost chooses its format by the suffix, ".json" or ".ubj".
-    X_example : array-like with n rows
-        Rows to compare answers on.
-
-    Returns
-    -------
-    path : Path
-        The file.
-
-    Examples
-    --------
-    >>> import lightgbm
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn_uhc import SoftLabelClassifier, export_booster
-    >>> X, y = load_iris(return_X_y=True)
-    >>> Q = 0.7 * (y[:, None] == [0, 1, 2]) + 0.1
-    >>> student = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1)
-    >>> clf = SoftLabelClassifier(student, temperature=3).fit(X, Q)
-    >>> file = export_booster(clf, getfixture("tmp_path") / "student.txt", X)
-    >>> P = lightgbm.Booster(model_file=file).predict(X)
-    >>> bool(abs(P - clf.predict_proba(X)).max() < 1e-5)
-    True
-    """
-    student = getattr(clf, "student_", clf)
-    if not isinstance(student, SoftLabelClassifier):
-        raise TypeError(f"export_booster needs a HeterogeneousDistiller or SoftLabelClassifier, got {clf!r:.200}.")
-    check_is_fitted(student, "estimator_")
+def write_booster(student: SoftLabelClassifier, path: Path, X_example: Any) -> ExportReport:
+    """Write a booster in its own format, with the temperature in its leaves; nothing is written if answers differ."""
     library = type(student.estimator_).__module__.split(".")[0]
-    if library not in SCALED or student.strategy_ != "direct":
+    expected = LIBRARY_OF[path.suffix]
+    if library != expected or student.strategy_ != "direct":
         raise TypeError(
-            f"The student is a {type(student.estimator_).__name__}, not a LightGBM, XGBoost or CatBoost classifier "
-            "trained on soft labels. export_onnx writes other students, and Pipelines."
+            f"{path.name} would be a model file of {expected}, but the student is a "
+            f"{type(student.estimator_).__name__} trained by the strategy {student.strategy_!r}: use the suffix .onnx."
         )
-    if not Path(path).resolve().parent.is_dir():
-        raise FileNotFoundError(f"There is no folder to write {os.fspath(path)!r} to.")
     model, predict = SCALED[library](student.estimator_, float(student._power))
     off = float(np.abs(_columns(predict(X_example)) - student.predict_proba(X_example)).max())
     if not off <= TOLERANCE:
         raise TypeError(
             f"The temperature cannot be put into this {type(student.estimator_).__name__}: probabilities would be off "
             f"by {off:.2g}. Save estimator_ by itself, raise its probabilities to the power {student._power:g} and "
-            "normalise them; or use export_onnx."
+            "normalise them; or use the suffix .onnx."
         )
     model.save_model(os.fspath(path))
-    return Path(path)
+    return ExportReport(path, count_rows(X_example), off)
 
 
 def _columns(P: NDArray[Any]) -> NDArray[Any]:

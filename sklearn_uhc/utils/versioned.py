@@ -30,6 +30,6 @@ class Versioned:
             warn_user(
                 f"This {type(self).__name__} was pickled by sklearn_uhc {written} and loaded by {current_version()}. "
                 "It may fail or give other results. Fit it again, or load it with the release that wrote it. For "
-                "files that last, use export_onnx."
+                "files that last, use export."
             )
         super().__setstate__(state)  # type: ignore[misc]

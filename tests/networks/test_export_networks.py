@@ -13,7 +13,7 @@ from sklearn_uhc import (
     LogitFactorization,
     SoftLabelClassifier,
     TorchTeacher,
-    export_onnx,
+    export,
     load_teacher,
     pack_teacher,
 )
@@ -85,7 +85,7 @@ def test_students_on_soft_labels(images, tmp_path):
 
 
 def check(clf, X, path):
-    export_onnx(clf, path, X)
+    export(clf, path, X)
     label, proba = onnxruntime.InferenceSession(path).run(None, {"X": X})
     np.testing.assert_allclose(proba, clf.predict_proba(X), atol=1e-5)
     assert (label == clf.predict(X)).all()
