@@ -180,13 +180,15 @@ def test_a_frame_gives_one_input_per_column(tmp_path):
     )
     Q = rng.dirichlet([1, 1, 1], 200)
     columns = make_column_transformer((StandardScaler(), ["size (cm)"]), (OneHotEncoder(), ["colour", "code"]))
-    check_export(SoftLabelClassifier(make_pipeline(columns, LogisticRegression())).fit(frame, Q), tmp_path / "m", frame)
+    check_export(
+        SoftLabelClassifier(make_pipeline(columns, LogisticRegression())).fit(frame, Q), tmp_path / "m.onnx", frame
+    )
     numbers = frame[["size (cm)", "age"]]
     for student in (RandomForestClassifier(5, random_state=0), make_pipeline(StandardScaler(), LogisticRegression())):
-        check_export(SoftLabelClassifier(student, temperature=2).fit(numbers, Q), tmp_path / "n", numbers)
+        check_export(SoftLabelClassifier(student, temperature=2).fit(numbers, Q), tmp_path / "n.onnx", numbers)
     for library, kind in [("lightgbm", "LGBMClassifier"), ("xgboost", "XGBClassifier")]:
         booster = getattr(pytest.importorskip(library), kind)(n_estimators=4, verbosity=-1 if kind[0] == "L" else 0)
-        check_export(SoftLabelClassifier(booster, temperature=2).fit(numbers, Q), tmp_path / "b", numbers)
+        check_export(SoftLabelClassifier(booster, temperature=2).fit(numbers, Q), tmp_path / "b.onnx", numbers)
 
 
 def test_texts(tmp_path):

@@ -1,11 +1,14 @@
 """Checks of the distiller and the ensemble before and during the merge."""
 
+import warnings
 from functools import partial
 from threading import Barrier, BrokenBarrierError
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_uhc import (
@@ -155,3 +158,59 @@ def test_wrong_class_lists_are_told_alone(lists, message):
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             clf.fit(X)
+
+
+# A TeacherMerger in the place of teachers
+
+
+@pytest.mark.parametrize("kind", [UnifiedEnsemble, partial(HeterogeneousDistiller, student=KNeighborsClassifier(3))])
+def test_a_merger_carries_further_settings(kind):
+    teachers, weight = linear_teachers(LISTS), [1, 2, 3, 4]
+    merger = TeacherMerger(teachers, teacher_weight=weight, calibrate=False, temperature=2)
+    clf = kind(merger, method="mf_lf").fit(X)
+    assert clf.merger_.teacher_weight_.tolist() == weight
+    assert clf.merger_.method_.temperature == 2
+    assert type(clf.merger_.method_) is LogitFactorization
+    assert clf.merger_.teachers is teachers
+    assert not hasattr(merger, "method_")  # it was cloned
+    Q = clone(merger).set_params(method="mf_lf").fit(X).transform(X)
+    np.testing.assert_array_equal(clf.merger_.transform(X), Q)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_search_never_changes_the_merger_that_it_was_given(n_jobs):
+    teachers, y = linear_teachers(LISTS), np.arange(60) % 5
+    merger = TeacherMerger(teachers, calibrate=False)
+    clf = HeterogeneousDistiller(merger, KNeighborsClassifier(3))
+    grid = {"teachers__calibrate": [False, True], "method": ["ce", "mf_lf"], "student__n_neighbors": [3]}
+    given = np.where(np.arange(60) % 3 == 0, y, -1)
+    search = GridSearchCV(clf, grid, cv=2, n_jobs=n_jobs, error_score="raise").fit(X, given)
+    assert search.best_estimator_.teachers is not merger
+    assert search.best_estimator_.teachers.teachers[0] is teachers[0]
+    assert clf.teachers is merger
+    assert merger.get_params(deep=False) == TeacherMerger(teachers, calibrate=False).get_params(deep=False)
+
+
+@pytest.mark.parametrize(
+    ("params", "given"),
+    [
+        ({"method": "sd"}, {"method": "mf_lf"}),
+        ({"temperature": 2}, {"temperature": 2}),
+        ({"class_prior": np.ones(5) / 5}, {"class_prior": [0.2] * 5}),
+        ({"n_jobs": 1}, {"n_jobs": 2}),
+    ],
+)
+def test_a_setting_in_both_places_is_an_error(params, given):
+    teachers = [Untouched(labels) for labels in LISTS]
+    with pytest.raises(ValueError, match=f"{next(iter(params))} is given twice.*one place"):
+        UnifiedEnsemble(TeacherMerger(teachers, **given), **params).fit(X)
+
+
+def test_labels_of_all_rows_leave_nothing_to_the_teachers():
+    clf = merged()
+    y = clf.fit(X).predict(X)
+    with pytest.warns(UserWarning, match="labels every row.*None into y"):
+        clf.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.fit(X, np.where(np.arange(60) < 30, y, -1))

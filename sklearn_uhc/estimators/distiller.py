@@ -33,6 +33,11 @@ NO_LABELS = (
     "backprop=True ignores y: the network learns from the teachers alone. To use the labels, set backprop=False."
 )
 
+ALL_LABELLED = (
+    "y labels every row, so the student is trained on y alone: teachers, method and temperature have no effect. To "
+    "learn from the teachers, call fit(X), or put None into y for the rows whose labels are not to be used."
+)
+
 
 class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     """Distil fitted classifiers, each with its own list of classes, into one classifier over all classes.
@@ -261,6 +266,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         """Merge, balance and train; return the attributes to set."""
         Q, pool = merger.fit_merge(answers, X, sample_weight=sample_weight), merger.label_pool_
         student.set_params(temperature=merger.method_.temperature, classes=merger.classes_)
+        if merger.labels_ is not None and len(merger.labels_) == merger.labels_.n:
+            warn_user(ALL_LABELLED)
         answered = answered_weights(answers, sample_weight, merger.labels_)
         Q, targets, weights, class_weight = self._targets(merger, Q, answered)
         merger._look_at_shares(Q, answers)
