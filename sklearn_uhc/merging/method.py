@@ -315,10 +315,11 @@ class SoftLabelMethod(Versioned, TransformerMixin, BaseEstimator, metaclass=ABCM
         if self._levels_groups:
             warn_if_disconnected(answers.space)
         warn_of_sets(answers, self._levels_groups)
-        if alike := about_look_alikes(look_alikes(answers.space.class_lists), answers.space.called):
-            warn_user(alike)
-        if rests := about_rests(sounding_like_other(answers.space.class_lists), answers.space.called):
-            warn_user(rests)
+        if answers.space.classes.dtype.kind not in "biuf":  # numbers are not misspelled
+            lists, called = answers.space.class_lists, answers.space.called
+            about = about_look_alikes(look_alikes(lists), called), about_rests(sounding_like_other(lists), called)
+            for warning in filter(None, about):
+                warn_user(warning)
         warn_if_mute(answers)
         if not answers.answered.all():
             warn_of_unanswered(answers)

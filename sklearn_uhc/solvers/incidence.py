@@ -127,7 +127,7 @@ def samples_first(X: Array) -> Array:
 
 def take_samples(X: Array, rows: Array) -> Array:
     """Return some samples, by slice, mask or indices, with the same memory layout."""
-    if not is_samples_last(X):
+    if X.ndim == 1 or not is_samples_last(X):
         return X[rows]
     if isinstance(rows, slice):
         return samples_last(X[rows])

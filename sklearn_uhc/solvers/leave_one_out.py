@@ -388,8 +388,10 @@ def search(pieces: Sequence[Compared], x: float) -> float:
     untried = set(BOUNDS)
     for _ in range(MAX_STEPS):
         b = float(np.exp(x))
-        slopes = [piece.slopes(b) for piece in pieces]
-        first, second = (float(sum(each.sum() for each in sums)) for sums in zip(*slopes, strict=True))
+        first = second = 0.0
+        for piece in pieces:
+            slope, curvature = piece.slopes(b)
+            first, second = first + float(slope.sum()), second + float(curvature.sum())
         if first == 0:
             return x
         low, high = (x, high) if first < 0 else (low, x)

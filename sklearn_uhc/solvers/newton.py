@@ -22,6 +22,7 @@ costs nearly as much as one of hundreds.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -414,7 +415,7 @@ def solve_each(A: Array, b: Array) -> Array:
 
 def rows_of(point: Point, rows: Array) -> Point:
     """Return some of the samples."""
-    return Point(*(take_samples(part, rows) for part in point))
+    return Point(*map(take_samples, point, repeat(rows)))
 
 
 def _put(point: Point, rows: Array, new: Point) -> None:

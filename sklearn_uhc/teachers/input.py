@@ -59,9 +59,8 @@ def input_tags(tags: Any, teachers: Any, *others: Any) -> Any:
     """Return tags that all wrapped estimators accept, field by field; `teachers` may have any form that users pass."""
     wrapped = [_tags_of(estimator) for estimator in (*listed(teachers), *others)]
     new = copy.copy(tags)
-    new.sparse = all(t.sparse for t in wrapped)
-    new.allow_nan = all(t.allow_nan for t in wrapped)
-    new.string = all(t.string for t in wrapped)
+    for name in ("sparse", "allow_nan", "string"):
+        setattr(new, name, all([getattr(t, name) for t in wrapped]))
     return new
 
 

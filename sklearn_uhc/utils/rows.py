@@ -48,12 +48,14 @@ def _refuse_stream(X: Any) -> None:
 
 def is_dataset(X: Any) -> bool:
     """Return whether X is a torch Dataset, possibly in skorch's wrapper for scikit-learn's searches."""
-    return _is_a(X, "torch.utils.data", "Dataset") or _is_a(X, "skorch.helper", "SliceDataset")
+    return "torch" in sys.modules and (
+        _is_a(X, "torch.utils.data", "Dataset") or _is_a(X, "skorch.helper", "SliceDataset")
+    )
 
 
 def is_loader(X: Any) -> bool:
     """Return whether X is a torch DataLoader."""
-    return _is_a(X, "torch.utils.data", "DataLoader")
+    return "torch" in sys.modules and _is_a(X, "torch.utils.data", "DataLoader")
 
 
 def _is_a(X: Any, module: str, name: str) -> bool:
