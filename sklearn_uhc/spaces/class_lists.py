@@ -74,11 +74,7 @@ def check_class_list(i: int | str, labels: Any) -> NDArray[Any]:
         )
     if holds_sets(values):
         return normalize_sets(values, check_class_list(i, flat_labels(i, values)))
-    # Only strings become a string array: np.asarray would also turn ["a", 1] into one.
-    uniform = all(isinstance(value, str) for value in values) or not any(isinstance(v, str) for v in values)
-    array = np.asarray(labels if hasattr(labels, "dtype") else values, dtype=None if uniform else object)
-    if values and array.dtype.kind in "fO" and not hasattr(labels, "dtype") and _are_numbers(values):
-        array = np.asarray(values, dtype=_exact_type(values))
+    array = _as_array(labels, values)
     if array.ndim != 1:
         raise ValueError(f"Class list {i} must be one-dimensional, got an array of shape {array.shape}.")
     if len(array) == 0:
@@ -91,6 +87,16 @@ def check_class_list(i: int | str, labels: Any) -> NDArray[Any]:
             f"Class list {i} repeats {shorten(unique[counts > 1])}: each class may occur only once, alone or in a set. "
             "If two output columns mean the same class, add up their probabilities in the teacher first."
         )
+    return array
+
+
+def _as_array(labels: Any, values: list[Any]) -> NDArray[Any]:
+    """Return labels as an array of one type that keeps them exactly."""
+    # Only strings become a string array: np.asarray would also turn ["a", 1] into one.
+    uniform = all(isinstance(value, str) for value in values) or not any(isinstance(v, str) for v in values)
+    array = np.asarray(labels if hasattr(labels, "dtype") else values, dtype=None if uniform else object)
+    if values and array.dtype.kind in "fO" and not hasattr(labels, "dtype") and _are_numbers(values):
+        array = np.asarray(values, dtype=_exact_type(values))
     return array
 
 

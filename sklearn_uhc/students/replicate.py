@@ -99,24 +99,30 @@ def keep_copies_together(estimator: Any, eval_set: bool) -> bool:
     wanted = takes_rows and estimator.early_stopping is True
     for key, value in params.items():  # also those of inner estimators
         inner, _, last = key.rpartition("__")
-        if last == "early_stopping" and value == "auto" and not (wanted and not inner):
+        stops = last == "early_stopping" and not (wanted and not inner)
+        if stops and value == "auto":
             estimator.set_params(**{key: False})
         boosting_stops = last == "n_iter_no_change" and value is not None and f"{key[: -len(last)]}subsample" in params
-        if (last == "early_stopping" and value is True and not (wanted and not inner)) or boosting_stops:
+        if (stops and value is True) or boosting_stops:
             raise ValueError(
                 f"Early stopping of {name} would validate on copies of its training rows. Switch it off and set the "
                 "number of iterations, for example by a search."
             )
-        if last == "oob_score" and value:
-            raise ValueError(
-                f"oob_score of {name} would score rows with copies of themselves. Leave it out and score on other rows."
-            )
-        if last == "probability" and value is True:
-            raise ValueError(
-                f"probability=True of {name} cross-validates internally and would split copies of a row. Leave it at "
-                "False: its decision_function is used instead."
-            )
+        _refuse_scores_of_copies(name, last, value)
     return wanted
+
+
+def _refuse_scores_of_copies(name: str, setting: str, value: Any) -> None:
+    """Raise an error for a setting that would score a copy of a row with its other copies."""
+    if setting == "oob_score" and value:
+        raise ValueError(
+            f"oob_score of {name} would score rows with copies of themselves. Leave it out and score on other rows."
+        )
+    if setting == "probability" and value is True:
+        raise ValueError(
+            f"probability=True of {name} cross-validates internally and would split copies of a row. Leave it at "
+            "False: its decision_function is used instead."
+        )
 
 
 def count_rows_not_copies(estimator: Any, copies_per_row: float) -> None:

@@ -83,13 +83,18 @@ def _given(space: LabelSpace, folds: Sequence[Any]) -> list[list[int]]:
     flat = [t for group in held for t in group]
     if len(set(flat)) < len(flat):
         raise ValueError("folds holds the same teacher out twice: each may be in one group only.")
-    for group in held:
-        if not group or space.n_teachers - len(group) < 2:
-            raise ValueError(
-                f"A group of {len(group)} of {space.n_teachers} teachers cannot be held out: each group needs at least "
-                "one teacher, and two must be left to merge."
-            )
+    _check_sizes(held, space.n_teachers)
     return held
+
+
+def _check_sizes(held: list[list[int]], n_teachers: int) -> None:
+    """Raise an error for a group without teachers, and for one that leaves fewer than two to merge."""
+    for group in held:
+        if not group or n_teachers - len(group) < 2:
+            raise ValueError(
+                f"A group of {len(group)} of {n_teachers} teachers cannot be held out: each group needs at least one "
+                "teacher, and two must be left to merge."
+            )
 
 
 def spread(space: LabelSpace, n_folds: int) -> list[list[int]]:
