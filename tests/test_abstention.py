@@ -59,7 +59,7 @@ def answers():
 def test_a_silent_teacher_is_left_out_for_that_row(name, weight, answers):
     """Each row equals the method applied to the teachers that answer, as far as they determine the classes."""
     Z, quiet = answers
-    with pytest.warns(UserWarning, match="No teacher answers for 1 of 60 rows"):
+    with pytest.warns(UserWarning, match="answers for 1 of 60"):
         Q = make_method(name, LISTS, abstain=True, teacher_weight=weight).fit_transform(Z)
     np.testing.assert_allclose(Q.sum(axis=1), 1)
     np.testing.assert_allclose(Q[0], 0.2)
@@ -145,7 +145,7 @@ def test_reconciliation_error_counts_who_answers(answers):
 def test_nothing_to_reconcile_is_0(name, answers):
     """Never NaN, and rows with answers are unchanged."""
     Z, _ = answers
-    with pytest.warns(UserWarning, match="No teacher answers for 1 of 60 rows"):
+    with pytest.warns(UserWarning, match="answers for 1 of 60"):
         method = make_method(name, LISTS, abstain=True).fit(Z)
     error = method.reconciliation_error(Z)
     assert error[0] == 0
@@ -189,7 +189,7 @@ def test_distiller_gives_no_weight_to_rows_that_nobody_answers(calibrate):
     silent = X[:, 0] > 1
     student = KNeighborsClassifier(3)
     params = {"abstain": True, "calibrate": calibrate, "balance": True}
-    with pytest.warns(UserWarning, match=f"No teacher answers for {silent.sum()} of 200 rows"):
+    with pytest.warns(UserWarning, match=f"answers for {silent.sum()} of 200"):
         clf = configured(HeterogeneousDistiller, silent_teachers(1, 1, 1, 1), student, **params).fit(X)
     without = configured(HeterogeneousDistiller, silent_teachers(1, 1, 1, 1), student, **params).fit(X[~silent])
     np.testing.assert_allclose(clf.class_weight_, without.class_weight_)
@@ -227,7 +227,7 @@ def test_backpropagation_needs_abstain_for_silence():
 
     X = np.random.default_rng(9).normal(size=(20, 3))
     clf = HeterogeneousDistiller(silent_teachers(0, 9, 9, 9), nn.Linear(3, 5), backprop=True)
-    with pytest.raises(ValueError, match="With abstain=True a teacher may return NaN for a whole row"):
+    with pytest.raises(ValueError, match=r"abstain=True.*NaN for a whole row"):
         clf.fit(X)
 
 
@@ -265,7 +265,7 @@ def test_weight_on_unanswered_rows_alone_is_an_error(balance):
         configured(HeterogeneousDistiller, silent_teachers(1, 1, 1, 1), student, **params),
         configured(UnifiedEnsemble, silent_teachers(1, 1, 1, 1), **params),
     ):
-        with pytest.raises(ValueError, match="for any row whose sample_weight is above zero"):
+        with pytest.raises(ValueError, match="sample_weight is above zero"):
             clf.fit(X, sample_weight=weight)
 
 
@@ -313,9 +313,7 @@ def test_warnings_of_unanswered_rows_say_what_becomes_of_them_and_point_at_the_c
         make_pipeline(ensemble).fit,
         UnifiedEnsemble(TeacherMerger(teachers, abstain=True)).fit(X[X[:, 0] <= 1]).predict,
     ):
-        with pytest.warns(
-            UserWarning, match="No teacher answers for .* in `fit` they count neither in training"
-        ) as told:
+        with pytest.warns(UserWarning, match="No teacher answers for .*neither in training") as told:
             call(X)
         assert [warning.filename for warning in told] == [__file__]
     for call in (ensemble.predict, ensemble.score, ensemble.fit):

@@ -281,7 +281,7 @@ def test_other_names_of_lightgbms_parameters(data, params):
     X, _, Q = data
     with pytest.raises(ValueError, match=f"{next(iter(params))}=.* of LGBMClassifier is not supported"):
         SoftLabelClassifier(lgbm(**params)).fit(X, Q)
-    with pytest.raises(ValueError, match="random forests cannot learn from soft labels"):
+    with pytest.raises(ValueError, match="random forests cannot"):
         SoftLabelClassifier(lgbm(boosting_type="rf", subsample=0.5, subsample_freq=1)).fit(X, Q)
 
 

@@ -1,17 +1,15 @@
-"""The cost of calibration: systems as large as the number of teachers, for a bounded number of patterns."""
+"""What keeps calibration cheap changes no result: small systems, and a bounded number of patterns of silence."""
 
 import numpy as np
 import pytest
 
 from sklearn_uhc import LabelSpace, TeacherCalibrator
 from sklearn_uhc.answers import rows_by_speakers
-from sklearn_uhc.merging.calibration import MAX_PATTERNS
 from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.leave_one_out import (
     ByClasses,
     ByLists,
     ListMeans,
-    Part,
     Shared,
     class_groups,
     compare,
@@ -29,42 +27,6 @@ def silenced(X, lists, share, seed=0):
     for i, block in enumerate(LabelSpace(lists).blocks):
         X[np.ix_(silent[:, i], np.arange(X.shape[1])[block])] = np.nan
     return X
-
-
-@pytest.fixture
-def systems(monkeypatch):
-    """Sizes of all linear systems that are solved, and of matrices that are inverted."""
-    sizes = []
-    for name in ("inv", "solve", "pinv"):
-        original = getattr(np.linalg, name)
-
-        def counted(A, *args, original=original):
-            sizes.append(len(A))
-            return original(A, *args)
-
-        monkeypatch.setattr(np.linalg, name, counted)
-    return sizes
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3])
-def test_the_cost_is_bounded_by_teachers_and_sets_of_them_not_by_classes_and_rows(systems, share):
-    rng, N, L = np.random.default_rng(30), 12, 60
-    lists = random_lists(rng, L, N, 20, 30)
-    X = silenced(tempered(rng, lists, np.linspace(-0.5, 0.5, N), n=600), lists, share)
-    speaking = ~np.isnan(X[:, [block.start for block in LabelSpace(lists).blocks]])
-    assert len(np.unique(speaking, axis=0)) > 400 or share == 0
-    calibrator = TeacherCalibrator(lists, abstain=True).fit(X)
-    assert not calibrator.uncalibrated_
-    assert max(systems) <= N  # no matrix of classes by classes
-    assert len(systems) <= (N + 1) * (MAX_PATTERNS if share else 1)
-
-
-def test_many_teachers_with_short_lists_need_one_large_system(systems):
-    rng, N = np.random.default_rng(35), 60
-    lists = random_lists(rng, 12, N, 3, 5)
-    TeacherCalibrator(lists, n_rounds=1).fit(tempered(rng, lists, np.linspace(-0.5, 0.5, N), n=100))
-    assert sorted(systems)[-2:] == [5, N]
-    assert len(systems) <= N + 1
 
 
 @pytest.mark.parametrize("lists", [LISTS, [[0, 1, 2, 3, 4], [0, 1], [2, 3], [3, 2, 5]], [[0, 1, 2], [2, 1, 0], [1, 2]]])
@@ -113,19 +75,6 @@ def test_rows_go_to_the_largest_set_of_teachers_that_all_answer_them():
         assert members.sum() > 1
         assert (speaking[own] == members).all()
     assert sum(len(own) for _, own in every) == (speaking.sum(axis=1) > 1).sum()
-
-
-def test_wide_answers_are_sampled(monkeypatch):
-    monkeypatch.setattr("sklearn_uhc.merging.calibration.MAX_ANSWERS", 60 * 18)
-    seen = []
-    original = Part.of.__func__
-    monkeypatch.setattr(Part, "of", classmethod(lambda cls, X, *rest: seen.append(len(X)) or original(cls, X, *rest)))
-    X = tempered(np.random.default_rng(33), LISTS, np.array([0.0, 1.0, -0.5, 0.3, 0.0]))
-    calibrator = TeacherCalibrator(LISTS).fit(X)
-    assert seen == [60]
-    assert calibrator.temperatures_[1] > 1.5
-    TeacherCalibrator(LISTS, max_samples=None).fit(X)
-    assert seen == [60, 400]
 
 
 @pytest.mark.parametrize("lists", [LISTS, [[0, 1, 2], [1, 2], [3, 4], [4, 3, 5]], [[0, 1], [2, 3]], [[0, 1, 2]]])

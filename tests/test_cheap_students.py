@@ -202,7 +202,7 @@ def test_epochs_stop_early_by_rows_set_aside_and_keep_the_best(data, soft):
     assert given.estimator_.early_stopping is True
     own = SoftLabelClassifier(student, random_state=0).fit(X, soft)
     assert own.strategy_ == "epochs"
-    with pytest.raises(ValueError, match="does not accept eval_set unless early_stopping=True"):
+    with pytest.raises(ValueError, match="eval_set unless early_stopping=True"):
         SoftLabelClassifier(SGDClassifier()).fit(X, soft, eval_set=[(X, soft)])
 
 

@@ -47,9 +47,9 @@ def test_names_of_validation_columns_are_those_of_the_training(data, soft):
     assert clf.classes_.tolist() == list("abcd")
     assert clf.score(X, soft) == clf.score(X, frame) == clf.score(X, frame[list("abcd")])
     for wrong in (frame[:50].set_axis(list("wxyz"), axis=1), soft[:50, :3]):
-        with pytest.raises(ValueError, match="must have the classes seen in fit"):
+        with pytest.raises(ValueError, match="classes seen in fit"):
             clf.fit(X, frame, eval_set=[(X[:50], wrong)])
-    with pytest.raises(ValueError, match="accepts one eval_set for early stopping, got 2"):
+    with pytest.raises(ValueError, match=r"one eval_set.*got 2"):
         clf.fit(X, frame, eval_set=[(X[:50], frame[:50])] * 2)
 
 
@@ -187,7 +187,7 @@ def test_more_copies_on_request(data, soft):
     piped = SoftLabelClassifier(make_pipeline(FunctionTransformer(), boosting), copies=1).fit(X, soft)
     np.testing.assert_allclose(piped.predict_proba(X), one.predict_proba(X))
     for wrong in (0, 2.5, True, "many"):
-        with pytest.raises(ValueError, match="copies must be 'auto', 'all' or a whole number"):
+        with pytest.raises(ValueError, match="copies must be 'auto', 'all'"):
             SoftLabelClassifier(boosting, copies=wrong).fit(X, soft)
 
 

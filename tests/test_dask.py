@@ -357,7 +357,7 @@ def test_soft_labels_of_ones_own_train_a_student(frames):
     there = SoftLabelClassifier(LogisticRegression()).fit(lazy, Q)
     assert there.classes_.tolist() == NAMES.tolist()
     assert_same(there.predict_proba(lazy), here.predict_proba(X), atol=1e-8)
-    with pytest.raises(TypeError, match="soft labels y must be one too"):
+    with pytest.raises(TypeError, match="y must be one too"):
         SoftLabelClassifier(LogisticRegression()).fit(lazy, rows)
 
 
@@ -381,7 +381,7 @@ def test_mistakes_are_told_before_anything_is_computed(frames, rows):
     merger = TeacherMerger(teachers).fit(X)
     with pytest.raises(ValueError, match="feature names should match"):
         merger.transform(lazy[["a", "b"]])
-    with pytest.raises(ValueError, match="y is not supported with a Dask collection"):
+    with pytest.raises(ValueError, match=r"y is not supported.*Dask"):
         UnifiedEnsemble(teachers).fit(lazy, rows[1])
     with pytest.raises(ValueError, match="needs a table in memory"):
         merger.set_output(transform="pandas").transform(lazy)

@@ -146,7 +146,7 @@ def test_very_few_labels(iris, teachers, n):
 def test_a_student_that_needs_more_rows_is_left_out(iris, teachers):
     X, y = iris
     clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(10))
-    with pytest.warns(UserWarning, match=r"KNeighborsClassifier cannot be trained on the 6 labelled rows alone"):
+    with pytest.warns(UserWarning, match=r"KNeighborsClassifier cannot be trained.*6 labelled rows"):
         clf.fit(X, some(y, 6))
     assert clf.score(X, y) > 0.8
     clf.set_params(teachers=TeacherMerger(teachers, label_model=None)).fit(X, some(y, 6))
@@ -230,7 +230,7 @@ def test_labels_that_the_teachers_rule_out_are_not_followed(digits, wrong, n):
     given = some(WRONG[wrong](y, np.random.default_rng(1)), n)
     ensemble = UnifiedEnsemble(teachers)
     without = ensemble.fit(X).predict_proba(X_test)
-    with pytest.warns(FindingWarning, match=rf"^y contradicts the teachers: for \d+ of {n} labelled rows") as told:
+    with pytest.warns(FindingWarning, match=rf"^y contradicts the teachers: .* of {n} labelled") as told:
         ensemble.fit(X, given)
     assert len(told) == 1
     np.testing.assert_array_equal(ensemble.predict_proba(X_test), without)
@@ -243,7 +243,7 @@ def test_a_y_of_another_index_is_named(digits):
     order = np.random.default_rng(0).permutation(len(y))
     frame = pd.DataFrame(X)
     clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(10))
-    with pytest.warns(FindingWarning, match=r"The indices of X and y differ: rows and labels are matched by position"):
+    with pytest.warns(FindingWarning, match=r"indices of X and y differ.*by position"):
         clf.fit(frame, pd.Series(y[order], index=order))
     clf.fit(frame, pd.Series(y, index=order))  # matched by position, these are right
     assert clf.score(X_test, y_test) > 0.9
@@ -399,7 +399,7 @@ def test_rows_that_only_a_label_speaks_for(iris, teachers):
     log_p = np.asarray(TeacherMerger(teachers).fit(X).answers(X).log_p).copy()
     log_p[:50] = np.nan  # nobody answers for any ant
     clf = HeterogeneousDistiller(TeacherMerger(teachers, abstain=True), KNeighborsClassifier(3))
-    with pytest.warns(UserWarning, match="No teacher answers for 50 of 150 rows"):
+    with pytest.warns(UserWarning, match="answers for 50 of 150"):
         clf.fit(X, np.where(np.arange(150) % 5 == 0, y.astype(object), None), log_p=log_p)
     assert (clf.predict(X[:50]) == "ant").mean() > 0.9
 
@@ -418,7 +418,7 @@ def test_it_is_pickled_and_cloned(iris, teachers):
 @pytest.mark.parametrize("label_model", ["logistic", 5, LogisticRegression])
 def test_what_a_label_model_must_be(iris, teachers, label_model):
     X, y = iris
-    with pytest.raises(ValueError, match="label_model must be a classifier, None or"):
+    with pytest.raises(ValueError, match="label_model must be a classifier"):
         UnifiedEnsemble(TeacherMerger(teachers, label_model=label_model)).fit(X, some(y, 30))
 
 

@@ -249,9 +249,9 @@ def test_of_any_tree_every_column_becomes_what_lies_below_it(data):
 def test_truth_values_are_not_numbers():
     """True == 1 in Python: a synonym of one would rename the other."""
     lists = [[False, True], [0, 1, 2]]
-    with pytest.raises(ValueError, match="Teacher 0 has False and Teacher 1 has 0"):
+    with pytest.raises(ValueError, match=r"Teacher 0 has False.*Teacher 1 has 0"):
         harmonize(lists, synonyms={False: 10, True: 11})
-    with pytest.raises(ValueError, match="Python takes these for the same name"):
+    with pytest.raises(ValueError, match="takes these for the same name"):
         harmonize(lists, taxonomy={True: [0, 2], False: [1]})
     named = harmonize(lists, synonyms=lambda label: ["no", "yes"][label] if isinstance(label, bool) else str(label))
     assert named == [["no", "yes"], ["0", "1", "2"]]
@@ -266,5 +266,5 @@ def test_missing_names_are_refused(missing):
 
 
 def test_other_twice_is_not_blamed_on_the_taxonomy():
-    with pytest.raises(ValueError, match="Teacher 0: its columns OTHER and OTHER both become OTHER, but every"):
+    with pytest.raises(ValueError, match=r"Teacher 0: its columns .* both become OTHER"):
         harmonize([["a", OTHER, OTHER], ["a", "c"]])

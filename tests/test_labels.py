@@ -91,7 +91,7 @@ def test_minus_one_is_a_class_if_a_teacher_has_it():
     assert read_labels(np.array([-1, None, 1], dtype=object), None, classes).codes.tolist() == [0, 1]
     assert read_labels(np.array([-1, 1, -1], dtype=object), None, classes).codes.tolist() == [0, 1, 0]
     assert read_labels(np.array([1, 1]), None, classes).codes.tolist() == [1, 1]
-    with pytest.raises(ValueError, match="y has '-1', which is one of the classes"):
+    with pytest.raises(ValueError, match=r"y has '-1'.*one of the classes"):
         read_labels(np.array(["-1", "1"]), None, np.array(["-1", "1"]))
 
 
@@ -131,7 +131,7 @@ def test_a_label_is_not_a_set(form, y):
 
 def test_a_mask_is_not_taken_for_labels():
     mask = np.array([True, False, True, False])
-    with pytest.raises(ValueError, match=r"y holds True and False, but the teachers know \[0, 1, 2\]"):
+    with pytest.raises(ValueError, match=r"y holds True and False.*\[0, 1, 2\]"):
         read_labels(mask, None, np.arange(3))
     assert read_labels(mask, None, np.arange(3), foreign="ignore") is None
     assert len(read_labels(mask, None, np.array([False, True]))) == 4
@@ -179,14 +179,14 @@ def test_folds_spread_every_class_and_the_other_rows():
 def test_no_fold_without_a_label(y):
     for _, test in LabelledKFold(3).split(np.zeros((5, 1)), y):
         assert is_labelled(y)[test].sum() == 1
-    with pytest.raises(ValueError, match="at most the number of labelled rows, 3"):
+    with pytest.raises(ValueError, match="number of labelled rows, 3"):
         next(LabelledKFold(4).split(np.zeros((5, 1)), y))
 
 
 def test_what_folds_need():
     with pytest.raises(ValueError, match="pass y"):
         next(LabelledKFold().split(np.zeros((5, 1))))
-    with pytest.raises(ValueError, match="n_splits must be a positive integer"):
+    with pytest.raises(ValueError, match="n_splits must be"):
         next(LabelledKFold(2.5).split(np.zeros((5, 1)), NUMBERS["-1"]))
     with pytest.raises(ValueError, match="5 entries for 4 rows"):
         next(LabelledKFold(2).split(np.zeros((4, 1)), NUMBERS["-1"]))
@@ -209,7 +209,7 @@ def test_scorers_count_labelled_rows_only():
         labelled_scorer("accuracy")(clf, X, np.full(60, -1))
     with pytest.raises(ValueError, match="not a valid scoring"):
         labelled_scorer("magic")
-    with pytest.raises(TypeError, match="scoring must be the name of a metric"):
+    with pytest.raises(TypeError, match="scoring must be the name"):
         labelled_scorer(5)
 
 

@@ -80,7 +80,7 @@ def test_a_class_with_too_few_rows_is_named():
     order = np.random.default_rng(0).permutation(len(X))
     train, public = order[:600], order[600:1200]
     own = np.concatenate([train[y[train] == 0], train[y[train] == 1][:4]])
-    with pytest.warns(UserWarning, match=r"hardly recognises held-out own rows of the classes \['one'\]"):
+    with pytest.warns(UserWarning, match=r"hardly recognises .*\['one'\]"):
         fit_membership(X[own] / 16, X[public] / 16, y_own=np.array(["zero", "one"])[y[own]])
 
 
@@ -102,7 +102,7 @@ def test_a_class_of_one_row_does_no_harm(rows):
 )
 def test_a_scorer_that_lets_all_rows_in_is_warned_of(estimator, n):
     X, y = load_digits(return_X_y=True)
-    with pytest.warns(UserWarning, match="takes all held-out public rows for own ones.*certain of every row"):
+    with pytest.warns(UserWarning, match="takes all .*certain of every row"):
         fit_membership(X[:n][y[:n] < 4], X[n : 2 * n], estimator)
 
 
@@ -243,7 +243,7 @@ def test_errors(own, public, options, message):
 def test_every_own_row_needs_a_class():
     own, public = np.random.default_rng(0).normal(size=(2, 20, 2))
     labels = np.array(["a", "b", None, None] * 5, dtype=object)
-    with pytest.raises(ValueError, match="y_own has no label for 10 rows, the first of them row 2"):
+    with pytest.raises(ValueError, match=r"y_own has no label for 10 rows.*row 2"):
         fit_membership(own, public, y_own=labels)
 
 

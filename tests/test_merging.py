@@ -101,7 +101,7 @@ def test_named_answers_are_compared_with_the_class_lists(calibrate):
 
     proba = fitted(log_p, LISTS).predict_proba(X)
     np.testing.assert_array_equal(proba, fitted(log_p.to_numpy(), LISTS).predict_proba(X))
-    with pytest.raises(ValueError, match=r"column 'teacher0__0' is where the class lists have '1'.*outputs.class_"):
+    with pytest.raises(ValueError, match=r"'teacher0__0' is where .*'1'.*outputs.class_"):
         fitted(log_p, [LISTS[1], LISTS[0], *LISTS[2:]])
     names = [[f"class {label}" for label in labels] for labels in LISTS]
     assert fitted(log_p.to_numpy(), names).classes_[0] == "class 0"

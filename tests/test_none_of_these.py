@@ -110,18 +110,18 @@ def test_other_is_enough_for_none_of_these():
     assert merger.classes_.tolist() == ["a", "b", "none"]
     expected = TeacherMerger(teachers, class_lists=[["a", "b", "none"], ["a", "b"]]).fit_transform(X)
     np.testing.assert_allclose(merger.transform(X), expected, atol=1e-7)
-    with pytest.raises(TypeError, match=r"\[0\], which OTHER is to stand for, must have the type of the classes"):
+    with pytest.raises(TypeError, match=r"\[0\], .*must have the type of"):
         merger.set_params(none_label=0).fit(X)
-    with pytest.raises(ValueError, match="none_label must be one label of the type of the classes, got nan"):
+    with pytest.raises(ValueError, match=r"none_label must be .*got nan"):
         merger.set_params(none_label=float("nan")).fit(X)
 
 
 def test_fit_warns_if_none_of_these_rests_on_one_column(sites):
     X, _, _, _, teachers, scorers = sites
-    with pytest.warns(UserWarning, match="none_label=-1 rests on one column, the membership of teacher 0"):
+    with pytest.warns(UserWarning, match="none_label=-1 rests on .*membership of teacher 0"):
         TeacherMerger(teachers[:2], membership=[scorers[0], None], none_label=-1).fit(X)
     lists = [[*teachers[0].classes_.tolist()[:-1], OTHER], teachers[1].classes_]
-    with pytest.warns(UserWarning, match="none_label=-1 rests on one column, OTHER of teacher 0"):
+    with pytest.warns(UserWarning, match="none_label=-1 rests on .*OTHER of teacher 0"):
         TeacherMerger(teachers[:2], class_lists=lists, none_label=-1).fit(X)
 
 

@@ -61,7 +61,7 @@ def test_fit_warns_of_rows_that_no_scorer_takes_for_its_own():
         return [Fixed(np.where(np.arange(120) < 120 * share, 0.3, 0.9)), Fixed(np.full(120, 0.2))]
 
     X, merger = small(120, membership=scorers(0.5))
-    with pytest.warns(FindingWarning, match="membership scorers take 50% of them for nobody's"):
+    with pytest.warns(FindingWarning, match="scorers take 50%"):
         merger.fit(X)
     assert [finding.kind for finding in merger.findings_] == ["foreign"]
     # Warnings are errors here: none is given for fewer such rows, with "none of these", or where one has no scorer.
@@ -243,7 +243,7 @@ def test_a_frozen_scorer_stays_fitted_in_a_grid():
 def test_a_teacher_with_a_membership_that_is_no_scorer_is_named(carried):
     X, merger = small()
     merger.teachers[1].membership_ = carried
-    with pytest.raises(TypeError, match="membership of teacher 1 must be a fitted scorer"):
+    with pytest.raises(TypeError, match="teacher 1 must be a fitted scorer"):
         merger.fit(X)
     merger.teachers[1].membership_ = None
     assert merger.fit(X).memberships_ is None
@@ -255,7 +255,7 @@ def test_a_teacher_with_a_membership_that_is_no_scorer_is_named(carried):
         ("yes", ValueError, "membership must be None"),
         (5, TypeError, "membership must be None"),
         ([None], ValueError, "1 entries for 2 teachers"),
-        ([None, MembershipScorer], TypeError, "membership of teacher 1 must be a fitted scorer"),
+        ([None, MembershipScorer], TypeError, "teacher 1 must be a fitted scorer"),
         ([None, LogisticRegression()], TypeError, "membership of teacher 1 must be"),
         ([None, MembershipScorer()], NotFittedError, "scorer of teacher 1 is not fitted.*FrozenEstimator"),
         (
@@ -361,7 +361,7 @@ def test_silent_teachers(method):
     X = np.column_stack([np.linspace(0, 1, 12), np.arange(12.0)])
     teachers = [silent_teacher(["a", "b"], 2, 0), silent_teacher(["b", "c"], 4, 1)]
     merger = TeacherMerger(teachers, method=method, abstain=True, membership=[None, ByFeature()])
-    with pytest.warns(UserWarning, match="No teacher answers for 2 of 12 rows"):
+    with pytest.warns(UserWarning, match="answers for 2 of 12"):
         Q = merger.fit_transform(X)
     np.testing.assert_allclose(Q[:2], 1 / 3)  # whatever the scorer says
     np.testing.assert_allclose(Q.sum(axis=1), 1)
@@ -400,7 +400,7 @@ def test_mf_lu_leaves_out_scorers_that_teachers_carry_and_refuses_given_ones(sit
     X, _, _, _, _, scorers = sites
     carrying = linear_teachers(SITES)
     carrying[0].membership_ = scorers[0]
-    with pytest.warns(UserWarning, match="MF-LU does not support membership scorers: those of teacher 0 are left out"):
+    with pytest.warns(UserWarning, match="MF-LU does not support .*teacher 0 are left out"):
         found = TeacherMerger(carrying, method="mf_lu", calibrate=False).fit_transform(X)
     alone = TeacherMerger(carrying, method="mf_lu", calibrate=False, membership=None).fit_transform(X)
     np.testing.assert_array_equal(found, alone)

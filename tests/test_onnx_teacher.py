@@ -120,7 +120,7 @@ def test_a_network_of_torch_whatever_its_batch(tmp_path, any_batch):
     expected = module(torch.as_tensor(images)).log_softmax(dim=1).detach().numpy()
     assert_allclose(teacher.predict_log_proba(images), expected, atol=1e-5)
     assert_allclose(teacher.predict_log_proba(images.astype(float)[:3]), expected[:3], atol=1e-5)
-    with pytest.raises(ValueError, match=r"expects rows of shape \(1, 4, 4\), but X has rows of shape \(16\)"):
+    with pytest.raises(ValueError, match=r"shape \(1, 4, 4\), but X .*\(16\)"):
         teacher.predict(images.reshape(30, 16))
     flat = make_pipeline(FunctionTransformer(lambda rows: rows.reshape(-1, 1, 4, 4)), teacher)
     assert_allclose(flat.predict_log_proba(images.reshape(30, 16)), expected, atol=1e-5)
@@ -154,7 +154,7 @@ def test_probabilities_that_look_like_logits_are_refused():
         [numpy_helper.from_array(np.float32(0.5), "half")],
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
-    with pytest.raises(ValueError, match='rows sum to 1: pass output_kind="proba"'):
+    with pytest.raises(ValueError, match='pass output_kind="proba"'):
         OnnxTeacher(model, list("abcd")).predict(X)
     teacher = OnnxTeacher(model, list("abcd"), output_kind="proba")
     assert_allclose(teacher.predict_proba(X), softmax(X, axis=1), atol=1e-6)
@@ -215,17 +215,17 @@ def test_columns_that_do_not_fit_are_named(by_column):
     for ask in (teacher.predict, TeacherOutputs([teacher]).fit):
         with pytest.raises(ValueError, match=r"columns that X does not have: \['width'\]"):
             ask(FRAME.drop(columns="width"))
-    with pytest.raises(ValueError, match="'whole' of the model expects int64, but X has values there that would"):
+    with pytest.raises(ValueError, match=r"'whole' .*expects int64"):
         teacher.predict(FRAME.assign(whole=0.5))
-    with pytest.raises(ValueError, match="'whole' of the model expects int64, but X has values there that would"):
+    with pytest.raises(ValueError, match=r"'whole' .*expects int64"):
         teacher.predict(FRAME.assign(whole=np.nan))
-    with pytest.raises(ValueError, match=r"'width' of the model expects numbers \(float\d\d\), but X holds something"):
+    with pytest.raises(ValueError, match=r"'width' .*expects numbers"):
         teacher.predict(FRAME.assign(width="wide"))
     for missing in (None, np.nan, pd.NA):
         kind = FRAME["kind"].astype(object).where(FRAME.index != 3, missing)
         with pytest.raises(ValueError, match=r"'kind' of the model expects strings.* in row 3 of"):
             teacher.predict(FRAME.assign(kind=kind))
-    with pytest.raises(ValueError, match="trained on 4 columns, but X has 3"):
+    with pytest.raises(ValueError, match="4 columns, but X has 3"):
         teacher.predict(FRAME.to_numpy(dtype=object)[:, :3])
 
 
@@ -248,7 +248,7 @@ def test_columns_of_a_matrix_by_name():
             teacher.predict(frame.drop(columns="p"))
     plain = OnnxTeacher(linear()[0], list("abc"))
     assert not hasattr(plain, "feature_names_in_")
-    with pytest.raises(ValueError, match=r"rows of shape \(4\), but X has rows of shape \(5\)"):
+    with pytest.raises(ValueError, match=r"shape \(4\), but X .*\(5\)"):
         plain.predict(frame)
 
 
@@ -301,10 +301,10 @@ def test_classes_that_do_not_fit():
     model = linear()[0]
     with pytest.raises(ValueError, match=r"classes has 2 entries, but output 'v0' of the model of .* has 3 columns"):
         TeacherOutputs([OnnxTeacher(model, list("ab"))]).fit(X)
-    with pytest.raises(AttributeError, match="does not name its classes: pass classes="):
+    with pytest.raises(AttributeError, match="pass classes="):
         _ = OnnxTeacher(model).classes_
     fitted = to_onnx(GaussianNB().fit(X, NAMES), X[:1]).SerializeToString()
-    with pytest.warns(UserWarning, match="in another order, which renames its outputs"):
+    with pytest.warns(UserWarning, match="in another order"):
         assert OnnxTeacher(fitted, ["virginica", "setosa", "versicolor"]).classes_[0] == "virginica"
     assert OnnxTeacher(fitted, list("abc")).classes_.tolist() == list("abc")
 
@@ -332,7 +332,7 @@ def test_an_output_must_be_chosen_or_is_missing():
 def test_what_is_not_onnx(tmp_path):
     good = linear()[0]
     for bad in (b"", b"not a model", good[: len(good) // 2], pickle.dumps(GaussianNB())):
-        with pytest.raises(ValueError, match=r"the model of \d+ bytes is not an ONNX model|onnxruntime cannot load"):
+        with pytest.raises(ValueError, match=r"is not an ONNX model|onnxruntime cannot load"):
             OnnxTeacher(bad).predict(X)
     (tmp_path / "model.onnx").write_bytes(b"\x00\x01")
     with pytest.raises(ValueError, match=r"the model '.*model.onnx' is not an ONNX model"):
@@ -370,7 +370,7 @@ def test_providers_and_threads():
     teacher = OnnxTeacher(model, list("abc"), providers=["CPUExecutionProvider"], n_threads=2)
     assert teacher.predict_proba(X).shape == (150, 3)
     for wrong in (["CUDAExecutionProvider2"], "CPUExecutionProvider"):
-        with pytest.raises(ValueError, match=r"providers must be a list of onnxruntime's providers here, \["):
+        with pytest.raises(ValueError, match=r"providers must be a list.*\["):
             OnnxTeacher(model, list("abc"), providers=wrong).predict(X)
     for name in ("batch_size", "n_threads"):
         with pytest.raises(ValueError, match=f"{name} must be a positive integer, got 0"):
@@ -435,7 +435,7 @@ def test_weights_in_other_files(tmp_path):
         moved = onnx.load(path, load_external_data=False)
         next(e for e in moved.graph.initializer[0].external_data if e.key == "location").value = outside
         (tmp_path / "moved.onnx").write_bytes(moved.SerializeToString())
-        with pytest.raises(ValueError, match="outside its own folder: this is not allowed"):
+        with pytest.raises(ValueError, match="outside its own folder"):
             OnnxTeacher(tmp_path / "moved.onnx", list("abc")).predict(X)
 
 

@@ -102,7 +102,7 @@ def test_a_directory_of_a_million_members_is_not_read(package, tmp_path):
     content = bytearray(package.read_bytes())
     content[-12:-10] = struct.pack("<H", 60000)
     (tmp_path / "t").write_bytes(content)
-    with pytest.raises(ValueError, match="directory is not that of a package"):
+    with pytest.raises(ValueError, match="directory is not that"):
         load_teacher(tmp_path / "t")
 
 
@@ -130,7 +130,7 @@ def test_another_model_with_right_checksums_is_noticed_by_its_answers(package, d
     X, y = data
     other = pack_teacher(LogisticRegression(C=0.01).fit(X, y), tmp_path / "o", X)
     members = members_of(package) | {"model.onnx": members_of(other)["model.onnx"]}
-    with pytest.raises(ValueError, match="gives other answers for the example rows"):
+    with pytest.raises(ValueError, match="gives other answers"):
         load_teacher(write(tmp_path / "t", members))
     narrow = pack_teacher(LogisticRegression().fit(X[:, :2], y), tmp_path / "o", X[:, :2])
     with pytest.raises(ValueError, match="other inputs than the card"):

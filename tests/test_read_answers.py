@@ -81,9 +81,7 @@ def test_numbers_are_ids_in_files_as_well_as_frames(tmp_path):
     frame = FRAMES[0].assign(id=[f"{i:03}" for i in range(20)])
     path = saved(frame, tmp_path / "a.csv")
     assert_allclose(np.exp(read_answers([path], id_column="id", ids=frame["id"])[0]), PROBA[0])
-    with pytest.raises(
-        ValueError, match=r"a.csv has rows with ids that ids does not have: \['000', '001', '002', '...'\]"
-    ):
+    with pytest.raises(ValueError, match=r"a.csv has rows .*\['000', '001', '002', '...'\]"):
         read_answers([path], id_column="id", ids=range(20))
 
 
@@ -91,20 +89,20 @@ def test_rows_that_do_not_match(tmp_path):
     first, second = (frame.assign(key=IDS) for frame in FRAMES)
     with pytest.raises(ValueError, match=r"sources\[1\] has 19 rows, sources\[0\] has 20.*id_column"):
         read_answers([FRAMES[0], FRAMES[1][1:]])
-    with pytest.raises(ValueError, match=r"sources\[1\] has no rows with the ids \['row 3'\], which sources\[0\] has"):
+    with pytest.raises(ValueError, match=r"sources\[1\] has no rows .*\['row 3'\]"):
         read_answers([first, second.drop(index=3)], id_column="key")
     log_p, _ = read_answers([first, second.drop(index=3)], id_column="key", abstain=True)
     assert np.isnan(log_p[3, 3:]).all()
     assert np.isfinite(np.delete(log_p, 3, axis=0)).all()
-    with pytest.raises(ValueError, match=r"has rows with ids that sources\[0\] does not have: \['row 3'\]"):
+    with pytest.raises(ValueError, match=r"sources\[0\] does not have: \['row 3'\]"):
         read_answers([first.drop(index=3), second], id_column="key", abstain=True)
     with pytest.raises(ValueError, match=r"sources\[0\] has repeated ids: \['row 0'\]"):
         read_answers([pd.concat([first, first[:1]])], id_column="key")
     with pytest.raises(ValueError, match="ids has repeated ids"):
         read_answers([first], id_column="key", ids=["a", "a"])
-    with pytest.raises(ValueError, match=r"The ids of sources\[0\] must be one per row, without missing values"):
+    with pytest.raises(ValueError, match=r"ids of sources\[0\] must be one per row"):
         read_answers([first.assign(key=[None, *IDS[1:]])], id_column="key")
-    with pytest.raises(ValueError, match=r"sources\[0\] has no column 'id' of ids; it has \['cat', 'dog', 'cow'\]"):
+    with pytest.raises(ValueError, match=r"sources\[0\] has no column 'id'.*\['cat', 'dog', 'cow'\]"):
         read_answers(FRAMES, id_column="id")
     with pytest.raises(ValueError, match="ids are given without id_column"):
         read_answers(FRAMES, ids=IDS)
@@ -133,7 +131,7 @@ def test_what_rounding_does_not_explain_is_an_error():
     with pytest.raises(ValueError, match=r"row 1 sums to 0.98, but rounding explains only 0.015. Is a class miss"):
         read_answers([short])
     coarse = pd.DataFrame([[0.3, 0.3, 0.3], [0.25, 0.25, 0.5], [0.1234, 0.4, 0.4766]], columns=list("abc"))
-    with pytest.raises(ValueError, match=r"row 0 sums to 0.9, but rounding explains only 0.00015"):
+    with pytest.raises(ValueError, match=r"row 0 sums to 0.9, .*0.00015"):
         read_answers([coarse], chunk_rows=1)
     votes = pd.DataFrame([[1, 1, 0], [1, 0, 0]], columns=list("abc"))
     with pytest.raises(ValueError, match=r"row 0 sums to 2, .* If every class was scored on its own"):
@@ -167,9 +165,7 @@ def test_the_scale_is_asked_for():
     assert_allclose(np.exp(read_answers([logs + 5], scale="logits")[0]), PROBA[0])
     with pytest.raises(ValueError, match='pass scale="logits"'):
         read_answers([logs + 5], scale="log_proba")
-    with pytest.raises(
-        ValueError, match="scale must be one of 'proba', 'percent', 'log_proba', 'logits', got 'percents'"
-    ):
+    with pytest.raises(ValueError, match=r"scale must be one of .*'percents'"):
         read_answers(FRAMES, scale="percents")
 
 
@@ -199,7 +195,7 @@ def test_columns_that_are_no_classes(tmp_path):
     with pytest.raises(ValueError, match=r"index.csv has a column without a name, .*index=False"):
         read_answers([tmp_path / "index.csv"])
     (tmp_path / "twice.csv").write_text("cat,dog,cat\n.5,.25,.25\n")
-    with pytest.raises(ValueError, match=r"several columns with the same name: \['cat'\]"):
+    with pytest.raises(ValueError, match=r"same name: \['cat'\]"):
         read_answers([tmp_path / "twice.csv"])
 
 
@@ -218,17 +214,17 @@ def test_zeros_get_a_floor():
     assert_allclose(np.exp(read_answers([frame])[0][0]), [1 / 1.025, 0.025 / 1.025])
     assert_allclose(np.exp(read_answers([frame], floor=1e-3)[0][0]), [1 / 1.001, 0.001 / 1.001])
     for wrong in (0, 0.5, "none"):
-        with pytest.raises(ValueError, match='floor must be "auto" or a number above 0 and below 0'):
+        with pytest.raises(ValueError, match='floor must be "auto"'):
             read_answers([frame], floor=wrong)
 
 
 def test_what_cannot_be_read(tmp_path):
     for wrong in ("a.csv", tmp_path / "a.csv", FRAMES[0], [], {}):
-        with pytest.raises(TypeError, match="sources must be a list with one file or frame per teacher"):
+        with pytest.raises(TypeError, match="sources must be a list"):
             read_answers(wrong)
     with pytest.raises(FileNotFoundError, match=r"There is no file '.*a.csv'"):
         read_answers([tmp_path / "a.csv"])
-    with pytest.raises(ValueError, match=r"a.xlsx: answers must be in a file that ends in .csv, .tsv or .parquet"):
+    with pytest.raises(ValueError, match=r"a.xlsx: .*.csv, .tsv or .parquet"):
         read_answers([tmp_path / "a.xlsx"])
     with pytest.raises(TypeError, match=r"sources\[1\] is a ndarray: pass the path"):
         read_answers([FRAMES[0], PROBA[0]])

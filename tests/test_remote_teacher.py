@@ -229,7 +229,7 @@ def test_a_reply_that_does_not_end_is_given_up():
 
     with serving(fault=drip) as server:
         teacher = RemoteTeacher(server.url, CLASSES, **QUICK | {"timeout": 0.2, "max_retries": 1})
-        with pytest.raises(RuntimeError, match=r"no reply within timeout=0.2 seconds, at the last of 2 attempts"):
+        with pytest.raises(RuntimeError, match=r"timeout=0.2 .*of 2 attempts"):
             teacher.predict(X[:5])
         done.set()
 
@@ -264,9 +264,7 @@ def only(numbers, status):
 def test_a_batch_that_keeps_failing():
     with serving(fault=only([20], 503)) as server:
         teacher = RemoteTeacher(server.url, CLASSES, max_retries=2, n_requests=1, **QUICK)
-        with pytest.raises(
-            RuntimeError, match=r"about rows 20 to 29 failed: the server answered 503: down, at the last of 3"
-        ):
+        with pytest.raises(RuntimeError, match=r"rows 20 to 29 failed: .*503: down, .*of 3"):
             teacher.predict(X)
         teacher.set_params(abstain=True)
         with pytest.warns(
@@ -278,7 +276,7 @@ def test_a_batch_that_keeps_failing():
         assert_allclose(proba[~silent], EXPECTED[~silent])
         with (
             pytest.warns(UserWarning, match="did not answer for"),
-            pytest.raises(ValueError, match="no answer for 10 of 50 rows, first for row 20"),
+            pytest.raises(ValueError, match=r"10 of 50 rows, .*row 20"),
         ):
             teacher.predict(X)
         with pytest.warns(UserWarning, match="did not answer"):
@@ -303,7 +301,7 @@ def test_a_server_that_is_down_is_not_asked_for_ever():
 def test_what_does_not_pass_is_an_error_at_once(status, abstain):
     with serving(fault=first(10**6, status, Location="http://127.0.0.1:9/")) as server:
         teacher = RemoteTeacher(server.url, CLASSES, abstain=abstain, n_requests=1, **QUICK)
-        with pytest.raises(RuntimeError, match=rf"rows 0 to 9 failed: the server answered {status}: .*tired"):
+        with pytest.raises(RuntimeError, match=rf"rows 0 to 9 failed: .*{status}: .*tired"):
             teacher.predict(X)
     assert len(server.requests) <= 2
 
@@ -368,7 +366,7 @@ def test_the_token_is_sent_and_shown_nowhere(monkeypatch, caplog):
     without = RemoteTeacher(server.url, CLASSES, **QUICK)
     assert fingerprint(teacher) == fingerprint(without), "who asks does not change the answer"
     monkeypatch.delenv("ANIMALS_TOKEN")
-    with pytest.raises(ValueError, match="token_env='ANIMALS_TOKEN': there is no environment variable with this name"):
+    with pytest.raises(ValueError, match="'ANIMALS_TOKEN': there is no"):
         teacher.predict(X)
 
 
@@ -415,7 +413,7 @@ def test_parameters_are_checked_before_anything_is_sent(change, message):
 
 
 def test_missing_values_cannot_be_sent():
-    refused = pytest.raises(ValueError, match="X has NaN or infinite values, which JSON cannot represent")
+    refused = pytest.raises(ValueError, match=r"X has NaN .*JSON")
     with serving() as server, refused:
         RemoteTeacher(server.url, CLASSES, **QUICK).predict(np.full((3, 4), np.nan))
     assert server.requests == []
@@ -445,7 +443,7 @@ def test_an_error_does_not_wait_for_the_others():
 
     with serving(fault=fault) as server:
         teacher = RemoteTeacher(server.url, CLASSES, **QUICK | {"max_wait": 1e4})
-        with pytest.raises(RuntimeError, match="rows 0 to 9 failed: the server answered 404"):
+        with pytest.raises(RuntimeError, match=r"rows 0 to 9 failed: .*404"):
             teacher.predict(X)
 
 

@@ -198,5 +198,5 @@ def test_other_does_not_hide_a_typo():
     """A misspelt name of a set is also among what another teacher calls OTHER."""
     lists = [[("setosa", "virginca"), "versicolor"], [OTHER, "setosa"], ["setosa", "versicolor", "virginica"]]
     assert LabelSpace(lists).in_one_set() == [("virginca", 0)]
-    with pytest.warns(UserWarning, match="named in one set of one teacher only: virginca"):
+    with pytest.warns(UserWarning, match="one teacher only: virginca"):
         LogitFactorization(lists).fit(np.zeros((4, 7)))

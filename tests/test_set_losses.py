@@ -74,5 +74,5 @@ def test_the_logits_behind_consistent_answers_are_the_best(answers, name, T):
 
 
 def test_mf_lu_refuses_sets():
-    with pytest.raises(ValueError, match="MF-LU does not support columns that stand for several classes"):
+    with pytest.raises(ValueError, match=r"MF-LU does not support .*several classes"):
         losses.LogitFactorizationLoss(LISTS, scale="free")

@@ -262,9 +262,7 @@ def test_what_is_open_stays_even(noisy, name):
 
 def test_fit_warns_of_sets_that_determine_too_little(noisy):
     lists = [[("a", "b"), ("c", "d")], [("a", "c"), ("b", "d")]]
-    with pytest.warns(
-        UserWarning, match="sets do not determine the probabilities of these classes: a, b, c, d."
-    ) as caught:
+    with pytest.warns(UserWarning, match="sets do not determine .*a, b, c, d.") as caught:
         make_method("mf_lf", lists).fit(noisy[:, :4])
     assert len(caught) == 1
 

@@ -254,8 +254,8 @@ def test_several_outputs_are_refused(iris):
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
-        ({"teachers": []}, TypeError, "must be a list of fitted classifiers"),
-        ({"teachers": None}, TypeError, "must be a list of fitted classifiers"),
+        ({"teachers": []}, TypeError, "list of fitted classifiers"),
+        ({"teachers": None}, TypeError, "list of fitted classifiers"),
         ({"class_lists": [["a", "b"]]}, ValueError, "1 lists for 2 teachers"),
         ({"class_lists": [["a", "b"], ["a", "b", "c"]]}, ValueError, r"class_lists\[1\] has 3 classes"),
         ({"floor": 0}, ValueError, "floor must be"),
@@ -329,14 +329,14 @@ def test_a_teacher_without_classes_of_its_own_is_named(iris):
     teachers = [Service(), GaussianNB().fit(X, y)]
     outputs = TeacherOutputs(teachers, class_lists=[[2, 0, 1], None]).fit(X)
     assert [labels.tolist() for labels in outputs.class_lists_] == [[2, 0, 1], [0, 1, 2]]
-    with pytest.raises(ValueError, match=r"teacher 0 \(Service\) has no classes_: name its classes"):
+    with pytest.raises(ValueError, match=r"teacher 0 \(Service\) has no classes_"):
         TeacherOutputs(teachers).fit(X)
 
 
 def test_odd_teachers_do_not_break_the_representation():
     for teachers in (None, np.array([LinearTeacher().fit(None)], dtype=object)):
         assert "TeacherOutputs" in TeacherOutputs(teachers)._repr_html_()
-        with pytest.raises(TypeError, match="must be a list of fitted classifiers"):
+        with pytest.raises(TypeError, match="list of fitted classifiers"):
             TeacherOutputs(teachers).fit(np.zeros((2, 2)))
 
 

