@@ -5,7 +5,6 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_uhc import TeacherOutputs, harmonize
-from sklearn_uhc.evidence import behaviour
 from sklearn_uhc.evidence.behaviour import surest_rows
 from sklearn_uhc.inspection import suggest_harmonization
 from sklearn_uhc.spaces.label_space import OTHER
