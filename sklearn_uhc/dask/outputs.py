@@ -39,7 +39,7 @@ class StoredOutputs(TeacherOutputs):
 def outputs_for_workers(outputs: TeacherOutputs, store: Any) -> TeacherOutputs:
     """Return fitted teacher outputs for use on blocks, with a store if one is given."""
     light: Any = StoredOutputs.__new__(StoredOutputs) if store is not None else TeacherOutputs.__new__(TeacherOutputs)
-    light.__dict__.update(vars(outputs), teachers=None, store=None, n_jobs=None, verbose=0)
+    light.__dict__.update(vars(outputs), teachers=None, _kept=None, _earlier=None, store=None, n_jobs=None, verbose=0)
     if store is not None:
         light.stores = open_answer_stores(outputs, store)
     return light

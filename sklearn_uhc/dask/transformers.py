@@ -30,6 +30,9 @@ def fit_on_sample(estimator: Any, X: Any, y: Any = None, **kwargs: Any) -> NDArr
     refuse_given(y=y, **kwargs)
     some, lengths = sample(X, rows_of_calibrator(getattr(estimator, "calibrate", estimator)))
     estimator.fit(remembering(some, X.label_space) if hasattr(X, "label_space") else some)
+    outputs = getattr(estimator, "teacher_outputs_", estimator)
+    if hasattr(outputs, "_kept"):
+        outputs._kept = None  # these are rows of a sample
     return lengths
 
 

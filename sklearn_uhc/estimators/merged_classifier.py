@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.estimators.diagram import DiagramBlock, diagram_of_merge
@@ -15,9 +16,13 @@ from sklearn_uhc.evidence.metrics import agreement_with
 from sklearn_uhc.labels import labelled_part
 from sklearn_uhc.teachers.holder import TeacherHolder
 from sklearn_uhc.teachers.input import input_tags
+from sklearn_uhc.utils.fitting import all_or_nothing
 from sklearn_uhc.utils.lazy import lazily
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import check_row_weights
+
+if TYPE_CHECKING:
+    from sklearn_uhc.estimators.update import MergeUpdate
 
 #: Parameters of a merge that the distiller and the ensemble have, too, since many users set them.
 SHARED = ("method", "temperature", "class_prior", "class_lists", "membership", "none_label", "n_jobs", "verbose")
@@ -41,6 +46,13 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         -------
         merger : TeacherMerger
         """
+        merger = self._given_merger()
+        if hasattr(self, "_earlier"):  # an update
+            merger._earlier = self._earlier
+        return merger
+
+    def _given_merger(self) -> TeacherMerger:
+        """Return the merge of the given teachers, or the given merge, with the parameters set here."""
         own = {name: getattr(self, name) for name in SHARED}
         if not isinstance(self.teachers, TeacherMerger):
             return TeacherMerger(self.teachers, **own)
@@ -53,6 +65,47 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
                     "that is passed as teachers. Set it in one place."
                 )
         return merger.set_params(**given)
+
+    @all_or_nothing
+    def update(self, teachers: Any, X: Any = None, y: Any = None, *, sample_weight: Any = None) -> MergeUpdate:
+        """Add, replace or remove teachers, and fit again; only new teachers are called.
+
+        The merge is made anew, and so is the student, with the parameters of this classifier.
+
+        Parameters
+        ----------
+        teachers : dict or list of fitted classifiers
+            A dict works like `dict.update`: a new name adds a teacher, a known one replaces it, and None removes it. A
+            list holds all teachers; those that took part in the last fit are recognised.
+        X : array-like with n rows, default=None
+            None: the rows of the last fit, about which the other teachers are not called again. They are not kept in
+            pickles. Pass them then, and use `store`, so that only new teachers are called.
+        y : array-like of shape (n,), default=None
+            Labels of some rows, see `fit`. None with X None: those of the last fit.
+        sample_weight : array-like of shape (n,), default=None
+            Row weights.
+
+        Returns
+        -------
+        update : MergeUpdate
+            What changed; `print` says it. If something fails, this classifier stays as it was.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from sklearn_uhc import UnifiedEnsemble
+        >>> X, y = load_iris(return_X_y=True)
+        >>> a, b = (LogisticRegression(max_iter=500).fit(X[y != k], y[y != k]) for k in (2, 0))
+        >>> clf = UnifiedEnsemble({"a": a}).fit(X)
+        >>> report = clf.update({"b": b})
+        >>> report.called, report.classes_gained
+        (["teacher 'b' (LogisticRegression)"], [2])
+        """
+        check_is_fitted(self, "merger_")
+        from sklearn_uhc.estimators.update import update
+
+        return update(self, teachers, X, y, sample_weight)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return class probabilities."""

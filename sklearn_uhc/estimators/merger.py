@@ -282,6 +282,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         # Scorers first: one that does not work is found before teachers are called, which may take hours.
         scores = None if plan.memberships is None else plan.memberships.read(X)
         if log_p is None:
+            plan.outputs._earlier = self.__dict__.pop("_earlier", None)
             return plan.outputs.fit_answers(X, roster=plan.roster, teacher_weight=plan.teacher_weight), scores
         n, abstain = None if X is None else count_rows(X), bool(plan.outputs.abstain)
         return answers_given(log_p, plan.space, abstain=abstain, n=n, teacher_weight=plan.teacher_weight), scores
@@ -391,6 +392,18 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
                 "teachers."
             )
         return self.teacher_outputs_.answers(X, teacher_weight=given_weights(self, self.method_))
+
+    def answers_of_fit(self) -> Answers:
+        """Return the teachers' answers to the rows of `fit`, before calibration; no teacher is called.
+
+        Returns
+        -------
+        answers : Answers
+        """
+        outputs = self.teacher_outputs_
+        if outputs is None or outputs._kept is None:
+            raise ValueError("The answers of fit are not kept: call answers(X).")
+        return outputs.answers_of_fit(teacher_weight=given_weights(self, self.method_))
 
     def adjust(self, answers: Answers, X: Any = None) -> Answers:
         """Apply the fitted steps to answers: calibrate and weight them, and add memberships, ready to be merged.

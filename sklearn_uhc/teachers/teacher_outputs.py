@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -39,6 +39,18 @@ __all__ = ["TeacherOutputs"]
 
 #: Number of rows per file in a store: an interruption loses at most these.
 STORED_ROWS = 4096
+
+
+#: Answers of `fit` are kept for an update up to this many bytes; `store` is for more.
+KEPT_BYTES = 2**28
+
+
+class Kept(NamedTuple):
+    """The rows of the last `fit`, and what each teacher said about them, before floors."""
+
+    X: Any
+    teachers: list[Any]
+    answers: list[NDArray[np.floating[Any]]]
 
 
 class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
@@ -84,6 +96,8 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         The floor of every teacher.
     roster_ : Roster
         The teachers with their names.
+    called_ : list of int
+        The teachers that `fit` called, or read from the store; in an update, only new ones.
     n_features_in_ : int
         Number of features, if X is two-dimensional.
 
@@ -112,6 +126,11 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
     >>> outputs.transform(X).shape
     (150, 4)
     """
+
+    #: The rows and answers of the last `fit`, for an update; None if they are too large, and after pickling.
+    _kept: Kept | None = None
+    #: Outputs of an earlier fit, whose answers are taken for the same teachers and rows.
+    _earlier: TeacherOutputs | None = None
 
     def __init__(
         self,
@@ -232,6 +251,22 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
             source="What teachers say",
         )
 
+    def answers_of_fit(self, *, teacher_weight: Any = None) -> Answers:
+        """Return the answers to the rows of the last `fit`, which are in `kept`, without calling teachers.
+
+        Parameters
+        ----------
+        teacher_weight : array-like of shape (N,), default=None
+            Weights of the teachers, for later steps.
+
+        Returns
+        -------
+        answers : Answers
+        """
+        assert self._kept is not None
+        given = {"abstain": bool(self.abstain), "teacher_weight": teacher_weight, "source": "What teachers say"}
+        return Answers.of(self._join(self._kept.answers), self.label_space_, **given)
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns, `<teacher>__<class>`.
 
@@ -250,7 +285,12 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
     def _learn(self, roster: Roster, X: Any) -> list[NDArray[np.floating[Any]]]:
         """Call all teachers, and learn their floors."""
         self.check_params(roster)
-        answers = self._read(roster, check_input(self, X, reset=True))
+        X = check_input(self, X, reset=True)
+        self.called_ = [i for i in range(len(roster.teachers)) if i not in self._known(roster.teachers, X)]
+        answers = self._read(roster, X)
+        self._earlier = None
+        small = self.store is not None or sum(answer.nbytes for answer in answers) <= KEPT_BYTES
+        self._kept = Kept(X, roster.teachers, answers) if small else None
         learnt = self.floor == "auto"
         self.floor_ = np.array([learn_floor(answer) if learnt else float(self.floor) for answer in answers])
         self.roster_, self.label_space_, self.class_lists_ = roster, roster.space, roster.space.class_lists
@@ -289,10 +329,25 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
         names = [roster.called(i) for i in range(len(teachers))]
         for teacher, name in zip(teachers, names, strict=True):
             own_columns(teacher, X, name)  # raises an error for missing columns before any teacher is called
+        known = self._known(teachers, X)
         data = None if self.store is None else fingerprint_of_data(X)
-        requests = [(t, X, len(labels), name, data) for t, labels, name in zip(teachers, lists, names, strict=True)]
+        every = enumerate(zip(teachers, lists, names, strict=True))
+        requests = [(t, X, len(labels), name, data) for i, (t, labels, name) in every if i not in known]
         asked = in_threads(lambda request: self._read_one(*request), requests, effective_n_jobs(self.n_jobs))
-        return list(progress(asked, total=len(teachers), desc="Calling teachers", verbose=self.verbose))
+        read = iter(progress(asked, total=len(requests), desc="Calling teachers", verbose=self.verbose))
+        return [known[i] if i in known else next(read) for i in range(len(teachers))]
+
+    def _known(self, teachers: list[Any], X: Any) -> dict[int, NDArray[np.floating[Any]]]:
+        """Return what teachers have said about the same rows, in `earlier` outputs."""
+        kept = None if self._earlier is None else self._earlier._kept
+        if kept is None or X is not kept.X:
+            return {}
+        said = {id(teacher): answer for teacher, answer in zip(kept.teachers, kept.answers, strict=True)}
+        return {i: said[id(teacher)] for i, teacher in enumerate(teachers) if id(teacher) in said}
+
+    def __getstate__(self) -> Any:
+        """Pickle neither the rows of `fit` nor what teachers said about them."""
+        return {**super().__getstate__(), "_kept": None, "_earlier": None}
 
     def _read_one(self, teacher: Any, X: Any, n_classes: int, name: str, data: str | None) -> NDArray[np.floating[Any]]:
         """Call one teacher, or return its stored answers on the same data."""
