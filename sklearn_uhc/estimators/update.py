@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sklearn_uhc.estimators.merger import TeacherMerger
-from sklearn_uhc.labels import labelled_part
+from sklearn_uhc.labels import is_labelled, labelled_part
 from sklearn_uhc.spaces.class_lists import shorten
 from sklearn_uhc.teachers.roster import name_teachers
+from sklearn_uhc.utils.rows import count_rows, some_rows, take_rows
 
 if TYPE_CHECKING:
     from sklearn_uhc.estimators.merged_classifier import MergedClassifier
 
 #: Parameters with an entry per teacher.
 PER_TEACHER = ("class_lists", "membership")
+#: Rows on which answers before and after are compared, besides labelled ones: the share that moved is known to 2 %.
+COMPARED = 1000
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class MergeUpdate:
     classes_gained, classes_lost : lists
         Classes that only one of both merges knows.
     moved : float or None
-        Share of the rows that get another class than before; None if that is not known without calling teachers.
+        Share of the rows, of about 1,000 if there are more, that get another class than before; None if that is not
+        known without calling teachers.
     accuracy : tuple of two floats, or None
         On the labelled rows, before and after; None without labels. If `fit` was given these labels, it has learned
         from them.
@@ -82,21 +86,25 @@ def update(clf: MergedClassifier, teachers: Any, X: Any, y: Any, sample_weight: 
     new._earlier = outputs
     new.fit(X, y, sample_weight=sample_weight)
     del new._earlier
+    n = count_rows(X)
+    rows = np.arange(n)[some_rows(n, COMPARED)]
+    if y is not None:
+        rows = np.union1d(rows, np.flatnonzero(is_labelled(y, new.classes_)))
     same_rows = kept is not None and X is kept.X
-    before = _predictions(clf, X) if same_rows or hasattr(clf, "student_") else None
+    before = _predictions(clf, X, rows) if same_rows or hasattr(clf, "student_") else None
     report = MergeUpdate(
         [new.merger_.roster_.called(i) for i in new.merger_.teacher_outputs_.called_],
         *named,
         np.setdiff1d(new.classes_, clf.classes_).tolist(),
         np.setdiff1d(clf.classes_, new.classes_).tolist(),
-        *_compare(before, _predictions(new, X), X, y, new.classes_),
+        *_compare(before, _predictions(new, X, rows), rows, y, new.classes_),
     )
     clf.__dict__.update(vars(new))
     return report
 
 
 def _compare(
-    before: NDArray[Any] | None, after: NDArray[Any] | None, X: Any, y: Any, classes: NDArray[Any]
+    before: NDArray[Any] | None, after: NDArray[Any] | None, rows: NDArray[np.int_], y: Any, classes: NDArray[Any]
 ) -> tuple[float | None, tuple[float, float] | None]:
     """Return the share of rows whose class changed, and both accuracies on labelled rows; None if not known."""
     if before is None or after is None:
@@ -104,8 +112,8 @@ def _compare(
     moved = float(np.mean(before != after))
     if y is None:
         return moved, None
-    _, right, rows = labelled_part(X, y, classes)
-    return moved, (float(np.mean(before[rows] == right)), float(np.mean(after[rows] == right)))
+    _, right, known = labelled_part(rows, take_rows(y, rows), classes)
+    return moved, (float(np.mean(before[known] == right)), float(np.mean(after[known] == right)))
 
 
 def _labels_of_fit(clf: MergedClassifier) -> NDArray[Any] | None:
@@ -118,13 +126,13 @@ def _labels_of_fit(clf: MergedClassifier) -> NDArray[Any] | None:
     return y
 
 
-def _predictions(clf: Any, X: Any) -> NDArray[Any] | None:
-    """Return the classes of the rows of a fit without calling teachers; None if their answers are not kept."""
+def _predictions(clf: Any, X: Any, rows: NDArray[np.int_]) -> NDArray[Any] | None:
+    """Return the classes of some rows of a fit without calling teachers; None if their answers are not kept."""
     if hasattr(clf, "student_"):
-        return np.asarray(clf.predict(X))
+        return np.asarray(clf.predict(take_rows(X, rows)))
     if clf.merger_.teacher_outputs_._kept is None:
         return None
-    proba = clf._proba(clf.merger_.answers_of_fit(), X)
+    proba = clf._proba(clf.merger_.answers_of_fit().take(rows), take_rows(X, rows))
     return np.asarray(clf.classes_[proba.argmax(axis=1)])
 
 
