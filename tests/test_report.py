@@ -34,7 +34,7 @@ def test_teachers_and_data():
     assert [row["name"] for row in report["teachers"]] == ["LogisticRegression", "GaussianNB", "LogisticRegression"]
     assert [row["classes"] for row in report["teachers"]] == lists
     assert all(row["coverage"] == 1 and 0.5 < row["confidence"] <= 1 for row in report["teachers"])
-    assert all(row["shared"] == 4 and 0 < row["agreement"] < 1 for row in report["teachers"])
+    assert all(0 < row["agreement"] < 1 for row in report["teachers"])
     assert len(report["pairs"]) == 3
     json.dumps(report)  # plain values only
 
@@ -53,12 +53,12 @@ def test_the_noisy_teacher_stands_out():
     Z = random_outputs(rng, lists, 500, spread=2.0, noise=0.7)
     block = LabelSpace(lists).blocks[4]
     Z[:, block] = 10 * rng.normal(size=Z[:, block].shape)
-    report = teacher_report(log_p=Z, class_lists=lists, n_pairs=3)
+    report = teacher_report(log_p=Z, class_lists=lists)
     rows = report["teachers"]
     assert [row["noise"] for row in rows] == [i == 4 for i in range(6)]
     assert min(rows, key=lambda row: row["agreement"])["teacher"] == 4
     assert max(rows, key=lambda row: row["temperature"])["teacher"] == 4
-    assert all(4 in (pair["first"], pair["second"]) for pair in report["pairs"])
+    assert all(4 in (pair["first"], pair["second"]) for pair in report["pairs"][:3])
     expected = TeacherCalibrator(lists).fit(Z).temperatures_
     np.testing.assert_allclose([row["temperature"] for row in rows], expected)
 
@@ -74,16 +74,14 @@ def test_silence_and_what_cannot_be_told():
     assert second["left"] is not None
     assert third["coverage"] == 0
     assert third["confidence"] is None
-    assert third["residual"] is None
     assert report["pairs"] == []
 
 
-def test_residual_is_zero_if_all_agree():
+def test_no_row_is_hard_if_all_agree():
     Z = np.random.default_rng(2).normal(size=(40, 3))
     report = teacher_report(log_p=np.hstack([Z, Z[:, ::-1]]), class_lists=[["a", "b", "c"], ["c", "b", "a"]])
-    for row in report["teachers"]:
-        assert row["residual"] == pytest.approx(0, abs=1e-12)
-        assert row["agreement"] == 1
+    assert report["rows"] == []
+    assert [row["agreement"] for row in report["teachers"]] == [1, 1]
 
 
 def test_what_the_lists_determine():
@@ -274,11 +272,11 @@ def test_text():
     lines = text.splitlines()
     assert max(map(len, lines)) <= 120
     table = lines[lines.index("Teachers") + 1 :][:8]
-    assert table[0].startswith("teacher    n  shared  coverage  confidence  temperature")
+    assert table[0].startswith("teacher    n  coverage  confidence  temperature  agreement")
     assert len({len(line) for line in table}) == 1
     for line, row in zip(table[2:], report["teachers"], strict=True):
-        assert line.split()[-1] == f"{row['residual']:.2f}"
-    assert "Warnings" not in text
+        assert line.split()[-1] == f"{row['agreement']:.2f}"
+    assert "Check these first" not in text
     assert f"{report['rows'][0]['says']} ({report['rows'][0]['probability']:.2f})" in text
 
 
@@ -297,26 +295,6 @@ def test_survives_pickling():
     assert str(again) == str(report)
 
 
-def test_frames():
-    pandas = pytest.importorskip("pandas")
-    Z = np.random.default_rng(3).normal(size=(40, 6))
-    report = teacher_report(log_p=Z, class_lists=[["a", "b", "c"]] * 2, as_frame=True)
-    assert isinstance(report["teachers"], pandas.DataFrame)
-    assert len(report["pairs"]) == 1
-    assert report["rows"]["error"].is_monotonic_decreasing
-    assert str(report) == str(teacher_report(log_p=Z, class_lists=[["a", "b", "c"]] * 2))
-
-
-def test_frames_without_rows_have_their_columns():
-    pytest.importorskip("pandas")
-    Z = np.random.default_rng(3).normal(size=(40, 6))
-    plain = teacher_report(log_p=Z, class_lists=[["a", "b", "c"]] * 2)
-    empty = teacher_report(log_p=Z[:, :3], class_lists=[["a", "b", "c"]], as_frame=True)
-    for name in ("pairs", "rows"):
-        assert len(empty[name]) == 0
-        assert list(empty[name]) == list(plain[name][0])
-
-
 def test_confidence_is_the_mean_of_the_largest_probability():
     Z = np.log([[0.8, 0.2, 0.1, 0.9], [0.4, 0.6, 0.5, 0.5], [1.0, 1.0, 0.5, 0.5]])
     Z[2, :2] = -np.inf  # says that all is alike
@@ -330,7 +308,7 @@ def test_confidence_is_the_mean_of_the_largest_probability():
     [
         ({}, "Pass either"),
         ({"teachers": [GaussianNB()]}, "Pass either fitted teachers and X"),
-        ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1]], "n_pairs": -1}, "n_pairs must be .* got -1"),
+        ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1]], "n_rows": -1}, "n_rows must be .* got -1"),
         ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1]], "n_rows": 1.5}, "n_rows must be .* got 1.5"),
         ({"log_p": np.zeros((3, 2))}, "needs class_lists"),
         ({"log_p": np.zeros((3, 2)), "class_lists": [[0, 1, 2]]}, r"log_p must have shape \(n, 3\).*got \(3, 2\)"),

@@ -78,9 +78,9 @@ def page(report):
 
 def test_page_has_all_tables(report, page):
     for row in report["teachers"]:
-        (shown,) = [cells for cells in page.rows if cells[0] == row["name"] and len(cells) == 9]
+        (shown,) = [cells for cells in page.rows if cells[0] == row["name"] and len(cells) == 7]
         assert shown[1].endswith(", ".join(row["classes"]))
-        assert shown[-1] == f"{row['residual']:.2f}"
+        assert shown[-1] == f"{row['agreement']:.2f}"
     for pair in report["pairs"]:
         first, second = f"teacher {pair['first']}", f"teacher {pair['second']}"
         assert [first, second, str(pair["shared"]), f"{pair['agreement']:.2f}"] in page.rows
@@ -88,6 +88,7 @@ def test_page_has_all_tables(report, page):
         shown = next(cells for cells in page.rows if cells[0] == str(row["row"]))
         assert shown[1] == f"{row['says']} ({row['probability']:.2f})"
         assert shown[-1] == f"{row['error']:.2f}"
+        assert all(0 < other["probability"] <= 1 for other in row["contradicted_by"])  # answers may be logits
 
 
 def test_page_has_what_membership_scorers_say(page):

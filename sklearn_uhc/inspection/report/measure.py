@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from sklearn_uhc.evidence.members import NOBODYS
 from sklearn_uhc.evidence.metrics import agreement_of_pairs
 from sklearn_uhc.inspection.plots import SoftLabelDisplay, TeacherAgreementDisplay
 from sklearn_uhc.inspection.plots.overlap import overlap_of_space
-from sklearn_uhc.inspection.report.result import COLUMNS, TeacherReport
+from sklearn_uhc.inspection.report.hardest import check_n_rows, divergences, hardest_rows
+from sklearn_uhc.inspection.report.result import TeacherReport
 from sklearn_uhc.inspection.report.words import label_of
 from sklearn_uhc.inspection.suggestions import Suggestions, suggest_harmonization
 from sklearn_uhc.membership.out_of_list import Memberships, make_memberships
@@ -37,10 +37,10 @@ __all__ = ["teacher_report"]
 
 Floats = NDArray[np.floating[Any]]
 
-#: Smaller divergences are rounding errors.
-ROUNDING = 1e-9
-#: Maximum number of teachers named per row that contradict the merge.
-MOST_AGAINST = 2
+#: Number of pairs of teachers listed.
+MOST_PAIRS = 5
+#: What is told of a suggestion.
+SUGGESTED = ("kind", "name", "becomes", "score", "evidence")
 #: With more classes the condition is not computed; with more columns answers are not compared column by column.
 MOST_CLASSES = 1000
 #: How the warnings of `fit` begin that the report itself has.
@@ -62,9 +62,7 @@ def teacher_report(
     log_p: Any = None,
     class_lists: Any = None,
     membership: Any = "auto",
-    n_pairs: int = 5,
     n_rows: int = 5,
-    as_frame: bool = False,
 ) -> TeacherReport:
     """Describe teachers, and what their merge is based on, from their answers on unlabelled rows.
 
@@ -82,12 +80,8 @@ def teacher_report(
     membership : None, "auto", list or dict of scorers, default="auto"
         Membership scorers, called on X: a list with a scorer or None per teacher, or a dict of scorers by teacher name.
         "auto" uses the `membership_` attribute of every teacher that has one. See `TeacherMerger`.
-    n_pairs : int, default=5
-        Number of pairs of teachers to show, those that disagree most first.
     n_rows : int, default=5
         Number of rows to show, those that are hardest to reconcile first.
-    as_frame : bool, default=False
-        Whether to return tables as pandas DataFrames instead of lists of dicts.
 
     Returns
     -------
@@ -107,9 +101,7 @@ def teacher_report(
     >>> report["warnings"]
     []
     """
-    for name, value in (("n_pairs", n_pairs), ("n_rows", n_rows)):
-        if not isinstance(value, Integral) or value < 0:
-            raise ValueError(f"{name} must be an integer of at least 0, got {value!r}.")
+    check_n_rows(n_rows)
     names, answers, scores, one_kind = _read(teachers, X, log_p, class_lists, membership)
     space, calibrator = answers.space, resolve_calibrator("auto", one_kind=one_kind)
     calibrated = calibrator.fit_transform_answers(answers)
@@ -117,7 +109,7 @@ def teacher_report(
     answered = np.flatnonzero(answers.answered)
     merged, joined = calibrated.take(answered), scores.join(calibrated).take(answered)
     Q = _merge(joined)
-    apart = _divergences(merged.log_p, Q, blocks_of(space))
+    apart = divergences(merged.log_p, Q, blocks_of(space))
     suggestions = _suggest(answers)
     contents: dict[str, Any] = {
         "space": _describe(space, joined.space, np.flatnonzero(answers.speaking.any(axis=0))),
@@ -125,12 +117,12 @@ def teacher_report(
         "n_unanswered": len(answers) - len(answered),
         "accepted": scores.accepted(),
         "frequencies": dict(zip(joined.space.classes.tolist(), Q.mean(axis=0).tolist(), strict=True)) if len(Q) else {},
-        "teachers": _teachers(names, answers, scores, calibrator, agree.filled(np.nan), apart),
-        "pairs": _pairs(agree.filled(np.nan), _comparable(space), n_pairs),
-        "rows": _hardest_rows(answered, merged.log_p, Q, _without_noise(apart, calibrator.weights_), space, n_rows),
-        "suggestions": [{name: getattr(one, name) for name in COLUMNS["suggestions"] or ()} for one in suggestions],
+        "teachers": _teachers(names, answers, scores, calibrator, agree.filled(np.nan)),
+        "pairs": _pairs(agree.filled(np.nan), _comparable(space)),
+        "rows": hardest_rows(answered, merged.log_p, Q, _without_noise(apart, calibrator.weights_), space, n_rows),
+        "suggestions": [{name: getattr(one, name) for name in SUGGESTED} for one in suggestions],
         "suggestions_note": suggestions.note,
-        "findings": [_plain(finding) for finding in _find(answers, scores, joined, calibrator, Q)],
+        "findings": [plain(finding) for finding in _find(answers, scores, joined, calibrator, Q)],
     }
     labels = [label_of(teacher) for teacher in contents["teachers"]]
     displays: dict[str, Any] = {
@@ -139,7 +131,7 @@ def teacher_report(
     }
     if len(Q):
         displays["soft_labels"] = SoftLabelDisplay(Q, classes=space.classes)
-    return TeacherReport(contents, displays, as_frame=as_frame)
+    return TeacherReport(contents, displays)
 
 
 @dataclass(frozen=True)
@@ -205,7 +197,7 @@ def _find(
     return found or find_uneven(Q, np.ones(len(Q), dtype=bool), joined.space.classes, space)
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def plain(finding: Finding) -> dict[str, Any]:
     """Return a finding as a dict of plain values."""
     teachers, names = list(finding.teachers), ("kind", "evidence", "says", "remedy")
     return {"teachers": teachers, **{name: getattr(finding, name) for name in names}}
@@ -220,14 +212,6 @@ def _merge(answers: Answers) -> Floats:
             warnings.filterwarnings("ignore", message=about)
         Q: Floats = CrossEntropyUnifier(temperature=1.0).fit_transform_answers(answers)
     return Q
-
-
-def _divergences(answers: Floats, Q: Floats, blocks: Blocks) -> Floats:
-    """Return the divergence of the merge from every teacher, (n, N); NaN where a teacher is silent."""
-    out = np.empty((len(answers), len(blocks.slices)))
-    for rows in chunks(len(answers), 64 * answers.shape[1]) if len(answers) else ():
-        out[rows] = blocks.divergences(answers[rows], Q[rows])
-    return out
 
 
 def _suggest(answers: Answers) -> Suggestions:
@@ -263,16 +247,15 @@ def _describe(space: LabelSpace, merged: LabelSpace, answered: NDArray[np.int_])
 
 
 def _teachers(
-    names: list[str], answers: Answers, scores: _Scores, calibrator: TeacherCalibrator, agree: Floats, apart: Floats
+    names: list[str], answers: Answers, scores: _Scores, calibrator: TeacherCalibrator, agree: Floats
 ) -> list[dict[str, Any]]:
     """Describe every teacher."""
     space, silent = answers.space, ~answers.speaking
-    rows, shared, several = [], _comparable(space), space.named.sum(axis=0) > 1
+    rows, shared = [], _comparable(space)
     top = _largest_probabilities(answers.log_p, blocks_of(space))
     for i, labels in enumerate(space.class_lists):
         confidence = top[~silent[:, i], i]
         known = np.flatnonzero(~np.isnan(agree[i]) & (np.arange(len(names)) != i))
-        residual = apart[~np.isnan(apart[:, i]), i]
         rows.append(
             {
                 "teacher": i,
@@ -286,9 +269,7 @@ def _teachers(
                 "temperature": float(calibrator.temperatures_[i]),
                 "noise": bool(calibrator.weights_[i] < 1),
                 "left": calibrator.uncalibrated_.get(i),
-                "shared": int((space.named[i] & several).sum()),
                 "agreement": float(np.average(agree[i, known], weights=shared[i, known])) if len(known) else None,
-                "residual": float(residual.mean()) if len(residual) else None,
             }
         )
     return rows
@@ -311,12 +292,12 @@ def _largest_probabilities(Z: Floats, blocks: Blocks) -> Floats:
     return out
 
 
-def _pairs(agree: Floats, shared: NDArray[np.int_], most: int) -> list[dict[str, Any]]:
+def _pairs(agree: Floats, shared: NDArray[np.int_]) -> list[dict[str, Any]]:
     """List the pairs of teachers that disagree most, worst first."""
     first, second = np.triu_indices(len(agree), k=1)
     known = ~np.isnan(agree[first, second])
     first, second = first[known], second[known]
-    order = np.argsort(agree[first, second], kind="stable")[:most]
+    order = np.argsort(agree[first, second], kind="stable")[:MOST_PAIRS]
     return [
         {"first": int(i), "second": int(j), "shared": int(shared[i, j]), "agreement": float(agree[i, j])}
         for i, j in zip(first[order], second[order], strict=True)
@@ -326,46 +307,3 @@ def _pairs(agree: Floats, shared: NDArray[np.int_], most: int) -> list[dict[str,
 def _without_noise(apart: Floats, weights: Floats) -> Floats:
     """Exclude teachers that are noise: they contradict everywhere, and would hide rows on which others differ."""
     return np.where(weights < 1, np.nan, apart)
-
-
-def _hardest_rows(
-    answered: NDArray[np.int_], answers: Floats, Q: Floats, apart: Floats, space: LabelSpace, most: int
-) -> list[dict[str, Any]]:
-    """List the rows on which the merge is furthest from the teachers, worst first."""
-    speaking = (~np.isnan(apart)).sum(axis=1)
-    error = np.nansum(apart, axis=1) / np.maximum(speaking, 1)
-    hardest = np.argsort(-error, kind="stable")[:most]
-    return [
-        {
-            "row": int(answered[k]),
-            "error": float(error[k]),
-            "says": space.classes[Q[k].argmax()].item(),
-            "probability": float(Q[k].max()),
-            "contradicted_by": _against(answers[k], Q[k], apart[k], space),
-        }
-        for k in hardest[error[hardest] > ROUNDING]
-    ]
-
-
-def _against(answer: Floats, q: Floats, apart: Floats, space: LabelSpace) -> list[dict[str, Any]]:
-    """List teachers whose first choice differs from the merge's, furthest first, with the merge's choice for them."""
-    worst = np.argsort(-np.nan_to_num(apart), kind="stable")
-    in_columns, out = np.add.reduceat(q[space.members], space.offsets[:-1]), []
-    for i in worst[np.nan_to_num(apart[worst]) > ROUNDING]:
-        p, merged = np.exp(answer[space.blocks[i]]), in_columns[space.blocks[i]]
-        # If all of a teacher's classes are nearly impossible, the merge may give each of them probability 0.
-        merged = merged / merged.sum() if merged.sum() > 0 else np.full(len(p), 1 / len(p))
-        if p.argmax() == merged.argmax():
-            continue
-        labels = plain_entries(space.class_lists[i])
-        out.append(
-            {
-                "teacher": int(i),
-                "divergence": float(apart[i]),
-                "says": labels[p.argmax()],
-                "probability": float(p.max()),
-                "merge_says": labels[merged.argmax()],
-                "merge_probability": float(merged.max()),
-            }
-        )
-    return out[:MOST_AGAINST]

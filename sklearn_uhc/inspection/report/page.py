@@ -1,48 +1,26 @@
-"""The report as one self-contained HTML page: no network, no scripts, no other files."""
+"""A report as one self-contained HTML page: no network, no scripts, no other files."""
 
 from __future__ import annotations
 
 import base64
 import copy
 import io
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import date
 from html import escape
 from typing import Any
 
 from sklearn_uhc.inspection.plots._drawing import printable
-from sklearn_uhc.inspection.report.words import (
-    SUGGESTIONS,
-    Table,
-    has_scorers,
-    pair_table,
-    row_table,
-    suggestion_table,
-    summary,
-    teacher_table,
-)
+from sklearn_uhc.inspection.report.story import DOUBT, TRUST, Section, Story, Table
 from sklearn_uhc.spaces.label_space import spelled
 from sklearn_uhc.utils.versioned import current_version
 
-TITLE = "Teacher report"
 #: Maximum number of teachers or classes in a plot.
 MOST_DRAWN = 200
 #: Longer cells, in characters, are wrapped, and longer lists of classes are folded.
 LONGEST_LINE = 32
 #: Resolution of the image files, and of the images on the page.
 FILE_DPI, PAGE_DPI = 160, 88
-
-COLUMNS = {
-    "n, shared": "number of classes the teacher knows, alone or in sets, and how many of them others know too",
-    "coverage": "share of the rows that it answers for",
-    "accepts": "share of the rows that its membership scorer gives more than one half; -: has no scorer in use",
-    "confidence": "mean of its largest probability",
-    "temperature": "its logits are divided by it; above 1 if it is more confident than the others justify; "
-    "-: could not be estimated",
-    "agreement": "how often it chooses the same class as others among shared classes; -: shares fewer than two",
-    "residual": "mean Kullback-Leibler divergence from the merge; 0: it agrees with the merge",
-}
-
 
 #: The style of the page: for browsers, phones, light and dark mode, notebooks and print.
 CSS = """
@@ -58,13 +36,14 @@ CSS = """
 .uhc-report h2 { font-size: 1.25rem; margin: 2.2rem 0 .6rem; padding-top: .6rem; border-top: 1px solid var(--line);
   color: inherit; }
 .uhc-report h3 { font-size: 1rem; margin: 1.2rem 0 .4rem; color: inherit; }
-.uhc-report p, .uhc-report dl, .uhc-report .warnings { max-width: 50rem; overflow-wrap: anywhere; }
+.uhc-report p, .uhc-report dl, .uhc-report .warnings, .uhc-report .fine { max-width: 50rem; overflow-wrap: anywhere; }
 .uhc-report p { margin: .6rem 0; }
 .uhc-report .warnings { border: 1px solid var(--warn); border-left-width: .5rem; background: var(--warn-paper);
   padding: .7rem 1rem; margin: 1rem 0; }
-.uhc-report .warnings ul { margin: .4rem 0 0; padding-left: 1.2rem; }
-.uhc-report .warnings li { margin: .3rem 0; }
-.uhc-report .fine { border-left: .5rem solid var(--fine); background: var(--fine-paper); padding: .5rem 1rem; }
+.uhc-report ul { margin: .4rem 0 0; padding-left: 1.2rem; }
+.uhc-report li { margin: .3rem 0; }
+.uhc-report .fine { border: 1px solid var(--fine); border-left-width: .5rem; background: var(--fine-paper);
+  padding: .7rem 1rem; margin: 1rem 0; }
 .uhc-report .box { overflow-x: auto; margin: .6rem 0; }
 .uhc-report table { border-collapse: collapse; font-size: .85rem; margin: 0; color: inherit; background: var(--paper); }
 .uhc-report tbody tr { background: var(--paper); color: inherit; }
@@ -80,6 +59,8 @@ CSS = """
 .uhc-report img { display: block; max-width: 100%; height: auto; background: #fff; }
 .uhc-report details { margin: 0; }
 .uhc-report summary { cursor: pointer; }
+.uhc-report .section { margin: 1.2rem 0; padding-top: .6rem; border-top: 1px solid var(--line); }
+.uhc-report .section > summary { font-weight: 600; }
 .uhc-report dt { font-weight: 600; }
 .uhc-report dd { margin: 0 0 .4rem 1.2rem; }
 .uhc-report footer { margin-top: 2.2rem; padding-top: .6rem; border-top: 1px solid var(--line); font-size: .85rem; }
@@ -101,91 +82,49 @@ CSS = """
 BODY_CSS = "body { margin: 0; background: #fff; } @media (prefers-color-scheme: dark) { body { background: #16191d; } }"
 
 
-def page(report: dict[str, Any], displays: dict[str, Any]) -> str:
+def page(story: Story, displays: dict[str, Any]) -> str:
     """Return the complete page."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{TITLE}</title>\n<style>{BODY_CSS}</style>\n</head>\n"
-        f"<body>\n{fragment(report, displays)}\n</body>\n</html>\n"
+        f"<title>{_text(story.title)}</title>\n<style>{BODY_CSS}</style>\n</head>\n"
+        f"<body>\n{fragment(story, displays)}\n</body>\n</html>\n"
     )
 
 
-def fragment(report: dict[str, Any], displays: dict[str, Any]) -> str:
+def fragment(story: Story, displays: dict[str, Any]) -> str:
     """Return the report for a notebook; its style applies only inside its own box."""
-    plots = {name: _plot(display) for name, display in displays.items()}
     parts = [
-        f"<h1>{TITLE}</h1>",
-        f"<p>{_text(' '.join(summary(report)))}</p>",
-        _warnings(report["warnings"]),
-        "<h2>Teachers</h2>",
-        _table(teacher_table(report)),
-        _glossary(report),
-        "<h2>Which teacher knows which class</h2>",
-        plots["overlap"],
-        f"<h2>{SUGGESTIONS}</h2>",
-        *_suggestions(report),
-        "<h2>Agreement between teachers</h2>",
-        *_agreement(report, plots["agreement"]),
-        "<h2>Soft labels for the student</h2>",
-        *_soft_labels(plots.get("soft_labels")),
-        "<h2>Rows hardest to reconcile</h2>",
-        *_rows(report),
+        f"<h1>{_text(story.title)}</h1>",
+        f"<p>{_text(story.lead)}</p>",
+        _box("warnings", DOUBT, story.doubts),
+        _box("fine", TRUST, story.trusts),
+        *(_section(section, displays) for section in story.sections),
         f"<footer>sklearn-uhc {current_version()}, {date.today().isoformat()}</footer>",
     ]
-    return f'<style>{CSS}</style>\n<div class="uhc-report">\n' + "\n".join(parts) + "\n</div>"
+    return f'<style>{CSS}</style>\n<div class="uhc-report">\n' + "\n".join(filter(None, parts)) + "\n</div>"
 
 
-def _warnings(lines: Iterable[str]) -> str:
+def _box(kind: str, title: str, lines: Sequence[str]) -> str:
+    """Return a coloured box of sentences, empty if there are none."""
     items = "".join(f"<li>{_text(line)}</li>" for line in lines)
-    if not items:
-        return '<p class="fine">No problems found.</p>'
-    return f'<div class="warnings"><strong>Check these first</strong><ul>{items}</ul></div>'
+    return f'<div class="{kind}"><strong>{title}</strong><ul>{items}</ul></div>' if items else ""
 
 
-def _glossary(report: dict[str, Any]) -> str:
-    shown = {name: meaning for name, meaning in COLUMNS.items() if name != "accepts" or has_scorers(report)}
-    items = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>" for name, meaning in shown.items())
-    return f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>"
+def _section(section: Section, displays: dict[str, Any]) -> str:
+    """Return a section; a technical one is folded."""
+    parts = [f"<p>{_text(line)}</p>" for line in ([section.note] if section.note else []) + list(section.lines)]
+    parts += [_plot(displays[section.plot])] if section.plot else []
+    parts += [_table(section.table), _glossary(section.table)] if section.table else []
+    title, content = _text(section.title), "\n".join(filter(None, parts))
+    if section.folded:
+        return f'<details class="section"><summary>{title}</summary>{content}</details>'
+    return f"<h2>{title}</h2>\n{content}"
 
 
-def _agreement(report: dict[str, Any], plot: str) -> list[str]:
-    if not report["pairs"]:
-        return ["<p>No two teachers can be compared: none share at least two classes.</p>"]
-    text = "How often two teachers choose the same class among those both know. Hatched: fewer than two shared classes."
-    return [f"<p>{text}</p>", plot, "<h3>Pairs that disagree most</h3>", _table(pair_table(report))]
-
-
-def _suggestions(report: dict[str, Any]) -> list[str]:
-    note = [f"<p>{_text(report['suggestions_note'])}</p>"] if report["suggestions_note"] else []
-    if not report["suggestions"]:
-        return ["<p>None: no names are nearly equal, and no answers show that classes are the same.</p>", *note]
-    text = (
-        "Names that are nearly equal, classes that behave alike on these rows, and classes that others add up to. "
-        "Answers can mislead, so check before you accept. Pass what is right to harmonize, as synonyms or a taxonomy."
-    )
-    return [f"<p>{text}</p>", _table(suggestion_table(report)), *note]
-
-
-def _soft_labels(plot: str | None) -> list[str]:
-    if plot is None:
-        return ["<p>None: no teacher answers for any row.</p>"]
-    text = (
-        "The mean soft label of every class over the rows: how frequent the classes seem to be. A fit uses them so, "
-        "unless it is given labels, class_prior or balance=True (then classes have the weights shown)."
-    )
-    return [f"<p>{text}</p>", plot]
-
-
-def _rows(report: dict[str, Any]) -> list[str]:
-    if not report["rows"]:
-        return ["<p>None: the merge does not contradict any teacher.</p>"]
-    text = (
-        "Rows on which the merge is furthest from the teachers, the worst first, and the teachers that choose another "
-        "class. Error: mean divergence from the teachers that answer and are not noise. Probabilities in brackets are "
-        "calibrated. Check these rows: teachers may be wrong about them, or they may belong to none of the classes."
-    )
-    return [f"<p>{text}</p>", _table(row_table(report))]
+def _glossary(table: Table) -> str:
+    items = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>" for name, meaning in table.meaning.items())
+    return f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>" if items else ""
 
 
 def _table(table: Table) -> str:

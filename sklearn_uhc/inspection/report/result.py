@@ -1,4 +1,4 @@
-"""The result of a report: a dict that prints as tables and can be saved as a page."""
+"""The results of reports: dicts that print as tables and can be saved as a page."""
 
 from __future__ import annotations
 
@@ -7,20 +7,58 @@ from pathlib import Path
 from typing import Any
 
 from sklearn_uhc.inspection.report.page import fragment, page
-from sklearn_uhc.inspection.report.words import as_text, complaints
+from sklearn_uhc.inspection.report.story import Story, as_text
+from sklearn_uhc.inspection.report.words import complaints, story
 
-__all__ = ["TeacherReport"]
-
-#: Columns of the frames, needed if a frame has no rows; None: those of the entries.
-COLUMNS = {
-    "teachers": None,
-    "pairs": ["first", "second", "shared", "agreement"],
-    "rows": ["row", "error", "says", "probability", "contradicted_by"],
-    "suggestions": ["kind", "name", "becomes", "score", "evidence"],
-}
+__all__ = ["Report", "TeacherReport"]
 
 
-class TeacherReport(dict[str, Any]):
+class Report(dict[str, Any]):
+    """A dict that prints as text and can be saved as one HTML page. Subclasses say in words what it holds."""
+
+    def __init__(self, contents: dict[str, Any], displays: dict[str, Any]) -> None:
+        self.displays = displays
+        super().__init__(contents)
+
+    def _story(self) -> Story:
+        """Return what the report says."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return as_text(self._story())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return fragment(self._story(), self.displays)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as a plain dict, ready for JSON if class names are."""
+        return dict(self)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """Return the report as one HTML page, or save it.
+
+        The page is a single file without network access or scripts. Plots need matplotlib; without it there are tables.
+
+        Parameters
+        ----------
+        path : str or path, default=None
+            Where to save the page. None returns it.
+
+        Returns
+        -------
+        html : str or None
+            The page, if path is None.
+        """
+        html = page(self._story(), self.displays)
+        if path is None:
+            return html
+        Path(path).write_text(html, encoding="utf-8")
+        return None
+
+
+class TeacherReport(Report):
     """The result of `teacher_report`: a dict that prints as tables and can be saved as one HTML page.
 
     Its entries:
@@ -41,15 +79,15 @@ class TeacherReport(dict[str, Any]):
       number of classes it names, alone or in sets, and `classes`, what its columns stand for; `coverage`, the share of
       rows it answers for; `accepted`, the share of rows that its membership scorer gives more than one half;
       `confidence`, its mean largest probability; `temperature`, as `fit` uses it, and `left`, why it was not
-      calibrated; `noise`, whether its answers look random compared with the others; `shared`, how many of its classes
-      others name; `agreement`, how often it chooses the same class as others among shared classes
-      (`pairwise_agreement`); `residual`, its mean Kullback-Leibler divergence from the merge (CE at temperature 1,
-      calibrated, with membership scorers);
-    - "pairs" of teachers that disagree most: `first`, `second`, `shared` (two classes or more) and `agreement`;
-    - "rows" that are hardest to reconcile: `row` (its number), `error` (`reconciliation_error` of that merge, without
-      teachers that are noise), `says` and `probability`, the merge's first choice, and `contradicted_by`: for every
-      `teacher` furthest from the merge its `divergence`, what it `says`, its calibrated `probability`, and what the
-      merge prefers among the same classes (`merge_says`, `merge_probability`);
+      calibrated; `noise`, whether its answers look random compared with the others; `agreement`, how often it chooses
+      the same class as others among shared classes (`pairwise_agreement`);
+    - "pairs", the five pairs of teachers that disagree most: `first`, `second`, `shared` (two classes or more) and
+      `agreement`;
+    - "rows" that are hardest to reconcile: `row` (its number), `error` (`reconciliation_error` of a merge by CE at
+      temperature 1, calibrated, with membership scorers, without teachers that are noise), `says` and `probability`,
+      the merge's first choice, and `contradicted_by`: for every `teacher` furthest from the merge its `divergence`,
+      what it `says`, its calibrated `probability`, and what the merge prefers among the same classes (`merge_says`,
+      `merge_probability`);
     - "suggestions" of `suggest_harmonization` from names and answers, none of them applied: `kind`, `name`,
       `becomes`, `score` and `evidence`; and "suggestions_note", what could not be compared;
     - "findings", what `fit` warns about: `kind` ("contradiction", "positions", "foreign", "uneven"), `teachers`, the
@@ -64,8 +102,6 @@ class TeacherReport(dict[str, Any]):
         The entries above, except the warnings.
     displays : dict of displays
         The plots of the page: "overlap", "agreement" and, if any row was answered, "soft_labels".
-    as_frame : bool, default=False
-        Whether "teachers", "pairs", "rows" and "suggestions" are pandas DataFrames.
 
     Attributes
     ----------
@@ -88,41 +124,8 @@ class TeacherReport(dict[str, Any]):
     True
     """
 
-    def __init__(self, contents: dict[str, Any], displays: dict[str, Any], *, as_frame: bool = False) -> None:
-        self.displays = displays
-        self._plain = {**contents, "warnings": complaints(contents)}
-        super().__init__(self._plain)
-        if as_frame:
-            import pandas as pd
+    def __init__(self, contents: dict[str, Any], displays: dict[str, Any]) -> None:
+        super().__init__({**contents, "warnings": complaints(contents)}, displays)
 
-            frames = {name: pd.DataFrame(contents[name], columns=names) for name, names in COLUMNS.items()}
-            self.update(frames)
-
-    def __str__(self) -> str:
-        return as_text(self._plain)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return fragment(self._plain, self.displays)
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """Return the report as one HTML page, or save it.
-
-        The page is a single file without network access or scripts. Plots need matplotlib; without it there are tables.
-
-        Parameters
-        ----------
-        path : str or path, default=None
-            Where to save the page. None returns it.
-
-        Returns
-        -------
-        html : str or None
-            The page, if path is None.
-        """
-        html = page(self._plain, self.displays)
-        if path is None:
-            return html
-        Path(path).write_text(html, encoding="utf-8")
-        return None
+    def _story(self) -> Story:
+        return story(self)

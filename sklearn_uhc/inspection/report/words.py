@@ -1,39 +1,93 @@
-"""The sentences and tables of the report, shared by the text and the page."""
+"""The sentences and tables of the report of teachers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from textwrap import fill
 from typing import Any
 
+from sklearn_uhc.inspection.report.story import Section, Story, Table, count, number, percent
 from sklearn_uhc.spaces.label_space import spelled
 from sklearn_uhc.spaces.names import about_look_alikes, about_rests, quoted
 from sklearn_uhc.spaces.undetermined import MOST_NAMED, about_one_set, about_undetermined, about_undistinguished, listed
 
-#: Longer names are cut, in the text report only.
-LONGEST_CELL = 36
-#: Line width of the text report.
-TEXT_WIDTH = 100
-#: Title of the suggestions from names and answers.
-SUGGESTIONS = "Suggestions about the class lists (not applied)"
 #: Above this condition number, errors of the teachers may grow to wrong answers.
 MOST_CONDITION = 50
 #: Larger temperatures are not shown as numbers.
 MOST_TEMPERATURE = 100
 #: A teacher whose agreement with the others is lower contradicts them.
 LEAST_AGREEMENT = 0.5
+#: What the columns of numbers in the table of teachers mean.
+COLUMNS = {
+    "n": "number of classes the teacher knows, alone or in sets",
+    "coverage": "share of the rows that it answers for",
+    "accepts": "share of the rows that its membership scorer gives more than one half; -: has no scorer in use",
+    "confidence": "mean of its largest probability",
+    "temperature": "its logits are divided by it; above 1 if it is more confident than the others justify; "
+    "-: could not be estimated",
+    "agreement": "how often it chooses the same class as others among shared classes; -: shares fewer than two",
+}
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table of strings; cells that are lists may be shortened when shown."""
+def story(report: dict[str, Any]) -> Story:
+    """Return all that the report says."""
+    doubts, determined = report["warnings"], _determined(report)
+    sections = [
+        Section("Teachers", table=teacher_table(report)),
+        Section("Which teacher knows which class", plot="overlap"),
+        *([Section("What the class lists determine", lines=determined, folded=True)] if determined else []),
+        _suggested(report),
+        *_agreement(report),
+        _soft_labels(report),
+        _rows(report),
+    ]
+    trusts = [] if doubts else ["No problems found."]
+    return Story("Teacher report", " ".join(summary(report)), doubts, trusts, sections)
 
-    head: tuple[str, ...]
-    rows: list[list[Any]]
-    n_text: int  #: number of text columns on the left; the others are numbers
-    marked: set[int] = field(default_factory=set)  #: rows of teachers with a problem
+
+def _suggested(report: dict[str, Any]) -> Section:
+    lines = [f"{claim(one)}: {one['evidence']}." for one in report["suggestions"]]
+    note = (
+        "Names that are nearly equal, classes that behave alike on these rows, and classes that others add up to. "
+        "Answers can mislead, so check before you accept. Pass what is right to harmonize, as synonyms or a taxonomy."
+    )
+    lines = lines or ["None: no names are nearly equal, and no answers show that classes are the same."]
+    lines += [report["suggestions_note"]] if report["suggestions_note"] else []
+    return Section("Suggestions about the class lists (not applied)", note if report["suggestions"] else "", lines)
+
+
+def _agreement(report: dict[str, Any]) -> list[Section]:
+    title = "Agreement between teachers"
+    if not report["pairs"]:
+        return [Section(title, lines=["No two teachers can be compared: none share at least two classes."])]
+    note = "How often two teachers choose the same class among those both know. Hatched: fewer than two shared classes."
+    worst = Section("Pairs that disagree most", table=pair_table(report), folded=True)
+    return [Section(title, note, plot="agreement"), worst]
+
+
+def _soft_labels(report: dict[str, Any]) -> Section:
+    title = "Soft labels for the student"
+    if not report["frequencies"]:
+        return Section(title, lines=["None: no teacher answers for any row."])
+    note = (
+        "The mean soft label of every class over the rows: how frequent the classes seem to be. A fit uses them so, "
+        "unless it is given labels, class_prior or balance=True (then classes have the weights shown)."
+    )
+    return Section(title, note, plot="soft_labels")
+
+
+def _rows(report: dict[str, Any]) -> Section:
+    title, note = (
+        "Rows hardest to reconcile",
+        (
+            "Rows on which the merge is furthest from the teachers, the worst first, and the teachers that choose another "
+            "class. Error: mean divergence from the teachers that answer and are not noise. Probabilities in brackets are "
+            "calibrated. Check these rows: teachers may be wrong about them, or they may belong to none of the classes."
+        ),
+    )
+    if not report["rows"]:
+        return Section(title, lines=["None: the merge does not contradict any teacher."])
+    return Section(title, note, table=row_table(report))
 
 
 def label_of(teacher: dict[str, Any]) -> str:
@@ -49,12 +103,12 @@ def summary(report: dict[str, Any]) -> list[str]:
     # Groups, and what sets leave undetermined, are named by warnings.
     out = [
         f"{re.split('[:;]', space['summary'])[0]}.",
-        f"The teachers answered for {_count(report['n_samples'], 'unlabelled row')}.",
+        f"The teachers answered for {count(report['n_samples'], 'unlabelled row')}.",
     ]
-    out += [_accepted(report), *_determined(report), _lonely(report)]
+    out += [_accepted(report), _lonely(report)]
     if known:
         mean = sum(known) / len(known)
-        out.append(f"On shared classes, teachers choose the same class in {_percent(mean)} of the cases on average.")
+        out.append(f"On shared classes, teachers choose the same class in {percent(mean)} of the cases on average.")
     return [sentence for sentence in out if sentence]
 
 
@@ -62,7 +116,7 @@ def _accepted(report: dict[str, Any]) -> str:
     """Return a sentence about the rows that membership scorers accept."""
     if not has_scorers(report):
         return ""
-    n, share = sum(teacher["accepted"] is not None for teacher in report["teachers"]), _percent(report["accepted"])
+    n, share = sum(teacher["accepted"] is not None for teacher in report["teachers"]), percent(report["accepted"])
     who = "the only membership scorer" if n == 1 else f"at least one of the {n} membership scorers"
     return f"{share[0].upper()}{share[1:]} of the rows are accepted by {who}."
 
@@ -186,7 +240,7 @@ def _contradicting(report: dict[str, Any]) -> str:
     guilty = contradicting(report)
     if not guilty:
         return ""
-    who = listed([f"{_who(teacher)}, {_percent(teacher['agreement'])}" for teacher in guilty], " and ")
+    who = listed([f"{_who(teacher)}, {percent(teacher['agreement'])}" for teacher in guilty], " and ")
     return (
         f"On shared classes, these teachers choose the same class as others in less than half of the cases: {who}. A "
         "teacher may be wrong, its classes may be misnamed, or the rows may be unlike its training data."
@@ -238,20 +292,21 @@ def contradicting(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 def teacher_table(report: dict[str, Any]) -> Table:
     """Return the table of teachers."""
-    accepts = ("accepts",) if has_scorers(report) else ()
-    numbers = ("confidence", "temperature", "agreement", "residual")
-    head = ("teacher", "classes", "n", "shared", "coverage", *accepts, *numbers)
+    meaning = {name: COLUMNS[name] for name in COLUMNS if name != "accepts" or has_scorers(report)}
     rows, marked, guilty = [], set(), contradicting(report)
     for k, teacher in enumerate(report["teachers"]):
-        shares = [_percent(teacher["coverage"]), *(_share(teacher["accepted"]) for _ in accepts)]
-        temperature = None if teacher["left"] else teacher["temperature"]
-        counts = [str(teacher["n_classes"]), str(teacher["shared"])]
-        spread = [_number(teacher["confidence"]), _temperature(temperature)]
-        last = [_number(teacher[name]) for name in ("agreement", "residual")]
-        rows.append([label_of(teacher), teacher["classes"], *counts, *shares, *spread, *last])
+        cells = {
+            "n": str(teacher["n_classes"]),
+            "coverage": percent(teacher["coverage"]),
+            "accepts": percent(teacher["accepted"]),
+            "confidence": number(teacher["confidence"]),
+            "temperature": _temperature(None if teacher["left"] else teacher["temperature"]),
+            "agreement": number(teacher["agreement"]),
+        }
+        rows.append([label_of(teacher), teacher["classes"], *(cells[name] for name in meaning)])
         if is_noise(teacher) or teacher in guilty or teacher["coverage"] == 0 or k in blamed(report):
             marked.add(k)
-    return Table(head, rows, 2, marked)
+    return Table(("teacher", "classes", *meaning), rows, 2, marked, meaning)
 
 
 def has_scorers(report: dict[str, Any]) -> bool:
@@ -263,7 +318,7 @@ def pair_table(report: dict[str, Any]) -> Table:
     """Return the table of pairs of teachers that disagree most."""
     labels = [label_of(teacher) for teacher in report["teachers"]]
     rows = [
-        [labels[pair["first"]], labels[pair["second"]], str(pair["shared"]), _number(pair["agreement"])]
+        [labels[pair["first"]], labels[pair["second"]], str(pair["shared"]), number(pair["agreement"])]
         for pair in report["pairs"]
     ]
     return Table(("teacher", "and", "shared", "agreement"), rows, 2)
@@ -274,7 +329,7 @@ def row_table(report: dict[str, Any]) -> Table:
     labels = [label_of(teacher) for teacher in report["teachers"]]
     rows = []
     for row in report["rows"]:
-        first = [str(row["row"]), _choice(row["says"], row["probability"]), _number(row["error"])]
+        first = [str(row["row"]), _choice(row["says"], row["probability"]), number(row["error"])]
         for other in row["contradicted_by"]:
             says = _choice(other["says"], other["probability"])
             merge = _choice(other["merge_says"], other["merge_probability"])
@@ -286,56 +341,6 @@ def row_table(report: dict[str, Any]) -> Table:
     return Table(head, rows, 5)
 
 
-def suggestion_table(report: dict[str, Any]) -> Table:
-    """Return the table of suggestions with their evidence."""
-    rows = [[claim(one), one["evidence"], _number(one["score"])] for one in report["suggestions"]]
-    return Table(("suggestion", "evidence", "score"), rows, 2)
-
-
-def as_text(report: dict[str, Any]) -> str:
-    """Return the report as text for a terminal."""
-    parts = ["\n".join(["Teacher report", fill(" ".join(summary(report)), TEXT_WIDTH)])]
-    if report["warnings"]:
-        lines = [fill(line, TEXT_WIDTH, initial_indent="! ", subsequent_indent="  ") for line in report["warnings"]]
-        parts.append("\n".join(["Warnings", *lines]))
-    titles = ("Teachers", "Pairs that disagree most", "Rows hardest to reconcile")
-    for title, table in zip(titles, (teacher_table(report), pair_table(report), row_table(report)), strict=True):
-        parts.append(f"{title}\n{_draw(table) if table.rows else 'none'}")
-    parts.append("\n".join([SUGGESTIONS, *_suggestion_lines(report)]))
-    return "\n\n".join(parts)
-
-
-def _suggestion_lines(report: dict[str, Any]) -> list[str]:
-    """Return suggestions as sentences, since their evidence is too long for a table."""
-    lines = [f"{claim(one)}: {one['evidence']}." for one in report["suggestions"]] or ["none"]
-    lines += [report["suggestions_note"]] if report["suggestions_note"] else []
-    return [fill(_on_one_line(line), TEXT_WIDTH, subsequent_indent="  ") for line in lines]
-
-
-def _draw(table: Table) -> str:
-    """Return a table as text; columns of lists are left out, they are on the page."""
-    keep = [k for k, cell in enumerate(table.rows[0]) if not isinstance(cell, list)]
-    lines = [[_cut(line[k]) for k in keep] for line in ([*table.head], *table.rows)]
-    widths = [max(len(line[k]) for line in lines) for k in range(len(keep))]
-    text = [
-        "  ".join(
-            cell.ljust(w) if k < table.n_text else cell.rjust(w) for k, cell, w in zip(keep, line, widths, strict=True)
-        ).rstrip()
-        for line in lines
-    ]
-    return "\n".join([text[0], "  ".join("-" * w for w in widths), *text[1:]])
-
-
-def _cut(cell: str) -> str:
-    """Return a cell on one line of limited length."""
-    cell = _on_one_line(cell)
-    return cell if len(cell) <= LONGEST_CELL else cell[: LONGEST_CELL - 1] + "…"
-
-
-def _on_one_line(text: str) -> str:
-    return re.sub(r"[^\S ]+", " ", text)
-
-
 def _called(report: dict[str, Any]) -> Callable[[int], str]:
     """Return how sentences refer to the teacher with a number, without its kind."""
     return lambda i: str(report["teachers"][i]["called"])
@@ -343,18 +348,12 @@ def _called(report: dict[str, Any]) -> Callable[[int], str]:
 
 def _who(teacher: dict[str, Any]) -> str:
     """Return the name of a teacher in a sentence."""
-    number, called = f"teacher {teacher['teacher']}", str(teacher["called"])
-    return f"{called} ({teacher['name']})" if called == number != teacher["name"] else called
+    numbered, called = f"teacher {teacher['teacher']}", str(teacher["called"])
+    return f"{called} ({teacher['name']})" if called == numbered != teacher["name"] else called
 
 
 def _choice(label: Any, probability: float) -> str:
     return f"{spelled(label)} ({probability:.2f})"
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if 0.0005 <= value < 0.005 else f"{value:.2f}"
 
 
 def _times(condition: float) -> str:
@@ -364,20 +363,4 @@ def _times(condition: float) -> str:
 
 def _temperature(value: float | None) -> str:
     """Format a temperature; above `MOST_TEMPERATURE`, answers are nearly uniform and its value does not matter."""
-    return f"over {MOST_TEMPERATURE}" if value is not None and value > MOST_TEMPERATURE else _number(value)
-
-
-def _percent(value: float) -> str:
-    """Round to whole percent; 100 % and 0 % are shown only if exact."""
-    whole = round(100 * value)
-    if whole in (0, 100) and value not in (0, 1):
-        return "under 1 %" if whole == 0 else "over 99 %"
-    return f"{whole} %"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else _percent(value)
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}" + ("" if n == 1 else "s")
+    return f"over {MOST_TEMPERATURE}" if value is not None and value > MOST_TEMPERATURE else number(value)
