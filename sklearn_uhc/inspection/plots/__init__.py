@@ -3,6 +3,13 @@
 from sklearn_uhc.inspection.plots.agreement import TeacherAgreementDisplay
 from sklearn_uhc.inspection.plots.curve import DistillationCurveDisplay
 from sklearn_uhc.inspection.plots.overlap import ClassOverlapDisplay
+from sklearn_uhc.inspection.plots.row import RowDisplay
 from sklearn_uhc.inspection.plots.soft_labels import SoftLabelDisplay
 
-__all__ = ["ClassOverlapDisplay", "DistillationCurveDisplay", "SoftLabelDisplay", "TeacherAgreementDisplay"]
+__all__ = [
+    "ClassOverlapDisplay",
+    "DistillationCurveDisplay",
+    "RowDisplay",
+    "SoftLabelDisplay",
+    "TeacherAgreementDisplay",
+]

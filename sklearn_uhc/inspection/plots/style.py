@@ -14,3 +14,5 @@ KNOWN, IN_SET, UNKNOWN = MAIN, "#9cc7e3", "#f2f2f2"
 AGREEMENT_MAP = "OrRd_r"
 #: Line styles and markers that differ without colour.
 LINES = [("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"), ((0, (5, 1)), "v"), ((0, (1, 1)), "X")]
+#: Colour map of the probabilities of one row: darker is more probable.
+ROW_MAP = "Blues"

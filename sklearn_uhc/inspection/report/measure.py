@@ -222,6 +222,16 @@ def _suggest(answers: Answers) -> Suggestions:
     return Suggestions(suggest_harmonization(answers.space), note=note)
 
 
+def what_is_open(space: LabelSpace, merged: LabelSpace) -> dict[str, Any]:
+    """Return what the class lists leave open; `merged` is the space with the lists of membership scorers."""
+    return {
+        "groups": [group.tolist() for group in merged.groups()],
+        "never_apart": [group.tolist() for group in merged.never_apart()] if merged.has_sets else [],
+        "undetermined": merged.undetermined().tolist() if merged.leaves_open else [],
+        "in_one_set": [{"class": c, "teacher": i} for c, i in space.in_one_set()],
+    }
+
+
 def _describe(space: LabelSpace, merged: LabelSpace, answered: NDArray[np.int_]) -> dict[str, Any]:
     """Describe what the class lists determine.
 
@@ -233,10 +243,7 @@ def _describe(space: LabelSpace, merged: LabelSpace, answered: NDArray[np.int_])
         "summary": space.describe(),
         "n_teachers": space.n_teachers,
         "n_classes": space.n_classes,
-        "groups": [group.tolist() for group in merged.groups()],
-        "never_apart": [group.tolist() for group in merged.never_apart()] if merged.has_sets else [],
-        "undetermined": merged.undetermined().tolist() if merged.leaves_open else [],
-        "in_one_set": [{"class": c, "teacher": i} for c, i in space.in_one_set()],
+        **what_is_open(space, merged),
         "rank": merged.rank if merged.rank_is_cheap else None,
         "condition": merged.condition() if space.n_classes <= MOST_CLASSES else None,
         "known_by_one": [{"class": c, "teacher": i} for c, i in zip(labels.tolist(), owners.tolist(), strict=True)],

@@ -77,13 +77,11 @@ def _soft_labels(report: dict[str, Any]) -> Section:
 
 
 def _rows(report: dict[str, Any]) -> Section:
-    title, note = (
-        "Rows hardest to reconcile",
-        (
-            "Rows on which the merge is furthest from the teachers, the worst first, and the teachers that choose another "
-            "class. Error: mean divergence from the teachers that answer and are not noise. Probabilities in brackets are "
-            "calibrated. Check these rows: teachers may be wrong about them, or they may belong to none of the classes."
-        ),
+    title = "Rows hardest to reconcile"
+    note = (
+        "Rows on which the merge is furthest from the teachers, the worst first, and the teachers that choose another "
+        "class. Error: mean divergence from the teachers that answer and are not noise. Probabilities in brackets are "
+        "calibrated. Check these rows: teachers may be wrong about them, or they may belong to none of the classes."
     )
     if not report["rows"]:
         return Section(title, lines=["None: the merge does not contradict any teacher."])
@@ -157,8 +155,8 @@ def complaints(report: dict[str, Any]) -> list[str]:
     """Return the warnings, in plain words; empty if nothing is wrong."""
     alike = about_look_alikes(report["space"]["look_alikes"], _called(report))
     rests = about_rests(report["space"]["rests"], _called(report))
-    lists = [_unlinked(report), *_left_open(report), _loosely_tied(report), alike, rests, _suspected(report)]
-    found = [*lists, *_findings(report), *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
+    lists = [unlinked(report), *left_open(report), _loosely_tied(report), alike, rests, _suspected(report)]
+    found = [*lists, *findings(report), *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
     if report["n_unanswered"]:
         found.append(
             f"No teacher answers for {report['n_unanswered']} of {report['n_samples']} rows, so nothing is known about "
@@ -167,7 +165,8 @@ def complaints(report: dict[str, Any]) -> list[str]:
     return [sentence for sentence in found if sentence]
 
 
-def _unlinked(report: dict[str, Any]) -> str:
+def unlinked(report: dict[str, Any]) -> str:
+    """Return a warning if no teacher links groups of classes."""
     groups = report["space"]["groups"]
     if len(groups) == 1:
         return ""
@@ -180,7 +179,7 @@ def _unlinked(report: dict[str, Any]) -> str:
     )
 
 
-def _left_open(report: dict[str, Any]) -> list[str]:
+def left_open(report: dict[str, Any]) -> list[str]:
     """Return warnings about classes that sets do not determine."""
     space = report["space"]
     within = {label for group in space["never_apart"] for label in group}
@@ -222,7 +221,7 @@ def claim(suggestion: dict[str, Any]) -> str:
     return f"{name} may mean {becomes[0]}"
 
 
-def _findings(report: dict[str, Any]) -> list[str]:
+def findings(report: dict[str, Any]) -> list[str]:
     """Return the warnings of `fit`."""
     return [f"{one['says']} {one['remedy']}" for one in report["findings"]]
 
@@ -329,10 +328,10 @@ def row_table(report: dict[str, Any]) -> Table:
     labels = [label_of(teacher) for teacher in report["teachers"]]
     rows = []
     for row in report["rows"]:
-        first = [str(row["row"]), _choice(row["says"], row["probability"]), number(row["error"])]
+        first = [str(row["row"]), choice(row["says"], row["probability"]), number(row["error"])]
         for other in row["contradicted_by"]:
-            says = _choice(other["says"], other["probability"])
-            merge = _choice(other["merge_says"], other["merge_probability"])
+            says = choice(other["says"], other["probability"])
+            merge = choice(other["merge_says"], other["merge_probability"])
             rows.append([first[0], first[1], labels[other["teacher"]], says, merge, first[2]])
             first = ["", "", ""]
         if not row["contradicted_by"]:
@@ -352,7 +351,8 @@ def _who(teacher: dict[str, Any]) -> str:
     return f"{called} ({teacher['name']})" if called == numbered != teacher["name"] else called
 
 
-def _choice(label: Any, probability: float) -> str:
+def choice(label: Any, probability: float) -> str:
+    """Write what somebody says with its probability."""
     return f"{spelled(label)} ({probability:.2f})"
 
 
