@@ -25,9 +25,6 @@ from sklearn_uhc.spaces.label_space import LabelSpace
 
 __all__ = ["TeacherAgreementDisplay"]
 
-#: The colour scale reaches down at least to this agreement.
-MILD = 0.6
-
 
 class TeacherAgreementDisplay:
     """Heat map of how often two teachers choose the same class among those that both know, on unlabelled data.
@@ -125,7 +122,7 @@ class TeacherAgreementDisplay:
         return cls(agreement_of_pairs(answers, sample_weight), teacher_names=labels_in(answers.space)).plot(ax)
 
     def plot(self, ax: Any = None, *, cmap: str = AGREEMENT_MAP) -> TeacherAgreementDisplay:
-        """Plot. The colours range from full agreement to the lowest one found, or to 0.6 if all agree better than that.
+        """Plot. The colours range from 0 to 1, so plots can be compared.
 
         Parameters
         ----------
@@ -145,7 +142,7 @@ class TeacherAgreementDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         values = np.ma.array(self.agreement, copy=True)
         values[np.diag_indices(N)] = np.ma.masked  # a teacher agrees with itself
-        self.image_ = ax.imshow(values, cmap=cmap, vmin=_lowest(values), vmax=1, aspect="auto")
+        self.image_ = ax.imshow(values, cmap=cmap, vmin=0, vmax=1, aspect="auto")
         ax.patch.set(hatch="////", facecolor="white", edgecolor="0.8", linewidth=0)
         label_ticks(ax.xaxis, self.teacher_names, upright=True if text_width(self.teacher_names) > 0.5 else None)
         label_ticks(ax.yaxis, self.teacher_names, upright=False)
@@ -169,9 +166,3 @@ class TeacherAgreementDisplay:
             )
             for row, column in np.argwhere(~np.ma.getmaskarray(values))
         ]
-
-
-def _lowest(agreement: Any) -> float:
-    """Return the end of the colour scale: the lowest agreement, but at most `MILD`: small differences stay pale."""
-    lowest = 1.0 if agreement.mask.all() else float(agreement.min())
-    return min(MILD, np.floor(20 * lowest) / 20)

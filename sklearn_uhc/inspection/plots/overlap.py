@@ -163,7 +163,7 @@ class ClassOverlapDisplay:
         beside = text_width(self.teacher_names) + 0.6
         width = min(WIDEST, max(4.5, beside + (0.42 if L <= 15 else 0.2) * L))
         below = text_width(self.classes) if L <= MOST_NAMED else 0.3
-        ax = new_axes(ax, (width, max(2.4, 0.3 * N + below + 1.3)))
+        ax = new_axes(ax, (width, max(2.4, 0.3 * N + below + (1.8 if self.sets.any() else 1.3))))
         self.ax_, self.figure_ = ax, ax.figure
         self.image_ = self._draw_cells()
         self._name_ticks((width - beside) / L)
@@ -231,7 +231,8 @@ class ClassOverlapDisplay:
         }
         shown = {name: patch for name, (patch, where) in kinds.items() if where.any()}
         above = 1.02 if self.boundaries_ == [] else 1.1
-        look = {"loc": "lower left", "bbox_to_anchor": (0.0, above), "ncols": 2, "borderaxespad": 0.2}
+        columns = 1 if self.sets.any() else 2  # side by side, they would be wider than a narrow plot
+        look = {"loc": "lower left", "bbox_to_anchor": (0.0, above), "ncols": columns, "borderaxespad": 0.2}
         add_legend(self.ax_, list(shown.values()), list(shown), fontsize=8, frameon=False, **look)
         self.legend_ = self.ax_.get_legend()
 

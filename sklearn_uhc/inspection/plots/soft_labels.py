@@ -130,7 +130,7 @@ class SoftLabelDisplay:
         ax : matplotlib Axes, default=None
             Axes to plot on. None: a new figure.
         kind : {"mean", "top", "entropy"}, default="mean"
-            "mean": the mean soft label of every class, rare ones in another colour, with the class weight from balance.
+            "mean": the mean soft label of every class, with the class weight from balance.
             "top": the share of rows in which a class is the most probable one, as merged and balanced. "entropy": a
             histogram of the entropy of the rows; a higher temperature increases all of them.
 
@@ -153,16 +153,12 @@ class SoftLabelDisplay:
         return self
 
     def _draw_means(self) -> list[Any]:
-        """Draw a bar per class with its weight on top; rare classes (below the average) have another colour."""
-        even = 1 / len(self.classes)
-        colors = np.where(self.mean < even, CONTRAST, MAIN)
-        bars = self.ax_.bar(np.arange(len(self.classes)), self.mean, 0.7, color=colors)
-        self.ax_.bar(0, 0, color=MAIN, label="common")
-        self.ax_.bar(0, 0, color=CONTRAST, label="rare")
+        """Draw a bar per class with its weight on top."""
+        bars = self.ax_.bar(np.arange(len(self.classes)), self.mean, 0.7, color=MAIN)
         if len(self.classes) <= MOST_NUMBERED:
             self.ax_.bar_label(bars, [f"×{weight:.2g}" for weight in self.class_weight], padding=2, fontsize=8)
             self.ax_.margins(y=0.12)
-        self._name_classes("mean soft label (× weight if balanced)")
+        self._name_classes("mean soft label (× weight)")
         return [bars]
 
     def _draw_choices(self) -> list[Any]:
@@ -186,10 +182,10 @@ class SoftLabelDisplay:
     def _draw_entropy(self) -> list[Any]:
         """Draw two histograms, one filled, one as a line."""
         edges = np.linspace(0, 1, 31)
-        filled = self.ax_.hist(self.entropy, edges, color=MAIN, alpha=0.5, label="as merged")[2]
+        at = "" if self.temperature is None else f" at T = {self.temperature:g}"
+        filled = self.ax_.hist(self.entropy, edges, color=MAIN, alpha=0.5, label=f"as merged{at}")[2]
         line = self.ax_.hist(self.balanced_entropy, edges, histtype="step", color=CONTRAST, lw=1.8, label="balanced")[2]
-        at = "" if self.temperature is None else f" at T = {self.temperature:g}; a higher T moves rows to the right"
-        self.ax_.set(xlabel=f"entropy, from 0 (certain) to 1 (uniform){at}", ylabel="rows")
+        self.ax_.set(xlabel="entropy, from 0 (certain) to 1 (uniform)", ylabel="rows")
         return [filled, line]
 
 
