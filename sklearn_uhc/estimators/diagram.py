@@ -15,10 +15,9 @@ from sklearn_uhc.merging import resolve_method
 from sklearn_uhc.spaces.class_sets import name_of_entry
 from sklearn_uhc.teachers.roster import match_lists, name_teachers
 
-#: Maximum number of teachers drawn; the others are counted.
-MOST_TEACHERS = 4
-#: Number of classes named in a teacher's box before it is opened.
-MOST_CLASSES = 6
+#: Maximum number of teachers drawn side by side, the others are counted; and the longest title of one, in characters:
+#: what 1,280 pixels have room for.
+MOST_TEACHERS, LONGEST_TITLE = 3, 28
 
 
 @dataclass
@@ -54,8 +53,11 @@ def merge_block(
         What comes after the teachers, by name.
     """
     shown: list[Any] = list(teachers[:MOST_TEACHERS])
-    titles = [_title(f"teacher {i}" if names is None else names[i], labels) for i, labels in enumerate(class_lists)]
-    details: list[str | None] = [_details(labels) for labels in class_lists[:MOST_TEACHERS]]
+    called = [f"teacher {i}" for i in range(len(class_lists))] if names is None else names
+    titles = [_title(*pair) for pair in zip(called, class_lists, strict=True)]
+    details: list[str | None] = [
+        _details(*pair) for pair in list(zip(called, class_lists, strict=True))[:MOST_TEACHERS]
+    ]
     if len(teachers) > len(shown):
         rest = "\n".join(titles[MOST_TEACHERS:])
         more = f"and {len(teachers) - MOST_TEACHERS} more teachers"
@@ -63,24 +65,34 @@ def merge_block(
         titles = [*titles[:MOST_TEACHERS], ""]
     row = DiagramBlock("parallel", shown, titles, details)
     # A single estimator shows only its own name; in a row of its own, it also shows its role.
-    rows = [row, *(DiagramBlock("serial", [part], [None], [None], dash_wrapped=False) for part in steps.values())]
+    rows = [row, *(DiagramBlock("serial", [_drawn(s)], [None], [None], dash_wrapped=False) for s in steps.values())]
     texts = [None, *(str(part) for part in steps.values())]
     return DiagramBlock("serial", rows, ["", *steps], texts, dash_wrapped=False)
 
 
 def _title(name: str, labels: Any) -> str:
-    """Return the name of a teacher with the first of its classes."""
+    """Return the name of a teacher with its classes if there is room, else with their number."""
     if labels is None:
         return name
-    words = [name_of_entry(label) for label in labels]
-    more = f" and {len(words) - MOST_CLASSES} more" if len(words) > MOST_CLASSES else ""
-    return f"{name}: " + ", ".join(words[:MOST_CLASSES]) + more
+    title = f"{name}: " + ", ".join(name_of_entry(label) for label in labels)
+    if len(title) <= LONGEST_TITLE:
+        return title
+    classes = f": {len(labels)} classes"
+    room = LONGEST_TITLE - len(classes)
+    return (name if len(name) <= room else f"{name[: room - 1]}…") + classes
 
 
-def _details(labels: Any) -> str:
+def _drawn(step: Any) -> Any:
+    """Return what stands for a step: scikit-learn would call the teachers' columns its output features."""
+    if hasattr(step, "get_feature_names_out"):
+        return DiagramBlock("single", None, type(step).__name__, str(step))
+    return step
+
+
+def _details(name: str, labels: Any) -> str:
     if labels is None:
         return "classes unknown: name them with class_lists"
-    return f"{len(labels)} classes\n" + "\n".join(name_of_entry(label) for label in labels)
+    return f"{name}\n{len(labels)} classes\n" + "\n".join(name_of_entry(label) for label in labels)
 
 
 def diagram_of_merge(merger: Any, **more: Any) -> DiagramBlock:
