@@ -54,7 +54,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     run.add_argument("--protocol", choices=PROTOCOLS, default="random")
     run.add_argument("--study", choices=list(STUDIES), default="main", help="a sensitivity study instead of the table")
     run.add_argument("--values", type=float, nargs="+", help="the study's values, instead of the paper's")
-    run.add_argument("--methods", default="paper", help="paper, all, rivals, or names with commas")
+    methods = "paper, all, rivals, names, or your own as package.module:Class, with commas"
+    run.add_argument("--methods", default="paper", help=methods)
     run.add_argument("--student", help="the student's architecture, such as vgg16 or resnet34")
     run.add_argument("--teachers", nargs="+", help="the architectures that teachers are drawn from")
     run.add_argument("--trials", type=int, default=50)

@@ -24,16 +24,16 @@ class Claim(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether a claim holds (None: the methods that it is about were not run), and the figures."""
+    """Whether a claim holds, and the figures."""
 
-    holds: bool | None
+    holds: bool | None  #: None: trials are too few or too different to tell, or the methods were not run
     figures: str
-    partial: bool = False  #: some of the methods that the claim is about were not run
+    run: str = "all"  #: whether "all", "some" or "none" of the methods that the claim is about were run
 
     def __str__(self) -> str:
-        return {True: "holds as far as run" if self.partial else "holds", False: "does not hold", None: "not measured"}[
-            self.holds
-        ]
+        if self.holds is None:
+            return "not measured" if self.run == "none" else "undecided"
+        return "does not hold" if not self.holds else "holds" if self.run == "all" else "holds as far as run"
 
 
 class Judged(NamedTuple):
@@ -99,25 +99,27 @@ def judge_claims(protocol: str, trials: Trials, paper: Column | None) -> list[Ju
 
 
 def _judge(claim: Claim, mean: dict[str, float], trials: Trials | None = None) -> Verdict:
-    """Judge a claim by mean accuracies; with trials the differences get standard errors."""
+    """Judge a claim by mean accuracies; with trials, only differences that are significant count."""
     pairs = [(a, b) for a, b in claim.pairs if a in mean and b in mean]
     missing = in_order({method for pair in claim.pairs for method in pair if method not in mean})
     if not pairs:
-        return Verdict(None, f"no results of {', '.join(missing)}")
+        return Verdict(None, f"no results of {', '.join(missing)}", "none")
     # Rounded: the difference of .7000 and .6900 is one point, not a little more.
     difference = {pair: round(100 * (mean[pair[0]] - mean[pair[1]]), 9) for pair in pairs}
-    figures = _describe(difference, trials) + (f" (not run: {', '.join(missing)})" if missing else "")
-    return Verdict(min(difference.values()) > claim.above, figures, bool(missing))
+    figures = _describe(difference, claim.above, trials) + (f" (not run: {', '.join(missing)})" if missing else "")
+    open_ones = [pair for pair in pairs if trials and not _is_significant(*pair, claim.above, trials)]
+    broken = any(difference[pair] <= claim.above for pair in pairs if pair not in open_ones)
+    return Verdict(False if broken else None if open_ones else True, figures, "some" if missing else "all")
 
 
-def _describe(difference: dict[Pair, float], trials: Trials | None) -> str:
+def _describe(difference: dict[Pair, float], above: float, trials: Trials | None) -> str:
     """Write a few differences one by one, of many the extremes."""
     low, high = min(difference, key=difference.__getitem__), max(difference, key=difference.__getitem__)
     if low[::-1] in difference:  # all pairs, both ways round
         return f"{difference[high]:.2f} points between {high[0]} and {high[1]}"
     if len(difference) > 5:
         return f"{difference[low]:+.1f} ({low[0]}) to {difference[high]:+.1f} ({high[0]})"
-    return ", ".join(f"{_label(a, b)} {d:+.2f}{_error(a, b, trials)}" for (a, b), d in difference.items())
+    return ", ".join(f"{_label(a, b)} {d:+.2f}{_error(a, b, above, trials)}" for (a, b), d in difference.items())
 
 
 def _label(a: str, b: str) -> str:
@@ -126,25 +128,31 @@ def _label(a: str, b: str) -> str:
     return loss if loss == (b.rpartition("-")[0] or b) else a
 
 
-def _error(a: str, b: str, trials: Trials | None) -> str:
-    """Write the standard error of a difference of paired results, and whether it could be chance."""
+def _error(a: str, b: str, above: float, trials: Trials | None) -> str:
+    """Write the standard error of a difference of paired results, and whether it could be on the bound's other side."""
     if trials is None:
         return ""
-    x, y = trials.get("accuracy", a), trials.get("accuracy", b)
-    error = standard_error(x - y)
-    return ("" if error is None else f" ± {100 * error:.2f}") + (" (n.s.)" if wilcoxon_p(x, y) >= ALPHA else "")
+    error = standard_error(trials.get("accuracy", a) - trials.get("accuracy", b))
+    chance = "" if _is_significant(a, b, above, trials) else " (n.s.)"
+    return ("" if error is None else f" ± {100 * error:.2f}") + chance
+
+
+def _is_significant(a: str, b: str, above: float, trials: Trials) -> bool:
+    """Return whether the difference of two methods, in points, is significantly above or below a bound."""
+    return wilcoxon_p(trials.get("accuracy", a), trials.get("accuracy", b) + above / 100) < ALPHA
 
 
 def _judge_best(trials: Trials) -> Verdict:
     """Judge whether MF-LF-BS is as good as the best of the paper's methods."""
     if "MF-LF-BS" not in trials.methods:
-        return Verdict(None, "no results of MF-LF-BS")
+        return Verdict(None, "no results of MF-LF-BS", "none")
+    few = 2.0 ** (1 - len(trials.trials)) >= ALPHA  # no difference could be significant
     best = compare(trials, METHODS)
     if best.best == "MF-LF-BS":
-        return Verdict(True, "it is the best")
+        return Verdict(None if few else True, "it is the best")
     p = best.p["MF-LF-BS"]
     behind = 100 * float((trials.get("accuracy", best.best) - trials.get("accuracy", "MF-LF-BS")).mean())
-    return Verdict(p >= ALPHA, f"{behind:.2f} points behind {best.best}, p = {p:.2g}")
+    return Verdict(None if few else p >= ALPHA, f"{behind:.2f} points behind {best.best}, p = {p:.2g}")
 
 
 def _published_best(paper: Column) -> Verdict:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
+from typing import Any
 
 from benchmarks.paper import published
 from benchmarks.paper.protocol import FEW_CLASSES, MANY_CLASSES, Ranges
-from benchmarks.paper.rivals import RIVALS
+from benchmarks.paper.rivals import RIVALS, Rival
 
 _UNIFIERS = {"CE": "ce", "MF-P": "mf_p", "MF-LU": "mf_lu", "MF-LF": "mf_lf"}
 #: How the rows of the paper's table are made: method, direct backpropagation, balanced soft labels.
@@ -68,7 +70,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def choose_methods(names: str, study: str) -> tuple[str, ...]:
-    """Turn "all", "paper", "rivals" or names with commas into rows of the table."""
+    """Turn "all", "paper", "rivals", names or package.module:Class, with commas, into rows of the table."""
     known = {name.lower(): name for name in (*TABLE, *RIVALS)}
     chosen: list[str] = []
     for name in names.split(","):
@@ -78,10 +80,37 @@ def choose_methods(names: str, study: str) -> tuple[str, ...]:
             chosen += TABLE
         elif name == "rivals":
             chosen += RIVALS
+        elif ":" in name:
+            find_method(name.strip())  # an error now rather than after teachers are trained
+            chosen.append(name.strip())
         elif name.strip().lower() in known:
             chosen.append(known[name.strip().lower()])
         else:
             raise ValueError(
-                f"There is no method {name!r}; take 'paper', 'all', 'rivals' or {', '.join(known.values())}."
+                f"There is no method {name!r}; take 'paper', 'all', 'rivals', your own as package.module:Class, or "
+                f"{', '.join(known.values())}."
             )
     return tuple(dict.fromkeys(chosen))
+
+
+def find_method(name: str) -> tuple[Any, bool, bool] | Rival:
+    """Return how a row of the table is made: a soft-label method, direct backpropagation, balance; or a rival.
+
+    `package.module:Class` is a soft-label method of one's own, fitted as the paper's are without balance;
+    `package.module:function` is a rival, called with the answers (n, K) and their label space.
+    """
+    if name in RIVALS:
+        return RIVALS[name]
+    if ":" not in name:
+        return METHODS[name]
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"--methods {name}: {error}. It must be package.module:Class, found from here.") from error
+    if not isinstance(found, type):
+        rival: Rival = found
+        return rival
+    if not hasattr(found, "fit_transform_answers"):
+        raise ValueError(f"--methods {name}: the class has no fit_transform_answers, see sklearn_uhc.SoftLabelMethod.")
+    return found(), False, False

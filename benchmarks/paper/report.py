@@ -24,8 +24,9 @@ from benchmarks.paper.statistics import ALPHA
 from benchmarks.paper.tables import Table, main_table, study_table, tex
 
 _ABOUT_CLAIMS = (
-    "The paper's claims about this experiment, judged by mean accuracies. Differences are percentage points"
-    f" ± standard error; n.s.: not significant (Wilcoxon, {ALPHA:g})."
+    "The paper's claims about this experiment. Differences are percentage points ± standard error; n.s.: not"
+    f" significantly on one side of the claim's bound (Wilcoxon, {ALPHA:g}). A claim holds if all differences are"
+    " significantly above it, and is undecided if some are n.s. and none is below. The paper's table has means only."
 )
 
 __all__ = ["make_report", "read_records"]

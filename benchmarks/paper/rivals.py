@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn_uhc import LabelSpace
 
 Array = NDArray[Any]
+Rival = Callable[[Array, LabelSpace], Array]
 
 
 def most_confident(log_p: Array, space: LabelSpace) -> Array:
@@ -109,7 +110,7 @@ def _votes(log_p: Array, space: LabelSpace) -> Array:
     return np.stack([columns[log_p[:, block].argmax(axis=1)] for block, columns in pairs])
 
 
-RIVALS: dict[str, Callable[[Array, LabelSpace], Array]] = {
+RIVALS: dict[str, Rival] = {
     "Most confident": most_confident,
     "Average of those who know": known_average,
     "Dawid-Skene": dawid_skene,

@@ -16,11 +16,10 @@ from sklearn.metrics import log_loss
 
 from benchmarks.paper.backbones import BACKBONES
 from benchmarks.paper.datasets import load
-from benchmarks.paper.experiments import METHODS, Experiment
+from benchmarks.paper.experiments import Experiment, find_method
 from benchmarks.paper.feature_cache import Features
 from benchmarks.paper.protocol import Draw, draw_trial
 from benchmarks.paper.records import Record
-from benchmarks.paper.rivals import RIVALS
 from benchmarks.paper.training import make_net, spoil, train
 from sklearn_uhc import (
     HeterogeneousDistiller,
@@ -178,13 +177,14 @@ class Setting:
             rows, y = np.concatenate(trial.draw.rows), trial.bench.data.train.y
             X = trial.bench.features(trial.experiment.student).read("train", rows)
             return train(student.estimator, X, y[rows], trial.space.classes, trial.number)
-        if method in RIVALS:
-            return student.fit(self.X, RIVALS[method](self.log_p, trial.space))
-        name, backprop, balance = METHODS[method]
+        found = find_method(method)
+        if callable(found):
+            return student.fit(self.X, found(self.log_p, trial.space))
+        merging, backprop, balance = found
         return HeterogeneousDistiller(
             TeacherMerger(None, calibrate=False),
             student,
-            method=name,
+            method=merging,
             backprop=backprop,
             balance=balance,
             temperature=self.temperature,  # the paper's methods as they are

@@ -185,6 +185,25 @@ def test_methods_by_name():
         choose_methods("nonsense", "main")
 
 
+OWN = "sklearn_uhc.merging:LogitFactorization"
+
+
+def test_a_method_of_ones_own_is_named_by_its_module():
+    assert choose_methods(f"SD,{OWN}", "main") == ("SD", OWN)
+    for wrong, why in (("nowhere.at.all:X", "nowhere"), ("math:X", "'X'"), ("sklearn_uhc:LabelSpace", "fit_transform")):
+        with pytest.raises(ValueError, match=f"--methods {wrong}.*{why}"):
+            choose_methods(wrong, "main")
+
+
+def test_a_method_of_ones_own_runs_like_the_others():
+    rival = "benchmarks.paper.rivals:known_average"
+    trial = Trial(Bench(replace(SMALL, methods=(OWN, "MF-LF-E", rival))), 0)
+    own, ours, average = trial.run([(None, OWN), (None, "MF-LF-E"), (None, rival)])
+    assert own["method"] == OWN
+    assert own["accuracy"] == ours["accuracy"]
+    assert average["accuracy"] > 0.3
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pandas.errors.Pandas4Warning")  # of crowd-kit
 @pytest.mark.parametrize("name", list(RIVALS))
 def test_rivals_follow_teachers_that_agree(name):
