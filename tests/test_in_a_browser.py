@@ -1,4 +1,4 @@
-"""The report and the diagram in a real browser: two widths, light and dark mode."""
+"""The reports and the diagram in a real browser: two widths, light and dark mode."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_uhc import HeterogeneousDistiller
-from sklearn_uhc.inspection import teacher_report
+from sklearn_uhc.inspection import merge_report, teacher_report
 from tests.helpers import linear_teachers
 
 pytest.importorskip("matplotlib")
@@ -67,10 +67,21 @@ def X():
     return np.random.default_rng(0).normal(size=(60, 4))
 
 
-@pytest.fixture(scope="module")
-def report_page(X, tmp_path_factory):
+def merged(X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # random teachers contradict each other
+        return HeterogeneousDistiller(many_teachers(), KNeighborsClassifier(3)).fit(X)
+
+
+@pytest.fixture(scope="module", params=["teachers", "merge"])
+def report_page(X, tmp_path_factory, request):
     path = tmp_path_factory.mktemp("report") / "report.html"
-    html = teacher_report(many_teachers(), X).to_html()
+    if request.param == "teachers":
+        html = teacher_report(many_teachers(), X).to_html()
+    else:
+        labels = [f"class {k % 10}" for k in range(len(X))]
+        html = merge_report(merged(X), X, labels).to_html()
+    html = html.replace("<details", "<details open")
     path.write_text(html.replace("</body>", PROBE + "</body>"), encoding="utf-8")
     return path
 
@@ -88,11 +99,8 @@ def test_the_report_fits_and_can_be_read(report_page, width, night):
 
 
 def test_the_diagram_shows_all_its_boxes(X, tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # random teachers contradict each other
-        clf = HeterogeneousDistiller(many_teachers(), KNeighborsClassifier(3)).fit(X)
     path = tmp_path / "diagram.html"
-    path.write_text(f"<!DOCTYPE html><title></title><body>{clf._repr_html_()}{PROBE}</body>", encoding="utf-8")
+    path.write_text(f"<!DOCTYPE html><title></title><body>{merged(X)._repr_html_()}{PROBE}</body>", encoding="utf-8")
     found = seen(path, 1280, night=False)
     assert len(found["labels"]) >= 4
     assert max(found["labels"]) <= 1280

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_uhc import (
+    OTHER,
     HeterogeneousDistiller,
     LabelSpace,
     TeacherCalibrator,
@@ -27,9 +28,11 @@ from sklearn_uhc.evidence import pairwise_agreement, teacher_agreement_scorer
 from sklearn_uhc.inspection import (
     ClassOverlapDisplay,
     DistillationCurveDisplay,
+    RowDisplay,
     SoftLabelDisplay,
     TeacherAgreementDisplay,
 )
+from sklearn_uhc.inspection.plots.row import row_of_answers
 from tests.helpers import LinearTeacher, Meeting, linear_teachers, random_outputs
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -150,14 +153,11 @@ def test_agreement_from_plain_numbers():
     assert [text.get_color() for text in display.texts_] == ["white", "white", "black", "black"]  # low is dark
 
 
-def test_little_disagreement_stays_pale_and_much_is_seen():
-    mild = TeacherAgreementDisplay([[1, 0.93], [0.93, 1]]).plot()
-    assert mild.image_.get_clim() == (0.6, 1)
-    bad = TeacherAgreementDisplay([[1, 0.32], [0.32, 1]]).plot()
-    assert bad.image_.get_clim() == pytest.approx((0.3, 1))
-    lightness = [d.image_.to_rgba(d.image_.get_array())[0, 1, :3].mean() for d in (mild, bad)]
-    assert lightness[0] > 0.7 > 0.4 > lightness[1]
-    assert TeacherAgreementDisplay([[1, np.nan], [np.nan, 1]]).plot().image_.get_clim() == (0.6, 1)
+def test_the_same_agreement_has_the_same_colour_in_every_plot():
+    plots = [TeacherAgreementDisplay([[1, a], [a, 1]]).plot() for a in (0.93, 0.83, 0.32, np.nan)]
+    assert {plot.image_.get_clim() for plot in plots} == {(0, 1)}
+    lightness = [plot.image_.to_rgba(plot.image_.get_array())[0, 1, :3].mean() for plot in plots]
+    assert lightness[0] > lightness[1] > 0.7 > 0.5 > lightness[2]
     with pytest.raises(ValueError, match="teachers, teachers"):
         TeacherAgreementDisplay([[1, 2]])
 
@@ -207,10 +207,6 @@ def test_soft_labels_draw_means_with_the_weights_of_classes(distiller, X):
     mean = distiller.merger_.method_.transform(distiller.merger_.teacher_outputs_.transform(X)).mean(axis=0)
     np.testing.assert_allclose([bar.get_height() for bar in display.artists_[0]], mean)
     assert [f"×{0.25 / m:.2g}" for m in mean] == [text.get_text() for text in display.ax_.texts]
-    colors = [bar.get_facecolor() for bar in display.artists_[0]]
-    rare = np.flatnonzero(mean < 0.25)
-    assert 0 < len(rare) < 4
-    assert {colors[k] for k in rare}.isdisjoint(colors[k] for k in np.flatnonzero(mean >= 0.25))
     np.testing.assert_allclose(display.balanced_mean, 0.25)
     assert ticks(display.ax_.xaxis) == ["ant", "bee", "cat", "dog"]
 
@@ -258,10 +254,23 @@ def test_backpropagation_has_no_soft_labels(X):
         SoftLabelDisplay.from_estimator(clf, X)
 
 
+@pytest.mark.parametrize("kind", ["mean", "top", "entropy"])
+def test_nothing_is_cut_off_at_the_default_size(distiller, X, kind):
+    shown = SoftLabelDisplay.from_estimator(distiller, X, kind=kind)
+    lists = [[("cat", "dog"), "cow"], ["cat", "dog", OTHER]]
+    for display in (shown, ClassOverlapDisplay.from_class_lists(lists)):
+        display.figure_.canvas.draw()
+        inside, ax = display.figure_.bbox, display.ax_
+        for part in (ax.xaxis.label, ax.yaxis.label, ax.get_legend()):
+            box = part.get_window_extent()
+            assert inside.x0 <= box.x0 <= box.x1 <= inside.x1, part
+            assert inside.y0 <= box.y0 <= box.y1 <= inside.y1, part
+
+
 def test_entropy_counts_all_rows(distiller, X):
     display = SoftLabelDisplay.from_estimator(distiller, X, kind="entropy")
     assert sum(bar.get_height() for bar in display.artists_[0]) == len(X)
-    assert "at T = 1" in display.ax_.get_xlabel()
+    assert "at T = 1" in display.ax_.get_legend().get_texts()[0].get_text()
     uniform = SoftLabelDisplay(np.full((5, 4), 0.25))
     np.testing.assert_allclose(uniform.entropy, 1)
     np.testing.assert_allclose(SoftLabelDisplay(np.eye(4)).entropy, 0)
@@ -428,3 +437,43 @@ except ImportError as error:
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "pip install 'sklearn-uhc[plots]'" in shown
+
+
+# The path of one row
+
+
+def test_a_row_shows_what_everybody_says(distiller, X):
+    display = RowDisplay.from_estimator(distiller, X, 7)
+    assert display.names == [*(f"{i} LinearTeacher" for i in range(3)), "merge", "student"]
+    log_p = distiller.merger_.teacher_outputs_.transform(X[7:8])[0]
+    for line, known, block in zip(display.probabilities, LISTS, LabelSpace(LISTS).blocks, strict=False):
+        columns = np.searchsorted(distiller.classes_, known)
+        np.testing.assert_allclose(line[columns], np.exp(log_p[block]))
+        assert np.isnan(np.delete(line, columns)).all()
+    np.testing.assert_allclose(display.probabilities[3], distiller.merger_.transform(X[7:8])[0])
+    np.testing.assert_allclose(display.probabilities[4], distiller.predict_proba(X[7:8])[0])
+    assert len(display.texts_) == sum(map(len, LISTS)) + 2 * len(distiller.classes_)
+
+
+def test_sets_and_silence_of_a_row():
+    space = LabelSpace([[("a", "b"), "c"], ["a", "b", "c"], ["a", "c"]])
+    log_p = np.log([0.6, 0.4, 0.5, 0.2, 0.3, np.nan, np.nan])
+    display = row_of_answers(space, log_p, ["x", "y", "z"], space.classes, np.array([0.5, 0.2, 0.3]), None).plot()
+    texts = [text.get_text() for text in display.texts_]
+    assert texts == ["(.60)", "(.60)", ".40", ".50", ".20", ".30", ".50", ".20", ".30"]
+    assert [text.get_text() for text in display.ax_.texts if text not in display.texts_] == ["no answer"]
+
+
+def test_a_row_of_many_classes_shows_the_most_probable():
+    P = np.random.default_rng(0).dirichlet(np.full(50, 0.1), size=3)
+    display = RowDisplay(P, ["a", "b", "merge"]).plot()
+    assert len(display.shown) == 12
+    assert set(P.argmax(axis=1)) <= set(display.shown)
+    assert display.ax_.get_xlabel() == "12 of 50 classes, the most probable ones"
+
+
+def test_a_row_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match="a line for each of the 2 names"):
+        RowDisplay([[0.5, 0.5]], ["a", "b"])
+    with pytest.raises(ValueError, match="classes names 3 classes for 2 columns"):
+        RowDisplay([[0.5, 0.5]], ["a"], classes=["x", "y", "z"])

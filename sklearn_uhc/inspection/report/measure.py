@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +49,7 @@ MOST_CLASSES = 1000
 REPORTED = (
     "The class lists do not connect",
     "None of the .* rows is answered",
+    "No teacher answers for",
     "Names that differ",
     "Names that sound like",
     "No teacher distinguishes",
@@ -203,13 +206,20 @@ def plain(finding: Finding) -> dict[str, Any]:
     return {"teachers": teachers, **{name: getattr(finding, name) for name in names}}
 
 
-def _merge(answers: Answers) -> Floats:
-    """Merge without warnings about class lists and silent teachers, which the report has."""
-    if len(answers) == 0:
-        return np.empty((0, answers.space.n_classes))
+@contextmanager
+def without_repeats() -> Iterator[None]:
+    """Merge without the warnings that the report has itself."""
     with warnings.catch_warnings():
         for about in REPORTED:
             warnings.filterwarnings("ignore", message=about)
+        yield
+
+
+def _merge(answers: Answers) -> Floats:
+    """Return the merge of the report."""
+    if len(answers) == 0:
+        return np.empty((0, answers.space.n_classes))
+    with without_repeats():
         Q: Floats = CrossEntropyUnifier(temperature=1.0).fit_transform_answers(answers)
     return Q
 

@@ -18,7 +18,7 @@ from sklearn_uhc.inspection.plots._drawing import labels_of, teacher_answers, un
 from sklearn_uhc.inspection.plots.confidence import ConfidenceDisplay
 from sklearn_uhc.inspection.plots.row import row_of_answers
 from sklearn_uhc.inspection.report.hardest import check_n_rows, divergences, hardest_rows
-from sklearn_uhc.inspection.report.measure import plain, what_is_open
+from sklearn_uhc.inspection.report.measure import plain, what_is_open, without_repeats
 from sklearn_uhc.inspection.report.merge_words import doubts, merge_story, trusts
 from sklearn_uhc.inspection.report.result import Report
 from sklearn_uhc.inspection.report.story import Story
@@ -308,7 +308,8 @@ def _look(clf: Any, X: Any, y: Any) -> _Seen:
         raise ValueError(f"y has the labels {lost}, which the merge does not know: pass None for such rows.")
     answers = teacher_answers(merger, inner, remedy)
     adjusted, space = merger.adjust(answers, inner), answers.space
-    P = sharpen(to_numpy(merger.merge(adjusted, inner)), merger.method_.temperature)
+    with without_repeats():
+        P = sharpen(to_numpy(merger.merge(adjusted, inner)), merger.method_.temperature)
     calibrated = answers.saying(to_numpy(adjusted.log_p)[:, : space.n_outputs].astype(float))
     has_student, weight = hasattr(last, "student_"), getattr(last, "class_weight_", None)
     R = clf.predict_proba(X) if has_student else P if weight is None else balanced_targets(P, weight)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn_uhc.evidence.shares import LEAST_ROWS
 from sklearn_uhc.inspection.report.story import Section, Story, Table, number, percent
 from sklearn_uhc.inspection.report.words import choice, findings, left_open, unlinked
 from sklearn_uhc.spaces.label_space import spelled
@@ -93,8 +94,9 @@ def _doubtful_labels(report: dict[str, Any]) -> list[str]:
 def _weak(report: dict[str, Any]) -> list[str]:
     """Return doubts about classes."""
     classes = report["classes"]
-    uneven = any(one["kind"] == "uneven" for one in report["findings"])  # it names the absent classes
-    absent = [] if uneven else [one for one in classes if one["rows"] == 0]
+    named = any(one["kind"] == "uneven" for one in report["findings"])  # the absent classes
+    few = report["n_samples"] < LEAST_ROWS * len(classes)
+    absent = [] if named or few else [one for one in classes if one["rows"] == 0]
     unsure = [one for one in classes if one["rows"] and one["confidence"] < HALF]
     contested = [one for one in classes if (one["conflict"] or 0) > HALF]
     lost = [one for one in classes if one["kept"] is not None and one["kept"] < HALF]
@@ -135,7 +137,7 @@ def trusts(report: dict[str, Any]) -> list[str]:
         student, merge = (interval(report["accuracy"][name]) for name in ("result", "merge"))
         out.append(f"The student is right for {student} of the labelled rows, the merge for {merge}.")
     found = report["accuracy"] and report["accuracy"]["result"]
-    if found and found["low"] <= report["confidence"] <= found["high"]:
+    if found and not report["used_in_fit"] and found["low"] <= report["confidence"] <= found["high"]:
         out.append(f"Its probabilities fit the labels: they say {number(report['confidence'])} on average.")
     return out
 
