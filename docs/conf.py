@@ -135,7 +135,7 @@ def make_report(app, error):
     if error is None and app.builder.format == "html":
         from report_example import write
 
-        write(Path(app.outdir) / "report_example.html")
+        write(Path(app.outdir))
 
 
 def setup(app):

@@ -22,14 +22,15 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs
+from sklearn_uhc import HeterogeneousDistiller
 from sklearn_uhc.inspection import (
     ClassOverlapDisplay,
     DistillationCurveDisplay,
+    RowDisplay,
     SoftLabelDisplay,
     TeacherAgreementDisplay,
 )
-from sklearn_uhc.inspection.plots.style import CONTRAST, GUIDE, INK, KNOWN, MAIN, PALE, PALETTE
+from sklearn_uhc.inspection.plots.style import CONTRAST, GUIDE, INK, KNOWN, MAIN, PALE
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -93,69 +94,34 @@ def draw_problem() -> None:
     figure.savefig(FOLDER / "problem.png", dpi=150, bbox_inches="tight", pad_inches=0.05)
 
 
-def bars(ax: Any, classes: Any, values: Any, title: str, color: str) -> None:
-    """Draw the probabilities of some of the ten digits; the others are struck out."""
-    ax.bar(classes, values, color=color, edgecolor=INK, linewidth=0.6)
-    for digit in set(range(10)) - set(np.asarray(classes).tolist()):
-        ax.axvspan(digit - 0.5, digit + 0.5, facecolor="white", edgecolor="#cccccc", hatch="////", linewidth=0)
-    ax.set(xlim=(-0.5, 9.5), ylim=(0, 1.05), yticks=[0, 0.5, 1])
-    ax.set_yticklabels(["0", ".5", "1"], fontsize=8)
-    ax.set_ylabel("probability", fontsize=8)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.set_xticks(range(10), [str(digit) for digit in range(10)], fontsize=8)
-    ax.set_title(title, fontsize=9.5, loc="left")
-    ax.tick_params(length=0)
-
-
-def path_data() -> dict[str, Any]:
-    """Merge three teachers of digits and follow one image through all steps."""
+def path_data() -> tuple[Any, Any, int]:
+    """Merge three teachers of digits; return the merge, all images, and which of them to follow."""
     X, y = load_digits(return_X_y=True)
     lists = [[0, 1, 2, 3, 4, 5], [3, 4, 5, 6, 7, 8], [0, 1, 6, 7, 8, 9]]
-    models = [
-        RandomForestClassifier(random_state=0),
-        make_pipeline(StandardScaler(), LogisticRegression(C=0.02, max_iter=500)),
-        KNeighborsClassifier(20),
-    ]
+    models = {
+        "forest": RandomForestClassifier(random_state=0),
+        "logistic": make_pipeline(StandardScaler(), LogisticRegression(C=0.02, max_iter=500)),
+        "neighbours": KNeighborsClassifier(20),
+    }
     own = [np.flatnonzero(np.isin(y[:900], known)) for known in lists]
-    teachers = [model.fit(X[rows], y[rows]) for model, rows in zip(models, own, strict=True)]
+    teachers = {name: model.fit(X[rows], y[rows]) for (name, model), rows in zip(models.items(), own, strict=True)}
     clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(10)).fit(X[900:1400])
-    outputs = TeacherOutputs(teachers).fit(X[900:1400])
     # A row on which two teachers choose different classes of those that both know, and the merge is right.
-    parts = np.split(outputs.transform(X[1400:]), [6, 12], axis=1)
-    chosen = np.stack([np.asarray(known)[part.argmax(axis=1)] for known, part in zip(lists, parts, strict=True)])
-    shared = np.isin(chosen[0], lists[1]) & np.isin(chosen[1], lists[0]) & (chosen[0] != chosen[1])
+    first, second = (teacher.predict(X[1400:]) for teacher in list(teachers.values())[:2])
+    shared = np.isin(first, lists[1]) & np.isin(second, lists[0]) & (first != second)
     right = clf.predict(X[1400:]) == y[1400:]
-    row = 1400 + int(np.flatnonzero(shared & right)[0])
-    x = X[row : row + 1]
-    answers = [np.exp(part[0]) for part in np.split(outputs.transform(x), [6, 12], axis=1)]
-    return {
-        "image": x.reshape(8, 8), "lists": lists, "answers": answers,
-        "merged": clf.merger_.transform(x)[0], "student": clf.predict_proba(x)[0],
-    }  # fmt: skip
+    return clf, X, 1400 + int(np.flatnonzero(shared & right)[0])
 
 
 def draw_path() -> None:
     """One image on its way through teachers, merge and student."""
-    found = path_data()
-    figure = plt.figure(figsize=(11, 4.6), layout="constrained")
-    grid = figure.add_gridspec(3, 4, width_ratios=[0.75, 1, 1, 1])
-    image = figure.add_subplot(grid[1, 0])
-    image.imshow(found["image"], cmap="Greys")
+    clf, X, row = path_data()
+    figure, (image, table) = plt.subplots(1, 2, figsize=(8, 2.4), width_ratios=[1, 3.6], layout="constrained")
+    image.imshow(X[row].reshape(8, 8), cmap="Greys")
     image.set(xticks=[], yticks=[])
-    image.set_title("1  X: an unlabelled row", fontsize=9.5, loc="left")
-    kinds = ["forest", "logistic regression", "nearest neighbours"]
-    for k, (known, answer) in enumerate(zip(found["lists"], found["answers"], strict=True)):
-        title = ("2  log_p: every teacher's answer\n" if k == 0 else "") + f"p{k + 1}: {kinds[k]}"
-        bars(figure.add_subplot(grid[k, 1]), known, answer, title, PALETTE[k + 1])
-    title = "3  Q: one answer over all classes"
-    bars(figure.add_subplot(grid[1, 2]), range(10), found["merged"], title, DARK)
-    bars(figure.add_subplot(grid[1, 3]), range(10), found["student"], "4  student.predict_proba(X)", INK)
-    note = figure.add_subplot(grid[2, 2:])
-    note.axis("off")
-    text = (
-        "Hatched: the teacher does not know this digit.\nThe teachers disagree about this image. All numbers are real."
-    )
-    note.text(0.02, 0.3, text, fontsize=9.5)
+    image.set_title("an unlabelled row", fontsize=9.5)
+    RowDisplay.from_estimator(clf, X, row, ax=table)
+    table.set_title("what becomes of it (hatched: the teacher does not know this digit)", fontsize=9.5)
     figure.savefig(FOLDER / "path.png", dpi=130)
 
 
@@ -245,6 +211,7 @@ def draw_displays() -> None:
     """Draw one picture of each display for its page in the reference."""
     X, clf = display_data()
     ClassOverlapDisplay.from_estimator(clf).figure_.savefig(FOLDER / "ClassOverlapDisplay.png", dpi=110)
+    RowDisplay.from_estimator(clf, X, 3).figure_.savefig(FOLDER / "RowDisplay.png", dpi=110)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the list in another order is what the picture shows
         wrong = clf.set_params(class_lists={"archive": [2, 0, 6, 4, 9, 8]}).fit(X)

@@ -1,4 +1,4 @@
-"""Write the report of an example as a page: `python docs/report_example.py FILE`."""
+"""Write the reports of an example as pages: `python docs/report_example.py FOLDER`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_uhc.inspection import teacher_report
+from sklearn_uhc import HeterogeneousDistiller
+from sklearn_uhc.inspection import merge_report, teacher_report
 
 #: What each site knows. The last one has its classes in the wrong order, which the report finds.
 LISTS = {
@@ -27,8 +28,8 @@ LISTS = {
 }
 
 
-def write(file: Path) -> None:
-    """Train five teachers of digits, give one of them a wrong class list, and save the report."""
+def write(folder: Path) -> None:
+    """Train five teachers of digits and save their report, one with a wrong class list, and that of a right merge."""
     X, y = load_digits(return_X_y=True)
     models = [
         RandomForestClassifier(random_state=0),
@@ -44,7 +45,10 @@ def write(file: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the list is in another order, which is the point
         report = teacher_report(teachers, X[1000:1500], class_lists={"court": [3, 1, 7, 5, 9, 8]})
-    report.to_html(str(file))
+    report.to_html(folder / "report_example.html")
+    clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(10)).fit(X[1000:1500])
+    labels = [y[row] if row % 2 else None for row in range(1500, len(y))]
+    merge_report(clf, X[1500:], labels).to_html(folder / "merge_example.html")
 
 
 if __name__ == "__main__":

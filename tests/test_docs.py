@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
 MADE_BY_SPHINX = {"auto_examples": DOCS / "examples"}
-MADE_IN_THE_BUILD = {DOCS / "report_example.html": DOCS / "report_example.py"}
+MADE_IN_THE_BUILD = {DOCS / f"{name}_example.html": DOCS / "report_example.py" for name in ("report", "merge")}
 
 
 def without_code(text):

@@ -189,9 +189,9 @@ def _labelled(report: dict[str, Any]) -> list[Section]:
 
 def _rows(report: dict[str, Any]) -> list[Section]:
     """Return the rows on which merge and teachers differ most, and a picture of the first."""
-    title, labelled = "Hardest rows", any(row["label"] is not None for row in report["rows"])
     if not report["rows"]:
-        return [Section(title, lines=["None: the merge does not contradict any teacher."])]
+        return []
+    labelled = any(row["label"] is not None for row in report["rows"])
     texts = any(row["text"] is not None for row in report["rows"])
     student = ("student says",) if report["has_student"] else ()
     head = ("row", *(("text",) if texts else ()), "merge says", *student, "teachers against it")
@@ -206,7 +206,7 @@ def _rows(report: dict[str, Any]) -> list[Section]:
         "The rows on which merge and teachers differ most, the worst first. Look at them: teachers may be wrong, or "
         "the row may belong to none of the classes."
     )
-    table = Section(title, note, table=Table(head, rows, len(head)))
+    table = Section("Hardest rows", note, table=Table(head, rows, len(head)))
     return [table, Section("The first of them", "What each teacher says, and what becomes of it.", plot="row")]
 
 
