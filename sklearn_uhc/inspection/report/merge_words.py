@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sklearn_uhc.evidence.shares import LEAST_ROWS
-from sklearn_uhc.inspection.report.story import Section, Story, Table, number, percent
+from sklearn_uhc.inspection.report.story import Section, Story, Table, count, number, percent
 from sklearn_uhc.inspection.report.words import choice, findings, left_open, unlinked
 from sklearn_uhc.spaces.label_space import spelled
 from sklearn_uhc.spaces.undetermined import listed
@@ -31,8 +31,9 @@ COLUMNS = {
 
 def merge_story(report: dict[str, Any]) -> Story:
     """Return all that the report says."""
-    sizes = {"teacher": len(report["teachers"]), "class": len(report["classes"]), "row": report["n_samples"]}
-    lead = f"{_verdict(report)} {sizes['teacher']} teachers, {sizes['class']} classes, {sizes['row']:,} rows."
+    n_classes = len(report["classes"])  # a merge has at least two
+    sizes = f"{count(len(report['teachers']), 'teacher')}, {n_classes} classes, {count(report['n_samples'], 'row')}"
+    lead = f"{_verdict(report)} {sizes}."
     sections = [Section("Class by class", table=_class_table(report)), *_labelled(report), *_rows(report)]
     return Story("Merge report", lead, report["doubts"], report["trusts"], [*sections, _teachers(report)])
 
