@@ -45,6 +45,7 @@ def fit_ensemble(ensemble: UnifiedEnsemble, X: Any, y: Any = None, *, sample_wei
         class_weight = spare_none(sums.class_weights(), merger.classes_, merger.none_label)
     ensemble.class_weight_, ensemble.merger_, ensemble.classes_ = class_weight, merger, merger.classes_
     ensemble._take_features()
+    ensemble._record_lineage(None)
     return ensemble
 
 
@@ -71,6 +72,7 @@ def fit_distiller(
     distiller.class_weight_, distiller.merger_, distiller.student_ = class_weight, merger, student
     distiller.classes_ = merger.classes_
     distiller._take_features()
+    distiller._record_lineage(int(sums.rows.sum()))
     return distiller
 
 

@@ -106,6 +106,9 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         The fitted merge: teachers, calibration, weights, method.
     class_weight_ : ndarray of shape (L,) or None
         Class weights, see `balance`; None if not balanced.
+    lineage_ : dict
+        Who took part (name, type and checksum of every teacher), method, class frequencies, rows, findings, versions
+        and date, as plain values. ONNX files, packages and pickles carry it.
     n_features_in_ : int
         Number of features, if X is two-dimensional.
 
@@ -209,6 +212,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         learnt = train(merger, student, X, answers, sample_weight, fit_params)
         self.__dict__.update(learnt)
         self.merger_, self.classes_, self.student_ = merger, merger.classes_, student
+        self._record_lineage(len(answers))
         return self
 
     def make_merger(self) -> TeacherMerger:

@@ -74,6 +74,9 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         The fitted merge: teachers, calibration, weights, method.
     class_weight_ : ndarray of shape (L,) or None
         1 / mean merged probability, at temperature 1; None if not balanced.
+    lineage_ : dict
+        Who took part (name, type and checksum of every teacher), method, class frequencies, rows, findings, versions
+        and date, as plain values. ONNX files, packages and pickles carry it.
     n_features_in_ : int
         Number of features, if X is two-dimensional.
 
@@ -154,6 +157,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         merger._look_at_shares(Q, answers)
         self.merger_, self.classes_ = merger, merger.classes_
         self._take_features()
+        self._record_lineage(len(answers))
         warn_of_labels(merger.label_pool_)
         return self
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.estimators.diagram import DiagramBlock, diagram_of_merge
+from sklearn_uhc.estimators.lineage import make_lineage
 from sklearn_uhc.estimators.merger import TeacherMerger
 from sklearn_uhc.evidence.metrics import agreement_with
 from sklearn_uhc.labels import labelled_part
@@ -36,8 +37,10 @@ NOT_BY_AGREEMENT = (
 class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
     """Mixin for classifiers that contain a merge: its parameters are their own, or those of a given `TeacherMerger`."""
 
+    balance: bool | str
     merger_: TeacherMerger
     classes_: NDArray[Any]
+    lineage_: dict[str, Any]
 
     def make_merger(self) -> TeacherMerger:
         """Return the merge that the parameters describe, not fitted yet.
@@ -190,6 +193,13 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.merger_, name):
                 setattr(self, name, getattr(self.merger_, name))
+
+    def _record_lineage(self, n_rows: int | None) -> None:
+        """Record who took part, here and in the student, which may be shared alone."""
+        student = getattr(self, "student_", None)
+        self.lineage_ = make_lineage(self.merger_, student, self.balance, n_rows)
+        if student is not None:
+            student.lineage_ = self.lineage_
 
     def _sk_visual_block_(self) -> DiagramBlock:
         """Return how scikit-learn draws this estimator in a notebook."""

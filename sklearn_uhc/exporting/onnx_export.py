@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_uhc.estimators.lineage import KEY as LINEAGE
+from sklearn_uhc.estimators.lineage import lineage_to_json
 from sklearn_uhc.exporting.report import ExportReport
 from sklearn_uhc.students import SoftLabelClassifier
 from sklearn_uhc.utils.notes import warn_user
@@ -26,6 +28,8 @@ def write_onnx(student: SoftLabelClassifier, path: Path, X_example: Any) -> Expo
 
     inputs = Inputs.of(X_example, "float32")
     metadata = {"classes": json.dumps(student.classes_.tolist())}
+    if hasattr(student, "lineage_"):
+        metadata[LINEAGE] = lineage_to_json(student.lineage_)
     made = convert_and_verify(student, X_example, student.classes_, inputs, metadata, single_output=True)
     changed = _count_changed(student, X_example, inputs, TOLERANCE)
     if changed:

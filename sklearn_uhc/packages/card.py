@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_uhc.estimators.lineage import KEY as LINEAGE
+from sklearn_uhc.estimators.lineage import check_lineage
 from sklearn_uhc.exporting.inputs import Input, Inputs
 from sklearn_uhc.membership.scale import LOG_MIN
 from sklearn_uhc.packages.archive import CARD, EXAMPLE, PackageError, parse_json
@@ -43,6 +45,7 @@ class Card:
     membership: str | None = None
     membership_log_scale: float | None = None
     versions: dict[str, str] = field(default_factory=dict)
+    lineage: dict[str, Any] | None = None
 
     def to_json(self) -> bytes:
         """Return the card as JSON."""
@@ -65,6 +68,7 @@ class Card:
             "tolerance": self.tolerance,
             "max_error": self.max_error,
             "versions": self.versions,
+            LINEAGE: self.lineage,
         }
 
     @classmethod
@@ -87,7 +91,7 @@ class Card:
         _check(isinstance(versions, dict) and _all_texts([*versions, *versions.values()]), "versions must be strings")
         return cls(
             card["model"], _classes(card.get("classes")), _inputs(card), *numbers, card["description"],
-            card.get("membership"), scale, versions,
+            card.get("membership"), scale, versions, _lineage(card.get(LINEAGE)),
         )  # fmt: skip
 
 
@@ -188,6 +192,15 @@ def _inputs(card: dict[str, Any]) -> Inputs:
         found.append(Input(part["name"], part["dtype"], tuple(shape)))
     _check(columns or len(found) == 1, "it has several inputs that are not columns")
     return Inputs(tuple(found), columns)
+
+
+def _lineage(found: Any) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    try:
+        return check_lineage(found)
+    except ValueError as error:
+        raise PackageError(f"{CARD!r}: {error}") from error
 
 
 def _all_texts(values: list[Any]) -> bool:

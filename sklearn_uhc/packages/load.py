@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,10 +40,11 @@ class PackagedTeacher(OnnxTeacher):
 
     card_: dict[str, Any]
     membership_: Membership | None
+    sha256_: str
 
     def __sklearn_clone__(self) -> PackagedTeacher:
         new: PackagedTeacher = super().__sklearn_clone__()
-        new.card_, new.membership_ = self.card_, self.membership_
+        new.card_, new.membership_, new.sha256_ = self.card_, self.membership_, self.sha256_
         return new
 
 
@@ -72,8 +75,8 @@ def load_teacher(
     Returns
     -------
     teacher : PackagedTeacher
-        An `OnnxTeacher` with two more attributes: `card_`, the description in the package, and `membership_`, an
-        object with `predict_membership(X)`, or None.
+        An `OnnxTeacher` with three more attributes: `card_`, the description in the package; `membership_`, an object
+        with `predict_membership(X)`, or None; `sha256_`, the checksum of the file.
 
     Raises
     ------
@@ -106,6 +109,7 @@ def load_teacher(
     except PackageError as error:
         raise PackageError(f"{os.fspath(path)!r} is not a usable teacher package: {error}.") from error
     teacher.card_, teacher.membership_ = card.to_dict(), membership
+    teacher.sha256_ = sha256(Path(path).read_bytes()).hexdigest()
     return teacher
 
 

@@ -139,7 +139,10 @@ def _card(
     versions = installed_versions()
     name = type(model.module if isinstance(model, TorchTeacher) else model).__name__
     scale = _log_scale(membership)
-    return Card(name, plain_classes(classes), inputs, TOLERANCE, max_error, description, known, scale, versions)
+    lineage = getattr(getattr(model, "student_", model), "lineage_", None)
+    return Card(
+        name, plain_classes(classes), inputs, TOLERANCE, max_error, description, known, scale, versions, lineage
+    )
 
 
 def _with_classes(model: Any, classes: Sequence[Any] | None) -> tuple[Any, NDArray[Any]]:

@@ -203,6 +203,7 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         check_readable(self.estimator, X)
         params = self._route(fit_params)
         sample_weight = check_row_weights(sample_weight, X)
+        self.__dict__.pop("lineage_", None)  # it told of an earlier training in a merge
         if not self._is_soft(y):
             return self._fit_hard(X, y, sample_weight, params if eval_set is None else params | {"eval_set": eval_set})
         data = self._check_data(X, y, sample_weight, eval_set)

@@ -1,0 +1,133 @@
+"""Lineage: who took part in a merge, how it was done, and what was found, as plain values that JSON can hold.
+
+`fit` records it, so pickles carry it, and so do ONNX files and packages. Teachers are identified by the checksum of
+their file, as `sha256sum` prints it, or by a fingerprint of the object. URLs and tokens of servers are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sklearn_uhc.estimators.merger import TeacherMerger
+from sklearn_uhc.teachers import OnnxTeacher, RemoteTeacher
+from sklearn_uhc.teachers.fingerprint import fingerprint
+from sklearn_uhc.teachers.roster import kind_of_teacher
+from sklearn_uhc.utils.versioned import current_version
+
+#: Key in the metadata of an ONNX file, and on the card of a package.
+KEY = "lineage"
+#: Longer or deeper lineage in a file is refused.
+LONGEST, DEEPEST = 2**20, 6
+#: Libraries whose versions matter, if they are loaded.
+LIBRARIES = ("numpy", "scipy", "sklearn", "lightgbm", "xgboost", "catboost", "torch", "skorch", "onnxruntime")
+
+
+def make_lineage(merger: TeacherMerger, student: Any, balance: Any, n_rows: int | None) -> dict[str, Any]:
+    """Return the lineage of a fitted merge; `student` is None for an ensemble."""
+    labels, method = merger.labels_, merger.method
+    return {
+        "library": f"sklearn_uhc {current_version()}",
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "teachers": _teachers(merger),
+        "classes": len(merger.classes_),
+        "method": method if isinstance(method, str) else type(method).__name__,
+        "temperature": float(merger.method_.temperature),
+        "class_prior": _prior(merger),
+        "balance": balance if isinstance(balance, str) else bool(balance),
+        "student": None if student is None else kind_of_teacher(student.estimator),
+        "rows": n_rows,
+        "labelled_rows": 0 if labels is None else len(labels.rows),
+        "findings": [finding.says for finding in merger.findings_],
+        "versions": _versions(),
+    }
+
+
+def lineage_to_json(lineage: dict[str, Any]) -> str:
+    """Return lineage as JSON."""
+    return json.dumps(lineage, ensure_ascii=False)
+
+
+def lineage_from_json(text: str) -> dict[str, Any]:
+    """Return the lineage in a file: plain values of bounded size, but written by whoever made the file."""
+    if len(text) > LONGEST:
+        raise ValueError(f"its lineage has {len(text)} characters, at most {LONGEST} are allowed")
+    try:
+        found = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"its lineage is not JSON ({type(error).__name__})") from error
+    return check_lineage(found)
+
+
+def check_lineage(found: Any) -> dict[str, Any]:
+    """Return lineage that was parsed from JSON, if it is an object of limited depth."""
+    if not isinstance(found, dict) or _is_deeper(found, DEEPEST):
+        raise ValueError(f"its lineage is not an object of depth {DEEPEST} at most")
+    return found
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(depth == 0 or _is_deeper(part, depth - 1) for part in inner)
+
+
+def _teachers(merger: TeacherMerger) -> list[dict[str, Any]]:
+    """Return name, type, number of classes and checksum of every teacher; with given answers, only what is known."""
+    space, roster = merger.label_space_, merger.roster_
+    teachers = [None] * space.n_teachers if roster is None else roster.teachers
+    names = space.teacher_names if space.is_named else [str(i) for i in range(space.n_teachers)]
+    weights = [None] * space.n_teachers if merger.teacher_weight_ is None else np.asarray(merger.teacher_weight_)
+    found = []
+    for name, teacher, labels, weight in zip(names, teachers, space.class_lists, weights, strict=True):
+        entry = {"name": str(name), "type": "answers" if teacher is None else _kind(teacher), "classes": len(labels)}
+        found.append(entry | _identity(teacher) | ({} if weight is None else {"weight": float(weight)}))
+    return found
+
+
+def _kind(teacher: Any) -> str:
+    """Return the type of a teacher; for a package also that of the model inside, as its card has it."""
+    card = getattr(teacher, "card_", None)
+    kind = kind_of_teacher(teacher)
+    return f"{kind} of {card['model'][:80]}" if isinstance(card, dict) and isinstance(card.get("model"), str) else kind
+
+
+def _identity(teacher: Any) -> dict[str, str]:
+    """Return the checksum of a teacher's file, else its fingerprint; nothing about a server but its version."""
+    if teacher is None:
+        return {}
+    if isinstance(teacher, RemoteTeacher):
+        return {} if teacher.version is None else {"version": str(teacher.version)}
+    known = getattr(teacher, "sha256_", None)
+    if isinstance(known, str):
+        return {"sha256": known}
+    try:
+        if isinstance(teacher, OnnxTeacher):
+            model = teacher.model
+            content = model if isinstance(model, bytes) else Path(model).read_bytes()
+            return {"sha256": hashlib.sha256(content).hexdigest()}
+        return {"fingerprint": fingerprint(teacher)}
+    except Exception:  # a fit must not fail because somebody's object cannot be hashed
+        return {}
+
+
+def _prior(merger: TeacherMerger) -> dict[str, float] | None:
+    scale = getattr(merger, "class_scale_", None)
+    if scale is None:
+        return None
+    return {str(label): float(share) for label, share in zip(merger.classes_.tolist(), scale.prior, strict=True)}
+
+
+def _versions() -> dict[str, str]:
+    loaded = {name: str(getattr(sys.modules[name], "__version__", "")) for name in LIBRARIES if name in sys.modules}
+    return {"python": platform.python_version(), **loaded}
