@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
-#: Longest error, in characters: scikit-learn's may fill a page.
-LONGEST = 800
+#: Longest line of text, in characters: names in files may be of any length, and scikit-learn's errors fill a page.
+LONGEST = 1000
 
 
 class CommandError(Exception):
@@ -18,8 +18,9 @@ class CommandError(Exception):
 
 
 def printable(text: Any) -> str:
-    """Return text without characters that could move a terminal's cursor: names in files may hold any."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+    """Return text, cut, without characters that could move a terminal's cursor: names in files may hold any."""
+    text = str(text) if len(str(text)) <= LONGEST else f"{str(text)[:LONGEST]}..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class Console:
@@ -54,7 +55,6 @@ class Console:
         """Show an error on one line, with the notes that say where it came from."""
         notes = [str(note) for note in getattr(error, "__notes__", ())]
         text = " ".join(" ".join([str(error) or type(error).__name__, *notes]).split())
-        text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
         print(f"sklearn-uhc: error: {printable(text)}", file=sys.stderr, flush=True)
 
     def result(self, found: dict[str, Any], lines: list[str]) -> None:

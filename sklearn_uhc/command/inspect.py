@@ -21,7 +21,7 @@ def run(given: Any, console: Console) -> tuple[dict[str, Any], list[str]]:
     """Describe every file, and the class lists together."""
     sources = open_sources(given.files, None, given.trust_pickle)
     kind = class_type(sources)
-    files = [_describe(source, given.id, kind) for source in sources]
+    files = [_describe(source, given.id, kind, console) for source in sources]
     lines = [line for file in files for line in _lines(file)]
     found: dict[str, Any] = {"files": files}
     if len(files) > 1:
@@ -32,7 +32,8 @@ def run(given: Any, console: Console) -> tuple[dict[str, Any], list[str]]:
     return found, lines
 
 
-def _describe(source: Source, id_column: str | None, kind: Any) -> dict[str, Any]:
+def _describe(source: Source, id_column: str | None, kind: Any, console: Console) -> dict[str, Any]:
+    """Return what a file holds."""
     found: dict[str, Any] = {"path": source.path, "name": source.name, "sha256": checksum(source.path)}
     if source.is_answers:
         log_p, classes = read_table(source.path, id_column, None, kind)
@@ -47,17 +48,19 @@ def _describe(source: Source, id_column: str | None, kind: Any) -> dict[str, Any
     if hasattr(source.teacher, "_load"):
         names = getattr(source.teacher, "feature_names_in_", None)
         columns = None if names is None else np.asarray(names).tolist()
-        return found | {"kind": "ONNX", "classes": classes, "columns": columns, "lineage": _lineage(source)}
+        return found | {"kind": "ONNX", "classes": classes, "columns": columns, "lineage": _lineage(source, console)}
     lineage = getattr(source.teacher, "lineage_", None)
     return found | {"kind": f"pickle of {type(source.teacher).__name__}", "classes": classes, "lineage": lineage}
 
 
-def _lineage(source: Source) -> dict[str, Any] | None:
+def _lineage(source: Source, console: Console) -> dict[str, Any] | None:
+    """Return the lineage in the metadata of an ONNX file; other tools may use the same key for something else."""
     text = source.teacher._load().session.get_modelmeta().custom_metadata_map.get(LINEAGE)
     try:
         return None if text is None else lineage_from_json(text)
     except ValueError as error:
-        raise CommandError(f"{source.path}: {error}.") from error
+        console.warn(f"{source.path}: {error}.")
+        return None
 
 
 def _together(lists: dict[str, list[Any]]) -> dict[str, Any]:

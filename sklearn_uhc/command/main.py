@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found, lines = given.run(given, console)
         console.result(found, lines)
     except KeyboardInterrupt:
-        print("sklearn-uhc: interrupted; nothing was written", file=sys.stderr)
+        print("sklearn-uhc: interrupted", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
         console.fail(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,9 @@ def read_prior(path: str, classes: list[Any]) -> dict[Any, float]:
 def _fit(
     sources: list[Source], student: Any, rows: Rows, y: Any, prior: Any, given: Any, console: Console
 ) -> HeterogeneousDistiller:
-    console.progress(f"merging {len(sources)} teachers on {len(rows)} rows, training {given.student}")
+    console.progress(
+        f"merging on {len(rows)} rows, training {given.student}: {', '.join(source.name for source in sources)}"
+    )
     weights = [source.weight for source in sources]
     given_weights = any(weight is not None for weight in weights)
     clf = HeterogeneousDistiller(
@@ -84,7 +87,7 @@ def _fit(
         class_prior=prior,
         teacher_weight=[1.0 if weight is None else weight for weight in weights] if given_weights else None,
         abstain=any(source.options.get("abstain", False) for source in sources),
-        verbose=1,
+        verbose=int(sys.stderr.isatty()),
     )
     try:
         return clf.fit(rows.X, y)
@@ -112,8 +115,8 @@ def _result(clf: HeterogeneousDistiller, given: Any) -> tuple[dict[str, Any], li
     lineage = clf.lineage_
     found = {"out": given.out, "report": given.report, "class_frequencies": shares, "lineage": lineage}
     lines = [
-        f"{given.out}: {len(shares)} classes from {len(lineage['teachers'])} teachers and {lineage['rows']} rows"
-        + (f", {lineage['labelled_rows']} of them labelled" if lineage["labelled_rows"] else ""),
+        f"{given.out}: {len(shares)} classes; teachers: {len(lineage['teachers'])}, rows: {lineage['rows']}"
+        + (f" ({lineage['labelled_rows']} labelled)" if lineage["labelled_rows"] else ""),
         *(f"  {label}: {share:.1%} of the rows" for label, share in shares.items()),
     ]
     return found, [*lines, f"report: {given.report}"] if given.report is not None else lines

@@ -39,6 +39,10 @@ class Recorded:
         return bool(np.allclose(self(X), self.answers, equal_nan=True))
 
 
+class AnswerFile(FunctionTeacher):
+    """The teacher behind a table of answers, under a name that its lineage shows."""
+
+
 def _keys(X: Any) -> list[Any]:
     return list(X.index) if hasattr(X, "iloc") else [row.tobytes() for row in X]
 
@@ -64,7 +68,7 @@ def as_teacher(source: Source, rows: Rows, id_column: str | None, kind: Callable
     if len(log_p) != len(rows):
         raise CommandError(
             f"{source.path}: it has answers for {len(log_p)} rows, but {rows.path} has {len(rows)}; write one for each "
-            "row in the same order, or give both files a column of ids and name it by --id."
+            "row, in the same order, or give both files a column of ids and name it by --id."
         )
     recorded = Recorded(log_p, rows.X)
     if not recorded.tells_rows_apart(rows.X):
@@ -72,6 +76,6 @@ def as_teacher(source: Source, rows: Rows, id_column: str | None, kind: Callable
             f"{source.path}: it answers differently for rows of {rows.path} that are equal; save the rows as CSV or "
             "Parquet, where rows are told apart by their order or by --id."
         )
-    teacher = FunctionTeacher(recorded, classes, output_kind="log_proba")
+    teacher = AnswerFile(recorded, classes, output_kind="log_proba")
     teacher.sha256_ = checksum(source.path)
     return teacher

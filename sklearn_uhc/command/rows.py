@@ -59,6 +59,8 @@ def read_rows(path: str, console: Console, id_column: str | None = None, label_c
 
 
 def _read_npz(path: str) -> dict[str, Any]:
+    if not zipfile.is_zipfile(path):
+        raise ValueError("it is no npz file")
     with np.load(path, allow_pickle=False) as data:
         return {name: data[name] for name in data.files}
 
@@ -83,6 +85,8 @@ def _read_table(path: str, as_text: list[str]) -> Any:
 def _features(found: Any, path: str, others: set[str | None], console: Console, kind: str) -> Any:
     if kind == NPZ:
         return _matrix({name: array for name, array in found.items() if name not in others}, path)
+    if len(found) == 0:
+        raise CommandError(f"{path}: it has no rows.")
     left = found[[name for name in found.columns if name not in others]]
     numbers = left.select_dtypes(["number", "bool"])
     if numbers.shape[1] == 0:

@@ -191,6 +191,7 @@ def class_type(sources: Sequence[Source]) -> Callable[[Any], Any] | None:
 
 
 def own_classes(source: Source) -> list[Any]:
+    """Return the classes that a teacher names, alone or in sets; raise an error if it names none."""
     try:
         own = source.classes if source.classes is not None else np.asarray(source.teacher.classes_).tolist()
     except AttributeError as error:
