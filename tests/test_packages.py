@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -104,6 +105,21 @@ def test_double_precision_is_kept(data, tmp_path):
     assert np.abs(model.predict_proba(X) - model.predict_proba(X.astype(np.float32))).max() > 1e-3
     teacher = load_teacher(pack_teacher(model, tmp_path / "t", X))
     np.testing.assert_allclose(teacher.predict_proba(X), model.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [LogisticRegression(), GaussianNB(), KNeighborsClassifier(), make_pipeline(PCA(2), LogisticRegression())],
+    ids=["logistic", "naive Bayes", "k-NN", "PCA"],
+)
+def test_models_of_a_matrix_are_packed_from_a_frame_too(model, data, tmp_path):
+    X, y = data
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = clone(model).fit(frame, y)
+    teacher = load_teacher(pack_teacher(model, tmp_path / "t", frame))
+    assert teacher.feature_names_in_.tolist() == list("abcd")
+    np.testing.assert_allclose(teacher.predict_proba(frame), model.predict_proba(frame), atol=1e-5)
 
 
 def test_frames_have_their_columns_by_name(data, tmp_path):

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.compose import ColumnTransformer
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
@@ -41,7 +42,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import BaseDecisionTree
 
 from sklearn_uhc.exporting.graph import ML_OPSET, OPSET, Graph
-from sklearn_uhc.exporting.inputs import MATRIX, Inputs
+from sklearn_uhc.exporting.inputs import MATRIX, Input, Inputs
 from sklearn_uhc.exporting.trees import forest_trees, histogram_trees, lightgbm_trees
 from sklearn_uhc.membership.scorer import bounded_rows
 
@@ -230,6 +231,7 @@ def _constant(graph: Graph, model: Any, features: Features) -> Answer:
 def _skl2onnx(graph: Graph, model: Any, features: Features, double: bool) -> list[str]:
     skl2onnx = load("skl2onnx")
     types = import_module("skl2onnx.common.data_types")
+    features = _joined(graph, model, features)
     number = types.DoubleTensorType if double else types.FloatTensorType
     initial, feeds = [], []
     for part, tensor in zip(features.inputs.parts, features.tensors, strict=True):
@@ -253,6 +255,18 @@ def _skl2onnx(graph: Graph, model: Any, features: Features, double: bool) -> lis
     given = {re.sub(r"\W", "_", part.name): tensor for part, tensor in zip(features.inputs.parts, feeds, strict=True)}
     return graph.embed(
         _at_our_opset(made), {read.name: given[re.sub(r"\W", "_", read.name)] for read in made.graph.input}
+    )
+
+
+def _joined(graph: Graph, model: Any, features: Features) -> Features:
+    """Return columns as one matrix, which most converters need, unless the model selects some by name."""
+    parts = features.inputs.parts
+    if len(parts) == 1 or any(part.dtype == "str" for part in parts):
+        return features
+    if any(isinstance(step, ColumnTransformer) for step in [model, *model.get_params().values()]):
+        return features
+    return Features(
+        (features.matrix(graph),), Inputs((Input(MATRIX, "float64", (len(parts),)),), columns=False), features.example
     )
 
 
