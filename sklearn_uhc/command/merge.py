@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sklearn_uhc import HeterogeneousDistiller, export_onnx
+from sklearn_uhc import HeterogeneousDistiller, TeacherMerger, export_onnx
 from sklearn_uhc.command.console import CommandError, Console
 from sklearn_uhc.command.files import check_input, check_output, whole_files
 from sklearn_uhc.command.recorded import as_teacher
@@ -78,22 +78,25 @@ def _fit(
     console.progress(
         f"merging on {len(rows)} rows, training {given.student}: {', '.join(source.name for source in sources)}"
     )
-    weights = [source.weight for source in sources]
-    given_weights = any(weight is not None for weight in weights)
-    clf = HeterogeneousDistiller(
+    merger = TeacherMerger(
         {source.name: source.teacher for source in sources},
-        student,
         class_lists={source.name: source.classes for source in sources},
-        class_prior=prior,
-        teacher_weight=[1.0 if weight is None else weight for weight in weights] if given_weights else None,
-        abstain=any(source.options.get("abstain", False) for source in sources),
+        teacher_weight=_weights(sources),
+        abstain=any(source.options.get("abstain", False) for source in sources) or None,
         verbose=int(sys.stderr.isatty()),
     )
+    clf = HeterogeneousDistiller(merger, student, class_prior=prior)
     try:
         return clf.fit(rows.X, y)
     except (ValueError, TypeError) as error:
         notes = " ".join(getattr(error, "__notes__", ()))
         raise CommandError(f"merging on {given.rows} failed: {error} {notes}") from error
+
+
+def _weights(sources: list[Source]) -> list[float] | None:
+    """Return the teachers' weights, 1 if not given; None if none is given."""
+    given = [source.weight for source in sources]
+    return None if given.count(None) == len(given) else [1.0 if weight is None else weight for weight in given]
 
 
 def _write(clf: HeterogeneousDistiller, rows: Rows, y: Any, given: Any, console: Console) -> None:
@@ -107,7 +110,7 @@ def _write(clf: HeterogeneousDistiller, rows: Rows, y: Any, given: Any, console:
             raise CommandError(f"{given.out}: {error}") from error
         if given.report is not None:
             console.progress(f"writing {given.report}")
-            teacher_report(clf.teachers, rows.X).to_html(staged[1])
+            teacher_report(clf.merger_.teachers, rows.X).to_html(staged[1])
 
 
 def _result(clf: HeterogeneousDistiller, given: Any) -> tuple[dict[str, Any], list[str]]:

@@ -137,6 +137,16 @@ def as_classes(texts: Iterable[str | None], classes: Iterable[Any], where: str) 
     known = {str(label): label for label in classes}
     kind = type(next(iter(known.values())))
     try:
-        return [None if text is None else known[text] if text in known else kind(text) for text in texts]
+        return [None if text is None else known[text] if text in known else _converted(text, kind) for text in texts]
     except ValueError as error:
         raise CommandError(f"{where}: the teachers' classes are numbers, but it has a label that is none.") from error
+
+
+def _converted(text: str, kind: type) -> Any:
+    """Return a label in the type of the classes; pandas writes whole numbers with gaps as 1.0."""
+    if kind is str:
+        return text
+    value = float(text)
+    if kind is not float and not value.is_integer():
+        raise ValueError(text)
+    return kind(value)
