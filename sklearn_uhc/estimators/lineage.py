@@ -98,8 +98,8 @@ def _teachers(merger: TeacherMerger) -> list[dict[str, Any]]:
 def _kind(teacher: Any) -> str:
     """Return the type of a teacher; for a package also that of the model inside, as its card has it."""
     card = getattr(teacher, "card_", None)
-    kind = kind_of_teacher(teacher)
-    return f"{kind} of {card['model'][:80]}" if isinstance(card, dict) and isinstance(card.get("model"), str) else kind
+    model = card.get("model") if isinstance(card, dict) else None
+    return f"package of {model[:80]}" if isinstance(model, str) else kind_of_teacher(teacher)
 
 
 def _identity(teacher: Any) -> dict[str, str]:
