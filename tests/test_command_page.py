@@ -14,9 +14,9 @@ BLOCKS = re.findall(r"^```(py|toml|console)\n(.*?)^```$", PAGE, flags=re.S | re.
 
 
 def pattern_of(shown):
-    """A pattern of what a command prints: "..." stands for anything on a line, numbers may differ."""
+    """A pattern of what a command prints: "..." stands for anything on a line, and every number is a group."""
     pieces = re.split(r"(\.\.\.|\d+(?:\.\d+)?)", shown)
-    return "".join(".*" if p == "..." else r"[\d.]+" if re.match(r"\d", p) else re.escape(p) for p in pieces)
+    return "".join(".*" if p == "..." else r"(\d+(?:\.\d+)?)" if re.match(r"\d", p) else re.escape(p) for p in pieces)
 
 
 @pytest.fixture
@@ -46,17 +46,19 @@ def test_all_that_the_page_tells_to_type(shell, tmp_path):
                 continue
             done = shell(line)
             assert done.returncode == 0, f"{line}: {done.stderr}"
-            assert re.fullmatch(pattern_of(shown), done.stdout), f"{line} printed\n{done.stdout}"
+            found = re.fullmatch(pattern_of(shown), done.stdout)
+            assert found, f"{line} printed\n{done.stdout}"
+            numbers = re.findall(r"\d+(?:\.\d+)?", shown)
+            assert [*map(float, found.groups())] == pytest.approx([*map(float, numbers)], rel=0.05, abs=1)
             assert "warning" not in done.stderr
             commands += 1
     assert commands == 9
     assert (tmp_path / "report.html").read_text().startswith("<!DOCTYPE html>")
-    run_alone = (
-        "import runpy, sys; runpy.run_path('run.py'); print({'sklearn', 'scipy', 'sklearn_uhc'} & {*sys.modules})"
-    )
+    others = "{'pandas', 'scipy', 'sklearn', 'sklearn_uhc'}"
+    run_alone = f"import runpy, sys; runpy.run_path('run.py'); print({others} & {{*sys.modules}})"
     assert shell(f'python -c "{run_alone}"').stdout.endswith("set()\n")
 
 
-def test_everything_on_the_page_is_run_or_shown(tmp_path):
+def test_everything_on_the_page_is_run_or_shown():
     assert set(re.findall(r"^```(\w+)$", PAGE, flags=re.M)) == {"py", "toml", "console"}
     assert all(block.startswith("# ") for kind, block in BLOCKS if kind != "console")
