@@ -16,7 +16,7 @@ from sklearn_uhc import (
     HeterogeneousDistiller,
     RemoteTeacher,
     UnifiedEnsemble,
-    export_onnx,
+    export,
     load_teacher,
     pack_teacher,
 )
@@ -75,7 +75,7 @@ def test_pickles_and_files_carry_it(merged, data, tmp_path):
     assert pickle.loads(pickle.dumps(merged)).lineage_ == merged.lineage_
     assert pickle.loads(pickle.dumps(merged.student_)).lineage_ == merged.lineage_
     for clf in (merged, merged.student_):
-        export_onnx(clf, tmp_path / "merged.onnx", data[0])
+        export(clf, tmp_path / "merged.onnx", data[0])
         metadata = onnxruntime.InferenceSession(tmp_path / "merged.onnx").get_modelmeta().custom_metadata_map
         assert lineage_from_json(metadata["lineage"]) == merged.lineage_
         packed = load_teacher(pack_teacher(clf, tmp_path / "merged.teacher", data[0]))

@@ -25,7 +25,7 @@ def check_input(path: str, suffixes: Sequence[str], what: str) -> str:
 def check_output(path: str, suffixes: Sequence[str], what: str, inputs: Sequence[str]) -> None:
     """Raise an error for an output that cannot be written, or that would replace an input."""
     target = Path(path)
-    if suffix_of(path) not in suffixes:
+    if target.suffix not in suffixes:
         raise CommandError(f"{path}: {what} must end in {' or '.join(suffixes)}.")
     if not target.resolve().parent.is_dir():
         raise CommandError(f"{path}: there is no folder {str(target.resolve().parent)!r}.")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sklearn_uhc import HeterogeneousDistiller, TeacherMerger, export_onnx
+from sklearn_uhc import HeterogeneousDistiller, TeacherMerger, export
 from sklearn_uhc.command.console import CommandError, Console
 from sklearn_uhc.command.files import check_input, check_output, whole_files
 from sklearn_uhc.command.recorded import as_teacher
@@ -105,7 +105,7 @@ def _write(clf: HeterogeneousDistiller, rows: Rows, y: Any, given: Any, console:
     with whole_files(*paths) as staged:
         console.progress(f"writing {given.out}")
         try:
-            export_onnx(clf, staged[0], rows.X)
+            export(clf, staged[0], rows.X)
         except (ValueError, TypeError) as error:
             raise CommandError(f"{given.out}: {error}") from error
         if given.report is not None:
