@@ -258,9 +258,10 @@ def test_teachers_in_a_toml_file(run, folder):
         ('[[teacher]]\nurl = "ftp://example.org"\nclasses = ["a", "b"]', "http"),
         ('[[teacher]]\npath = "west.csv"\nscala = "percent"', "unknown key 'scala'.*scale"),
         ('[[teacher]]\npath = "north.teacher"\nweight = "x"', "weight a number"),
+        ('[[teacher]]\npath = "north.teacher"\nclasses = "abc"', "classes must be a list"),
         ('[[teacher]]\npath = "nothere.onnx"', "nothere.onnx: there is no such file"),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_mistakes_in_a_toml_file_are_named(run, folder, toml, says):
     pytest.importorskip("tomllib")  # Python 3.11
@@ -374,6 +375,21 @@ def test_classes_and_labels_that_are_numbers(run):
     assert json.loads(out)["lineage"]["labelled_rows"] == 60
     assert run("predict m.onnx --rows rows.csv --out p.csv")[0] == 0
     assert set(pd.read_csv("p.csv")["label"]) <= {0, 1, 2}
+
+
+def test_odd_names_of_columns_and_classes(run, folder):
+    columns = ["petal length (cm)", "1st", "ä/ö", "a b", "a_b c", "x,y"]
+    rows = pd.read_csv("rows.csv").set_axis(columns, axis=1)
+    rows.to_csv("odd.csv", index=False)
+    names = ['B "cell", old', "düne", "a;b"]
+    for k in (0, 1):
+        y = np.array(names)[k : k + 2][(rows["1st"] > 0).astype(int)]
+        pack_teacher(LogisticRegression().fit(rows, y), f"odd{k}.teacher", rows)
+    code, out, err = run("merge odd0.teacher odd1.teacher --rows odd.csv --out m.onnx --json")
+    assert code == 0, err
+    assert list(json.loads(out)["class_frequencies"]) == sorted(names)
+    assert run("predict m.onnx --rows odd.csv --out p.csv")[0] == 0
+    assert pd.read_csv("p.csv").columns.tolist() == ["label", *sorted(names)]
 
 
 def test_files_are_whole_or_not_there(tmp_path):

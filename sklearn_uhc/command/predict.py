@@ -41,6 +41,9 @@ def _table(ids: Any, id_column: Any, labels: Any, classes: Any, P: Any, kind: st
 
     names = [str(label) for label in classes.tolist()]
     first = {} if ids is None else {id_column: ids}
+    clash = {LABEL, *first} & set(names)
+    if clash:
+        raise CommandError(f"{path.name}: a class is named {clash.pop()!r}, like another column of the output.")
     table = pandas.concat([pandas.DataFrame({**first, LABEL: labels}), pandas.DataFrame(P, columns=names)], axis=1)
     if kind == ".csv":
         table.to_csv(path, index=False)

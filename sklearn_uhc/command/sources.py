@@ -141,6 +141,8 @@ def _from_table(table: dict[str, Any], toml: str, i: int) -> Source:
     weight = table.get("weight")
     if not isinstance(name, str) or isinstance(weight, bool) or not isinstance(weight, (int, float, type(None))):
         raise CommandError(f"{where}: name must be a string and weight a number.")
+    if not isinstance(table.get("classes", []), list):
+        raise CommandError(f"{where}: classes must be a list.")
     classes = [_entry(entry) for entry in table["classes"]] if "classes" in table else None
     options = {key: value for key, value in table.items() if key not in COMMON}
     if "path" in table:
