@@ -75,8 +75,8 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     class_weight_ : ndarray of shape (L,) or None
         1 / mean merged probability, at temperature 1; None if not balanced.
     lineage_ : dict
-        Who took part (name, type and checksum of every teacher), method, class frequencies, rows, findings, versions
-        and date, as plain values. ONNX files, packages and pickles carry it.
+        Who took part (name and type of every teacher, checksum of its file), method, class frequencies, rows,
+        findings, versions and date, as plain values. ONNX files, packages and pickles carry it.
     n_features_in_ : int
         Number of features, if X is two-dimensional.
 

@@ -1,16 +1,17 @@
 """Lineage: who took part in a merge, how it was done, and what was found, as plain values that JSON can hold.
 
-`fit` records it, so pickles carry it, and so do ONNX files and packages. Teachers are identified by the checksum of
-their file, as `sha256sum` prints it, or by a fingerprint of the object. URLs and tokens of servers are left out.
+`fit` records it, so pickles carry it, and so do ONNX files and packages. Teachers in files are identified by their
+checksum, as `sha256sum` prints it. Objects have a name and a type only: hashing them would cost a small fit a quarter
+of its time, for a number that nobody could compare. URLs and tokens of servers are left out.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import sys
 from datetime import datetime, timezone
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ import numpy as np
 
 from sklearn_uhc.estimators.merger import TeacherMerger
 from sklearn_uhc.teachers import OnnxTeacher, RemoteTeacher
-from sklearn_uhc.teachers.fingerprint import fingerprint
 from sklearn_uhc.teachers.roster import kind_of_teacher
 from sklearn_uhc.utils.versioned import current_version
 
@@ -103,22 +103,20 @@ def _kind(teacher: Any) -> str:
 
 
 def _identity(teacher: Any) -> dict[str, str]:
-    """Return the checksum of a teacher's file, else its fingerprint; nothing about a server but its version."""
-    if teacher is None:
-        return {}
+    """Return the checksum of a teacher's file, if it comes from one; of a server nothing but its version."""
     if isinstance(teacher, RemoteTeacher):
         return {} if teacher.version is None else {"version": str(teacher.version)}
     known = getattr(teacher, "sha256_", None)
-    if isinstance(known, str):
-        return {"sha256": known}
+    if known is None and isinstance(teacher, OnnxTeacher):
+        known = _checksum(teacher.model)
+    return {"sha256": known} if isinstance(known, str) else {}
+
+
+def _checksum(model: Any) -> str | None:
     try:
-        if isinstance(teacher, OnnxTeacher):
-            model = teacher.model
-            content = model if isinstance(model, bytes) else Path(model).read_bytes()
-            return {"sha256": hashlib.sha256(content).hexdigest()}
-        return {"fingerprint": fingerprint(teacher)}
-    except Exception:  # a fit must not fail because somebody's object cannot be hashed
-        return {}
+        return sha256(model if isinstance(model, bytes) else Path(model).read_bytes()).hexdigest()
+    except OSError:  # the file is gone; the fit, which may have taken hours, is done
+        return None
 
 
 def _prior(merger: TeacherMerger) -> dict[str, float] | None:
