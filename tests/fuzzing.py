@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 from threading import Timer
 
@@ -43,15 +44,43 @@ def mutate(content, rng):
     return bytes(data)
 
 
-def mutate_member(content, rng):
+def message(number, content):
+    """Encode a field of protobuf with its usual tag."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def overlong(number, content):
+    """Encode a field with a tag of five bytes and bit 32 set, which some parsers drop."""
+    return _varint(number << 3 | 2 | 1 << 32) + _varint(len(content)) + content
+
+
+def _varint(value):
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def hide(content, rng):
+    """Append a node to the graph of a model, with one field whose tag is overlong, unknown or usual."""
+    tag = (overlong, lambda n, c: message(n + 2**20, c), message)[int(rng.integers(3))]
+    number, text = [(4, b"Loop"), (7, b"com.microsoft"), (4, b"Scan"), (5, message(6, b"")), (8, b"f")][rng.integers(5)]
+    node = message(1, b"X") + message(2, b"unused") + message(4, b"Identity") + tag(number, text)
+    weights = message(8, b"w") + tag(13, message(1, b"location") + message(2, b"/etc/hostname"))
+    part = message(1, node) if rng.random() < 0.7 else message(5, weights)
+    return content + (message(7, part) if rng.random() < 0.7 else tag(7, part))
+
+
+def mutate_member(content, rng, change=mutate):
     """Change one member, and correct the checksums."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
     names = sorted(members)
-    if rng.random() < 0.5:  # what onnxruntime gets to see, half of the time
+    if change is hide or rng.random() < 0.5:  # what onnxruntime gets to see, half of the time
         names = [name for name in names if name.endswith(".onnx")]
     name = str(rng.choice(names))
-    members[name] = mutate(members[name], rng)
+    members[name] = change(members[name], rng)
     if name != "checksums.json":
         sums = {key: hashlib.sha256(value).hexdigest() for key, value in members.items() if key != "checksums.json"}
         members["checksums.json"] = json.dumps(sums).encode()
@@ -62,7 +91,7 @@ def mutate_member(content, rng):
     return made.getvalue()
 
 
-MUTATIONS = {"raw": mutate, "members": mutate_member}
+MUTATIONS = {"raw": mutate, "members": mutate_member, "tags": partial(mutate_member, change=hide)}
 
 
 def fuzz(package, kind, first, last):

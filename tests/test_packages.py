@@ -44,7 +44,6 @@ MODELS = [
     GradientBoostingClassifier(n_estimators=5),
     HistGradientBoostingClassifier(max_iter=10),
     AdaBoostClassifier(n_estimators=5, random_state=0),
-    KNeighborsClassifier(),
     GaussianNB(),
     LinearDiscriminantAnalysis(),
     MLPClassifier(max_iter=1000, random_state=0),

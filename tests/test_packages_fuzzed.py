@@ -28,7 +28,7 @@ def packages(data, tmp_path_factory):
     ]
 
 
-@pytest.mark.parametrize("kind", ["raw", "members"])
+@pytest.mark.parametrize("kind", ["raw", "members", "tags"])
 def test_a_few(kind, packages):
     outcomes = fuzz(packages[0], kind, 0, 40)
     assert len(outcomes) == 40
@@ -36,7 +36,7 @@ def test_a_few(kind, packages):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["raw", "members"])
+@pytest.mark.parametrize("kind", ["raw", "members", "tags"])
 def test_a_thousand(kind, packages):
     total = Counter()
     for package in packages:

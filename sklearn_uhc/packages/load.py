@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.packages.archive import CARD, EXAMPLE, MEMBERSHIP, MODEL, PackageError, read_archive
-from sklearn_uhc.packages.audit import audit_onnx
 from sklearn_uhc.packages.card import Card, example_from_json, membership_of
 from sklearn_uhc.teachers import OnnxTeacher
 from sklearn_uhc.teachers.onnx_inputs import DTYPES
@@ -116,9 +115,8 @@ def load_teacher(
 def _build(
     content: bytes, name: str, card: Card, classes: list[Any], n_threads: int | None, providers: Sequence[Any] | None
 ) -> PackagedTeacher:
-    """Audit a model, load it, and compare its inputs with the card."""
-    audit_onnx(content, name)
-    own: dict[str, Any] = {"n_threads": n_threads, "providers": providers}
+    """Audit and load a model, and compare its inputs with the card."""
+    own: dict[str, Any] = {"n_threads": n_threads, "providers": providers, "audit": True}
     teacher = PackagedTeacher(content, classes, output=OUTPUT, output_kind="proba", **own)
     try:
         found = teacher._load().inputs

@@ -19,6 +19,8 @@ from sklearn_uhc.packages.archive import CARD, EXAMPLE, MEMBERSHIP, MODEL, write
 from sklearn_uhc.packages.card import Card, example_to_json, installed_versions, membership_of, plain_classes
 from sklearn_uhc.spaces.class_sets import holds_sets
 from sklearn_uhc.teachers import TorchTeacher
+from sklearn_uhc.teachers.onnx_audit import audit_model
+from sklearn_uhc.teachers.onnx_file import NotOnnxError, parse_onnx
 from sklearn_uhc.teachers.replica import is_module
 from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.response import log_proba
@@ -93,11 +95,13 @@ def pack_teacher(
     model, names = _with_classes(model, classes)
     inputs = Inputs.of(X_example)
     made = _verified(model, X_example, names, inputs)
+    _check_loadable(made.content, model)
     members, known = {MODEL: made.content}, None
     if membership is not None:
         classifier = _binary_classifier(membership, X_example)
         try:
             answers = _verified(classifier, X_example, np.array([False, True]), inputs)
+            _check_loadable(answers.content, classifier)
         except Exception as error:
             add_note(error, "This came from the membership scorer.")
             raise
@@ -128,6 +132,17 @@ def _verified(model: Any, X: Any, classes: NDArray[Any], inputs: Inputs) -> Any:
 
     metadata = {"classes": json.dumps(plain_classes(classes))}
     return convert_and_verify(model, X, classes, inputs, metadata, single_output=False)
+
+
+def _check_loadable(content: bytes, model: Any) -> None:
+    """Raise an error for a model that `load_teacher` would refuse, such as k-NN, whose conversion holds a loop."""
+    try:
+        audit_model(parse_onnx(content))
+    except NotOnnxError as error:
+        raise ValueError(
+            f"{type(model).__name__} cannot be packed, because load_teacher would refuse its ONNX model: {error}. Pack "
+            "another kind of classifier, or send the ONNX file itself, for OnnxTeacher."
+        ) from None
 
 
 def _card(

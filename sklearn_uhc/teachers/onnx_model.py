@@ -10,7 +10,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from sklearn_uhc.teachers.onnx_file import NotOnnxError, OnnxFile, read_onnx
+from sklearn_uhc.teachers.onnx_audit import audit_model
+from sklearn_uhc.teachers.onnx_file import NotOnnxError, OnnxFile, parse_onnx, read_onnx
 from sklearn_uhc.teachers.onnx_inputs import Input, read_inputs
 
 #: Last operators of networks that return logits.
@@ -40,22 +41,20 @@ class OnnxModel:
 
 
 def load_model(
-    model: Any, output: str | None = None, n_threads: int | None = None, providers: Sequence[Any] | None = None
+    model: Any,
+    output: str | None = None,
+    n_threads: int | None = None,
+    providers: Sequence[Any] | None = None,
+    audit: bool = False,
 ) -> OnnxModel:
     """Load a model from a file or from bytes."""
     where, folder = name_of(model), None if isinstance(model, bytes) else Path(model).parent
     content = model if isinstance(model, bytes) else Path(model).read_bytes()
     try:
-        return _load(content, where, folder, output, n_threads, providers)
+        file = _parse(content, audit)
     except NotOnnxError as error:
-        raise ValueError(f"{where} is not an ONNX model: {error}.") from error
-
-
-def _load(
-    content: bytes, where: str, folder: Path | None, output: str | None, n_threads: int | None, providers: Any
-) -> OnnxModel:
-    file = read_onnx(content)
-    weights = file.external_files()
+        raise ValueError(f"{where} is not an ONNX model{' that can be trusted' if audit else ''}: {error}.") from error
+    weights = file.weights
     if weights and folder is None:
         raise ValueError(f"The model keeps weights in other files, {weights[:3]}: pass its path instead of its bytes.")
     session = _open_session(file, where, folder if weights else None, n_threads, providers)
@@ -66,12 +65,19 @@ def _load(
         read_inputs(session),
         chosen.name,
         _kind_of(file, chosen.name),
-        getattr(file.source(chosen.name), "op", None) in MIRRORING,
+        getattr(file.source(chosen.name), "op_type", None) in MIRRORING,
         n_columns,
         file.classes_of(chosen.name, 2 if n_columns == 1 else n_columns),
         _feature_names(session, file),
         _digest(content, [folder / name for name in weights] if folder else []),
     )
+
+
+def _parse(content: bytes, audit: bool) -> OnnxFile:
+    parsed = parse_onnx(content)
+    if audit:
+        audit_model(parsed)
+    return read_onnx(parsed)
 
 
 class ModelBytes(bytes):
@@ -92,7 +98,7 @@ def _open_session(
     try:
         import onnxruntime
     except ImportError as error:
-        raise ImportError("OnnxTeacher needs onnxruntime: pip install 'sklearn-uhc[onnx]'.") from error
+        raise ImportError("ONNX files need onnx and onnxruntime: pip install 'sklearn-uhc[onnx]'.") from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors only, and these are raised anyway
     options.intra_op_num_threads = n_threads or 0
@@ -141,9 +147,9 @@ def _n_columns(output: Any) -> int | None:
 
 def _kind_of(file: OnnxFile, output: str) -> str:
     node = file.source(output)
-    if node is None or node.op not in (*LINEAR, "LogSoftmax"):
+    if node is None or node.op_type not in (*LINEAR, "LogSoftmax"):
         return "proba"
-    return "log_proba" if node.op == "LogSoftmax" else "logits"
+    return "log_proba" if node.op_type == "LogSoftmax" else "logits"
 
 
 def _feature_names(session: Any, file: OnnxFile) -> list[str] | None:

@@ -18,7 +18,7 @@ from sklearn_uhc.teachers.onnx_inputs import make_feed, padded
 from sklearn_uhc.teachers.onnx_model import ModelBytes, OnnxModel, load_model, name_of
 from sklearn_uhc.utils.features import own_columns
 from sklearn_uhc.utils.notes import warn_user
-from sklearn_uhc.utils.parameters import check_positive
+from sklearn_uhc.utils.parameters import check_flag, check_positive
 from sklearn_uhc.utils.rows import count_rows, take_columns, take_rows
 
 __all__ = ["OnnxTeacher"]
@@ -30,8 +30,8 @@ class OnnxTeacher(AnsweringTeacher):
     """A classifier in an ONNX file, as a fitted classifier.
 
     An ONNX file holds numbers and operators. Unlike a pickle, it does not run Python code when it is loaded.
-    Converters exist for scikit-learn, LightGBM, XGBoost, CatBoost, torch and others. onnxruntime runs the model:
-    ``pip install 'sklearn-uhc[onnx]'``.
+    Converters exist for scikit-learn, LightGBM, XGBoost, CatBoost, torch and others. It needs the packages onnx and
+    onnxruntime: ``pip install 'sklearn-uhc[onnx]'``.
 
     Parameters
     ----------
@@ -53,6 +53,9 @@ class OnnxTeacher(AnsweringTeacher):
         Threads of one run. None: as many as there are cores.
     providers : list, default=None
         Execution providers of onnxruntime. None: CUDA if available, else the CPU.
+    audit : bool, default=False
+        True for a file from someone whom you do not trust: only operators of the ONNX standard that cannot loop are
+        allowed, all weights must be in the file, and ``onnx.checker`` must accept it. `load_teacher` always does this.
 
     Attributes
     ----------
@@ -100,6 +103,7 @@ class OnnxTeacher(AnsweringTeacher):
         batch_size: int = 1024,
         n_threads: int | None = None,
         providers: Sequence[Any] | None = None,
+        audit: bool = False,
     ) -> None:
         self.model = model
         self.classes = classes
@@ -109,6 +113,7 @@ class OnnxTeacher(AnsweringTeacher):
         self.batch_size = batch_size
         self.n_threads = n_threads
         self.providers = providers
+        self.audit = audit
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -181,7 +186,7 @@ class OnnxTeacher(AnsweringTeacher):
 
     def _load(self) -> OnnxModel:
         """Return the model, which is loaded once for these parameters."""
-        wanted = self.model, self.output, self.n_threads, self.providers
+        wanted = self.model, self.output, self.n_threads, self.providers, self.audit
         if getattr(self, "_loaded_for", None) != wanted:
             self._check_parameters()
             self._loaded = load_model(*wanted)
@@ -197,6 +202,7 @@ class OnnxTeacher(AnsweringTeacher):
             )
         check_kind("output_kind", self.output_kind, "auto")
         check_positive("batch_size", self.batch_size, integer=True)
+        check_flag("audit", self.audit)
         if self.n_threads is not None:
             check_positive("n_threads", self.n_threads, integer=True)
 
