@@ -327,7 +327,7 @@ def test_answers_of_the_wrong_shape(answer, message):
 
 
 def test_a_reply_that_is_not_json():
-    refused = pytest.raises(RuntimeError, match="rows 0 to 9 failed: the reply is not JSON: b'<html>'")
+    refused = pytest.raises(RuntimeError, match="rows 0 to 9 failed: the reply is not JSON: '<html>'")
     with serving(fault=lambda number, handler: handler.reply(200, b"<html>")) as server, refused:
         RemoteTeacher(server.url, CLASSES, **QUICK).predict(X)
 

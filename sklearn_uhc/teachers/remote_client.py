@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
 import ssl
-import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 #: HTTP status codes after which the same request may succeed.
@@ -25,6 +25,16 @@ class FailedError(Exception):
     def __init__(self, message: str, transient: bool, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.transient, self.retry_after = transient, retry_after
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a server sent: status code, Retry-After, text, and its content in a list of one if it is JSON."""
+
+    status: int
+    retry_after: str | None
+    text: str
+    content: list[Any] | None
 
 
 @dataclass(frozen=True)
@@ -43,32 +53,106 @@ class Patience:
         return min(self.max_wait, self.backoff * 2**attempt) * random.uniform(0.5, 1)
 
 
-def open_client(token_env: str | None, patience: Patience, n_connections: int) -> Any:
-    """Return an httpx client that checks certificates, follows no redirects, and reads the token for each request."""
-    try:
+class Client:
+    """An HTTP client that checks certificates and follows no redirects, on an event loop in a thread of its own.
+
+    On an event loop one deadline ends a request wherever it stands: in the connection, the headers, the body, or in
+    replies that only say that another will follow. Limits for each read alone never end a server that sends a byte now
+    and then. All that a server says passes through `post`, which takes out the token.
+    """
+
+    def __init__(self, token_env: str | None, n_connections: int) -> None:
+        try:
+            import httpx
+        except ImportError as error:
+            raise ImportError("RemoteTeacher needs httpx: pip install 'sklearn-uhc[remote]'.") from error
+        limits = httpx.Limits(max_connections=n_connections)
+        self._http = httpx.AsyncClient(timeout=None, limits=limits)
+        self._token_env = token_env
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Client:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._http.aclose(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def post(self, url: str, body: bytes, timeout: float) -> Reply:
+        """Post JSON, and return the reply without the token."""
         import httpx
-    except ImportError as error:
-        raise ImportError("RemoteTeacher needs httpx: pip install 'sklearn-uhc[remote]'.") from error
 
-    def add_token(request: Any) -> Any:
-        request.headers["Authorization"] = f"Bearer {_token(token_env)}"
-        return request
+        token = _token(self._token_env)
+        exchange = asyncio.wait_for(self._hang_up_after(url, body, token), timeout)
+        try:
+            status, retry_after, reply = asyncio.run_coroutine_threadsafe(exchange, self._loop).result()
+        except asyncio.TimeoutError:
+            raise FailedError(f"no reply within timeout={timeout:g} seconds", transient=True) from None
+        except httpx.TransportError as error:
+            problem = without_token(f"{type(error).__name__}: {error}", token)
+            raise FailedError(problem, not _is_about_certificate(error)) from None
+        text = reply.decode("utf-8", "replace")
+        try:
+            content = json.loads(text)
+            if token and (token in text or "\\" in text):  # escapes could spell it too
+                content = without_token(content, token)
+                text = json.dumps(content, ensure_ascii=False)
+        except (ValueError, RecursionError):
+            return Reply(status, retry_after, without_token(text, token), None)
+        return Reply(status, retry_after, text, [content])
 
-    limits = httpx.Limits(max_connections=n_connections)
-    auth = None if token_env is None else add_token
-    return httpx.Client(timeout=patience.timeout, limits=limits, auth=auth)
+    async def _hang_up_after(self, url: str, body: bytes, token: str) -> tuple[int, str | None, bytes]:
+        """Post; at the deadline close a connection that is only half made, which httpx leaves open."""
+        made = []
+
+        async def watch(event: str, info: dict[str, Any]) -> None:
+            if event == "connection.connect_tcp.complete":
+                made.append(info["return_value"])
+
+        try:
+            return await self._exchange(url, body, token, {"trace": watch})
+        except asyncio.CancelledError:
+            for connection in made:
+                await connection.aclose()
+            raise
+
+    async def _exchange(self, url: str, body: bytes, token: str, more: Any) -> tuple[int, str | None, bytes]:
+        """Post and read the reply as it comes: compressed, a few bytes could become gigabytes."""
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        parts, size = [], 0
+        async with self._http.stream("POST", url, content=body, headers=headers, extensions=more) as response:
+            encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+            if encoding not in ("", "identity"):
+                raise FailedError("the reply is compressed, which was not asked for", transient=False)
+            async for part in response.aiter_raw():
+                parts.append(part)
+                size += len(part)
+                if size > LONGEST_REPLY:
+                    raise FailedError(f"the reply is longer than {LONGEST_REPLY} bytes", transient=False)
+        return response.status_code, response.headers.get("Retry-After"), b"".join(parts)
 
 
 def check_token(token_env: str | None) -> None:
-    """Raise an error if the environment variable with the token is missing or empty."""
-    if token_env is not None and not _token(token_env):
+    """Raise an error if the environment variable with the token is missing, empty or no token."""
+    if token_env is None:
+        return
+    token = _token(token_env)
+    if not token:
         raise ValueError(
             f"token_env={token_env!r}: there is no environment variable with this name, or it is empty. Set it to the "
             "token; do not pass the token itself."
         )
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise ValueError(f"token_env={token_env!r}: a token has only visible ASCII characters and no spaces inside.")
 
 
-def send(client: Any, url: str, content: Any, patience: Patience, token_env: str | None, stop: Event) -> Any:
+def send(client: Client, url: str, content: Any, patience: Patience, stop: Event) -> Any:
     """Post JSON and return the JSON of the reply, with up to `max_retries` retries."""
     body = json.dumps(content, allow_nan=False).encode()
     for attempt in range(patience.max_retries + 1):
@@ -78,53 +162,41 @@ def send(client: Any, url: str, content: Any, patience: Patience, token_env: str
             return _send_once(client, url, body, patience.timeout)
         except FailedError as error:
             if not error.transient:
-                raise FailedError(_without_token(str(error), token_env), transient=False) from None
+                raise
             last, wait = error, patience.pause(attempt, error.retry_after)
         if wait > patience.max_wait:
             raise FailedError(
-                f"{last}; the server asks to wait {wait:.0f} seconds, more than max_wait={patience.max_wait:g}",
+                f"{last}; the server asks to wait {wait:g} seconds, more than max_wait={patience.max_wait:g}",
                 transient=True,
             )
         if attempt < patience.max_retries:
             stop.wait(wait)
     message = f"{last}, at the last of {patience.max_retries + 1} attempts" if patience.max_retries else str(last)
-    raise FailedError(_without_token(message, token_env), transient=True)
+    raise FailedError(message, transient=True)
 
 
-def _send_once(client: Any, url: str, body: bytes, timeout: float) -> Any:
-    import httpx
-
-    try:
-        status, headers, reply = _exchange(client, url, body, timeout)
-    except httpx.TimeoutException:
-        raise FailedError(f"no reply within timeout={timeout:g} seconds", transient=True) from None
-    except (httpx.TransportError, httpx.DecodingError) as error:
-        raise FailedError(f"{type(error).__name__}: {error}", not _is_about_certificate(error)) from None
-    if status != 200:
-        shown = reply[:300].decode("utf-8", "replace").strip()
-        message = f"the server answered {status}{': ' if shown else ''}{shown}"
-        raise FailedError(message, status in TRANSIENT, _seconds(headers.get("Retry-After")))
-    try:
-        return json.loads(reply)
-    except ValueError:
-        raise FailedError(f"the reply is not JSON: {reply[:100]!r}", transient=False) from None
+def _send_once(client: Client, url: str, body: bytes, timeout: float) -> Any:
+    reply = client.post(url, body, timeout)
+    if reply.status != 200:
+        shown = reply.text[:300].strip()
+        message = f"the server answered {reply.status}{': ' if shown else ''}{shown}"
+        raise FailedError(message, reply.status in TRANSIENT, _seconds(reply.retry_after))
+    if reply.content is None:
+        raise FailedError(f"the reply is not JSON: {reply.text[:100]!r}", transient=False)
+    return reply.content[0]
 
 
-def _exchange(client: Any, url: str, body: bytes, timeout: float) -> tuple[int, Any, bytes]:
-    """Post and read the reply within limits of time and size, since a server may never stop sending."""
-    import httpx
-
-    end, parts, size = time.monotonic() + timeout, [], 0
-    headers = {"Content-Type": "application/json", "Accept": "application/json"}
-    with client.stream("POST", url, content=body, headers=headers) as response:
-        for part in response.iter_bytes():
-            parts.append(part)
-            size += len(part)
-            if size > LONGEST_REPLY:
-                raise FailedError(f"the reply is longer than {LONGEST_REPLY} bytes", transient=False)
-            if time.monotonic() > end:
-                raise httpx.ReadTimeout("the reply did not end in time")
-    return response.status_code, response.headers, b"".join(parts)
+def without_token(content: Any, token: str) -> Any:
+    """Return text, or the content of JSON, without the token in any of its strings."""
+    if not token:
+        return content
+    if isinstance(content, str):
+        return content.replace(token, "[token]")
+    if isinstance(content, list):
+        return [without_token(part, token) for part in content]
+    if isinstance(content, dict):
+        return {without_token(name, token): without_token(part, token) for name, part in content.items()}
+    return content
 
 
 def _is_about_certificate(error: BaseException | None) -> bool:
@@ -143,7 +215,7 @@ def _seconds(retry_after: str | None) -> float | None:
         pass
     try:
         date = parsedate_to_datetime(retry_after)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         return None
     date = date if date.tzinfo else date.replace(tzinfo=timezone.utc)
     return max(0.0, (date - datetime.now(timezone.utc)).total_seconds())
@@ -151,9 +223,3 @@ def _seconds(retry_after: str | None) -> float | None:
 
 def _token(token_env: str | None) -> str:
     return os.environ.get(token_env or "", "").strip()
-
-
-def _without_token(text: str, token_env: str | None) -> str:
-    """Remove the token from text that a server sent back."""
-    token = _token(token_env)
-    return text.replace(token, "[token]") if token else text

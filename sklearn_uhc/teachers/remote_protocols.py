@@ -52,9 +52,9 @@ def ask_v2(rows: Any, send: Send, options: Options) -> Any:
     output = _choose(outputs, options.output)
     try:
         return np.asarray(output["data"]).reshape(output["shape"])
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise WrongReplyError(
-            f"output {output.get('name')!r} of the reply has no data that fit its shape: {error}"
+            f"output {_short(output.get('name'))} of the reply has no data that fit its shape: {error}"
         ) from error
 
 
@@ -114,19 +114,26 @@ def _choose(outputs: list[dict[str, Any]], wanted: str | None) -> dict[str, Any]
     fit = [output for output in outputs if wanted in (None, output.get("name"))]
     if len(fit) != 1:
         names = [output.get("name") for output in outputs]
-        raise WrongReplyError(f"the reply has the outputs {names}: pass output= the name of the one with probabilities")
+        raise WrongReplyError(
+            f"the reply has the outputs {_short(names)}: pass output= the name of the one with probabilities"
+        )
     return fit[0]
 
 
 def _by_class(answers: list[dict[str, Any]], classes: list[Any]) -> Any:
     """Return a matrix from answers that are dicts by class name."""
+    if not all(isinstance(answer, dict) for answer in answers):
+        raise WrongReplyError("some of the answers are named by class, others are not")
     keys = [str(label) for label in classes]
     missing = [key for key in keys if key not in answers[0]]
     if missing:
-        raise WrongReplyError(f"the answers are named {list(answers[0])[:8]}, and {missing[:8]} are missing")
+        raise WrongReplyError(f"the answers are named {_short(list(answers[0])[:8])}, and {missing[:8]} are missing")
     return [[answer.get(key) for key in keys] for answer in answers]
 
 
 def _short(reply: Any) -> str:
-    text = repr(reply)
+    try:
+        text = repr(reply)
+    except RecursionError:
+        return "it is too deeply nested to be shown"
     return text if len(text) <= 200 else f"{text[:200]}..."

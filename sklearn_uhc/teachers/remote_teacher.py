@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from sklearn_uhc.teachers.answering import AnsweringTeacher, Floats, check_kind, to_log_proba
-from sklearn_uhc.teachers.remote_client import FailedError, Patience, check_token, open_client, send
+from sklearn_uhc.teachers.remote_client import Client, FailedError, Patience, check_token, send
 from sklearn_uhc.teachers.remote_protocols import Options, ask_mlflow, ask_v2
 from sklearn_uhc.utils.notes import add_note, warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_positive
@@ -66,7 +66,7 @@ class RemoteTeacher(AnsweringTeacher):
     n_requests : int, default=4
         Number of requests at the same time.
     timeout : float, default=30
-        Time limit for one request, in seconds.
+        Time limit for one request, in seconds, from the connection to the last byte of the reply.
     max_retries : int, default=5
         How often a failed request is repeated.
     backoff : float, default=0.5
@@ -166,10 +166,10 @@ class RemoteTeacher(AnsweringTeacher):
         patience = Patience(self.timeout, self.max_retries, self.backoff, self.max_wait)
         stop = Event()
         with (
-            open_client(self.token_env, patience, self.n_requests) as client,
+            Client(self.token_env, self.n_requests) as client,
             ThreadPoolExecutor(self.n_requests) as pool,
         ):
-            post = partial(send, client, self._endpoint(), patience=patience, token_env=self.token_env, stop=stop)
+            post = partial(send, client, self._endpoint(), patience=patience, stop=stop)
             batches = ((rows, take_rows(X, rows)) for rows in gen_batches(len(out), int(self.batch_size)))
             try:
                 failures = self._collect(_ahead(pool, partial(self._ask, post), batches, self.n_requests), out)
