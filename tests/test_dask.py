@@ -1,6 +1,7 @@
 """Dask collections as X, with Dask's local schedulers: lazy in, lazy out, the same answers as in memory."""
 
 import json
+import os
 
 import dask
 import dask.array as da
@@ -258,20 +259,66 @@ def test_a_run_that_failed_goes_on_at_the_blocks_that_are_missing(frames, counte
     assert_allclose(found, merger.transform(X), atol=1e-10)
 
 
-def test_a_damaged_file_is_not_used(frames, counted, tmp_path):
+DAMAGE = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-9]),
+    "empty": lambda path: path.write_bytes(b""),
+    "longer": lambda path: path.write_bytes(path.read_bytes() + b"x"),
+    "one bit": lambda path: path.write_bytes(path.read_bytes()[:-50] + b"\x01" + path.read_bytes()[-49:]),
+    "of another block": lambda path: path.write_bytes(path.with_name(sorted(os.listdir(path.parent))[1]).read_bytes()),
+    "objects": lambda path: np.save(path, np.array([[{}]], dtype=object), allow_pickle=True),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a link": lambda path: (path.rename(path.with_suffix(".old")), path.symlink_to(path.with_suffix(".old"))),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_not_used(damage, frames, counted, tmp_path):
     X, lazy, _ = frames
     merger = TeacherMerger(counted, store=tmp_path).fit(X.iloc[:100])
     expected = merger.transform(lazy).compute()
-    files = sorted(tmp_path.glob("answers-*/*.parquet"))
-    files[0].write_bytes(files[0].read_bytes()[:-9])
-    files[1].write_bytes(files[2].read_bytes())  # another block's, or another teacher's
+    file = sorted(tmp_path.glob("answers-*/*.npy"))[0]
+    Counted.asked = 0
+    DAMAGE[damage](file)
+    with pytest.warns(UserWarning, match=rf"{file.name}.* has changed since it was written"):
+        assert_allclose(merger.transform(lazy).compute(), expected)
+    assert Counted.asked < 600, "only the damaged block is computed again"
+    if damage != "a folder":
+        assert_allclose(merger.transform(lazy).compute(), expected)  # it was replaced
+
+
+def test_a_file_of_another_teacher_is_not_used(frames, counted, tmp_path):
+    X, lazy, _ = frames
+    merger = TeacherMerger(counted, store=tmp_path).fit(X.iloc[:100])
+    expected = merger.transform(lazy).compute()
+    one, other = (path / sorted(os.listdir(path))[0] for path in sorted(tmp_path.glob("answers-*"))[:2])
+    assert one.name == other.name, "the same rows"
+    one.write_bytes(other.read_bytes())
     with pytest.warns(UserWarning, match="changed since it was written"):
         assert_allclose(merger.transform(lazy).compute(), expected)
-    assert_allclose(merger.transform(lazy).compute(), expected)
+
+
+MANIFESTS = {
+    "empty": lambda path: path.write_bytes(b""),
+    "a list": lambda path: path.write_bytes(b"[]"),
+    "nested": lambda path: path.write_bytes(b"[" * 10**6),
+    "of others": lambda path: path.write_text('{"format": 1, "columns": ["elm"]}'),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+}
+
+
+@pytest.mark.parametrize("damage", MANIFESTS)
+def test_a_manifest_is_written_for_people_and_never_read(damage, frames, counted, tmp_path):
+    X, lazy, _ = frames
+    merger = TeacherMerger(counted, store=tmp_path).fit(X.iloc[:100])
+    expected = merger.transform(lazy).compute()
     manifest = next(tmp_path.glob("answers-*/manifest.json"))
-    manifest.write_text('{"format": 1, "columns": ["elm"]}')
-    with pytest.raises(ValueError, match="does not belong to these teachers"):
-        merger.transform(lazy)
+    right, Counted.asked = manifest.read_text(), 0
+    MANIFESTS[damage](manifest)
+    assert_allclose(merger.transform(lazy).compute(), expected)
+    assert Counted.asked == 0
+    assert manifest.is_dir() if damage == "a folder" else manifest.read_text() == right
 
 
 def test_blocks_without_rows_and_images(frames):

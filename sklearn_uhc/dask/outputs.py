@@ -51,8 +51,8 @@ def open_answer_stores(outputs: TeacherOutputs, folder: str | os.PathLike[str]) 
     stores = []
     for i, teacher in enumerate(roster.teachers):
         columns = roster.space.column_names[roster.space.blocks[i]]
-        store = BlockStore(folder, "answers", fingerprint(teacher), [str(name) for name in columns])
-        stores.append(store.open(kind="log-probabilities", teacher=roster.called(i)))
+        about = {"kind": "log-probabilities", "teacher": roster.called(i)}
+        stores.append(BlockStore(folder, "answers", fingerprint(teacher), [str(name) for name in columns], about))
     return stores
 
 
@@ -79,14 +79,15 @@ def open_label_store(merger: Any, folder: str | os.PathLike[str]) -> BlockStore:
         *(type(method), _settings(method), scorers, merger.none_label, scale),
     )
     columns = [*(str(label) for label in merger.classes_), "row weight"]
-    return BlockStore(folder, "soft_labels", Hasher().of(decides).hex(), columns).open(
-        kind="soft labels, and the weight of the row",
-        method=type(method).__name__,
-        settings=_settings(method),
-        teachers=[roster.called(i) for i in range(len(roster.teachers))],
-        floors=merger.teacher_outputs_.floor_.tolist(),
-        steps=[{name: value.tolist() for name, value in values.items()} for values in learnt],
-    )
+    about = {
+        "kind": "soft labels, and the weight of the row",
+        "method": type(method).__name__,
+        "settings": _settings(method),
+        "teachers": [roster.called(i) for i in range(len(roster.teachers))],
+        "floors": merger.teacher_outputs_.floor_.tolist(),
+        "steps": [{name: value.tolist() for name, value in values.items()} for values in learnt],
+    }
+    return BlockStore(folder, "soft_labels", Hasher().of(decides).hex(), columns, about)
 
 
 def _settings(method: Any) -> dict[str, Any]:

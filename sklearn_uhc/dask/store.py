@@ -1,17 +1,15 @@
-"""A store of blocks: answers and soft labels of each block of rows, in Parquet files that are always complete.
+"""A store of blocks: answers and soft labels of each block of rows, in the same kind of files as any other store.
 
 A folder holds the answers of one teacher, `answers-<key>`, or the labels of one merge, `soft_labels-<key>`. The key is
-a hash of everything that affects the numbers, and `manifest.json` describes it in words. A file is named after a hash
-of its rows of X. So a second run, or one that was interrupted, finds finished blocks in any order, and never uses
-answers for other rows, teachers or settings. Files are written under a temporary name and then renamed.
+a hash of everything that affects the numbers. `manifest.json` describes it in words, for people: it is never read. A
+file is named after a hash of its rows of X. So a second run, or one that was interrupted, finds finished blocks in any
+order, and never uses answers for other rows, teachers or settings.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.teachers.fingerprint import Hasher
+from sklearn_uhc.teachers.store import ArrayFolder
 from sklearn_uhc.utils.notes import warn_user
-
-#: Version of the file layout.
-FORMAT = 1
-#: Key of the checksum in a file's metadata.
-CHECKSUM = b"sklearn_uhc.checksum"
 
 
 def key_of_block(block: Any) -> str:
@@ -35,8 +29,8 @@ def key_of_block(block: Any) -> str:
     return Hasher().of(block.to_numpy() if hasattr(block, "to_numpy") else np.asarray(block)).hex()
 
 
-class BlockStore:
-    """Matrices with named columns, one for each block of X, in a folder.
+class BlockStore(ArrayFolder):
+    """Matrices, one for each block of X, in a folder with a manifest.
 
     Parameters
     ----------
@@ -48,73 +42,30 @@ class BlockStore:
         Hash of all that decides them.
     columns : list of str
         Names of the columns.
+    about : dict
+        What else the manifest says.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], kind: str, key: str, columns: list[str]) -> None:
-        self.path, self.columns = Path(folder).absolute() / f"{kind}-{key}", columns
-
-    def open(self, **about: Any) -> BlockStore:
-        """Create the folder and its manifest; raise an error if an existing manifest differs."""
-        manifest = {"format": FORMAT, "columns": self.columns, **about}
-        self.path.mkdir(parents=True, exist_ok=True)
-        file = self.path / "manifest.json"
-        if not file.exists():
-            self._publish(file, json.dumps(manifest, indent=1, default=str).encode())
-        found = json.loads(file.read_text())
-        if {name: found.get(name) for name in ("format", "columns")} != {"format": FORMAT, "columns": self.columns}:
-            raise ValueError(
-                f"{str(file)!r} does not belong to these teachers and settings: it names the columns "
-                f"{found.get('columns')} in format {found.get('format')}. Use another store, or delete that folder."
-            )
-        return self
+    def __init__(
+        self, folder: str | os.PathLike[str], kind: str, key: str, columns: list[str], about: dict[str, Any]
+    ) -> None:
+        self.n_columns = len(columns)
+        name = f"{kind}-{key}"
+        super().__init__(Path(folder).absolute() / name, owner=f"{name}/")
+        self.publish("manifest.json", [json.dumps({"columns": columns, **about}, indent=1, default=str).encode()])
 
     def load(self, key: str, n_rows: int) -> NDArray[np.float64] | None:
         """Return the numbers of a block, or None if the file is missing or was changed."""
-        from pyarrow import ArrowException, parquet
-
-        file = self.path / f"{key}.parquet"
-        if not file.exists():
-            return None
-        try:
-            table = parquet.read_table(file, memory_map=False)
-        except (ArrowException, OSError):
-            table = None
-        if table is not None and table.column_names == self.columns and table.num_rows == n_rows:
-            parts = [np.asarray(column) for column in table.columns]
-            values = np.stack(parts, axis=1).astype(np.float64, copy=False) if n_rows else np.empty((0, len(parts)))
-            if (table.schema.metadata or {}).get(CHECKSUM) == _checksum(key, values):
-                return values
-        warn_user(
-            f"{str(file)!r} has changed since it was written (truncated, modified or foreign): the teacher is called "
-            "again."
-        )
-        return None
+        found = self.read(f"{key}.npy", (n_rows, self.n_columns))
+        return None if found is None else found.astype(np.float64)
 
     def save(self, key: str, values: NDArray[Any]) -> NDArray[np.float64]:
         """Write the numbers of a block, and return them as `load` would."""
-        import pyarrow
-        from pyarrow import parquet
+        return self.write(f"{key}.npy", values.astype(np.float64))
 
-        values = np.ascontiguousarray(values, dtype=np.float64)
-        columns = [pyarrow.array(values[:, j]) for j in range(values.shape[1])]
-        schema = pyarrow.schema([(name, pyarrow.float64()) for name in self.columns])
-        table = pyarrow.Table.from_arrays(columns, schema=schema.with_metadata({CHECKSUM: _checksum(key, values)}))
-        sink = pyarrow.BufferOutputStream()
-        parquet.write_table(table, sink, compression="snappy", use_dictionary=False)
-        self._publish(self.path / f"{key}.parquet", sink.getvalue())
-        return values
-
-    def _publish(self, file: Path, content: Any) -> None:
-        """Write a file atomically: it is complete or missing, even if others write it at the same time."""
-        own = file.with_name(f"{file.name}.{secrets.token_hex(8)}.part")
-        try:
-            own.write_bytes(content)
-            own.replace(file)
-        finally:
-            own.unlink(missing_ok=True)
-
-
-def _checksum(key: str, values: NDArray[np.float64]) -> bytes:
-    total = blake2b(key.encode(), digest_size=16)
-    total.update(np.ascontiguousarray(values).data)
-    return total.hexdigest().encode()
+    def note(self, name: str) -> None:
+        """Warn about a file that is not used; a worker reads only a few."""
+        warn_user(
+            f"{str(self.folder / name)!r} has changed since it was written (truncated, modified or foreign): it is not "
+            "used, and the teacher is called again."
+        )

@@ -33,18 +33,16 @@ DTYPES = [np.dtype(f"<f{size}") for size in (2, 4, 8)]
 AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
-class AnswerStore:
-    """The log-probabilities of one teacher for rows of X, in a folder."""
+class ArrayFolder:
+    """Matrices of numbers in the files of a folder."""
 
-    def __init__(self, folder: str | os.PathLike[str], key: str, n_classes: int) -> None:
-        self.folder, self.key, self.n_classes = Path(folder), key, n_classes
-        self.not_used: list[str] = []
+    def __init__(self, folder: Path, owner: str = "") -> None:
+        self.folder, self.owner = folder, owner  # a file of another owner has another checksum
         with say_where(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
 
-    def load(self, rows: slice) -> NDArray[Any] | None:
-        """Return the answers for a chunk, or None if the file is missing or was changed."""
-        name, shape = self._name(rows), (rows.stop - rows.start, self.n_classes)
+    def read(self, name: str, shape: tuple[int, int]) -> NDArray[Any] | None:
+        """Return the matrix of a file, or None if the file is missing or was changed, which is noted."""
         n_values = shape[0] * shape[1]
         heads = [_header(dtype, shape) for dtype in DTYPES]
         sizes = [len(head) + dtype.itemsize * n_values for head, dtype in zip(heads, DTYPES, strict=True)]
@@ -53,28 +51,65 @@ class AnswerStore:
             return None
         for head, size, dtype in zip(heads, sizes, DTYPES, strict=True):
             values = memoryview(content)[len(head) : size]
-            if content[size:] == _checksum(name, head, values) and content.startswith(head):
+            if content[size:] == _checksum(self.owner + name, head, values) and content.startswith(head):
                 return np.frombuffer(values, dtype).reshape(shape)
-        self.not_used.append(name)
+        self.note(name)
         return None
 
-    def save(self, rows: slice, answer: NDArray[np.floating[Any]]) -> NDArray[Any]:
-        """Write the answers for a chunk to the folder, and return them as stored.
+    def write(self, name: str, answer: NDArray[np.floating[Any]]) -> NDArray[Any]:
+        """Write a matrix, and return it as stored.
 
         There is no fsync: a file that is incomplete after a power failure does not match its checksum.
         """
-        name = self._name(rows)
         values = np.ascontiguousarray(answer, dtype=f"<f{min(answer.dtype.itemsize, 8)}")
         head = _header(values.dtype, values.shape)
+        self.publish(name, [head, values.data, _checksum(self.owner + name, head, values.data)])
+        return values
+
+    def publish(self, name: str, parts: list[Any]) -> None:
+        """Write a file under another name, and rename it: it is complete or missing."""
         own = self.folder / f"{name}.{secrets.token_hex(8)}.part"
         with say_where(self.folder):
             try:
                 with open(own, "xb") as file:  # a new file, so never a symlink
-                    file.writelines([head, values.data, _checksum(name, head, values.data)])
-                self._publish(own, rows)
+                    file.writelines(parts)
+                self._rename(own, self.folder / name)
             finally:
                 own.unlink(missing_ok=True)
-        return values
+
+    def note(self, name: str) -> None:
+        """Remember or say that a file is not used."""
+        raise NotImplementedError
+
+    def _rename(self, own: Path, file: Path) -> None:
+        """Rename a finished file, unless a folder is in its place, or a reader that Windows protects."""
+        try:
+            own.replace(file)
+        except OSError:
+            busy = os.name == "nt" and file.is_file()  # another process reads it: its content is the same
+            if not (busy or file.is_dir()):
+                raise
+
+
+class AnswerStore(ArrayFolder):
+    """The log-probabilities of one teacher for rows of X, in a folder."""
+
+    def __init__(self, folder: str | os.PathLike[str], key: str, n_classes: int) -> None:
+        self.key, self.n_classes = key, n_classes
+        self.not_used: list[str] = []
+        super().__init__(Path(folder))
+
+    def load(self, rows: slice) -> NDArray[Any] | None:
+        """Return the answers for a chunk, or None if the file is missing or was changed."""
+        return self.read(self._name(rows), (rows.stop - rows.start, self.n_classes))
+
+    def save(self, rows: slice, answer: NDArray[np.floating[Any]]) -> NDArray[Any]:
+        """Write the answers for a chunk to the folder, and return them as stored."""
+        return self.write(self._name(rows), answer)
+
+    def note(self, name: str) -> None:
+        """Remember a file that is not used."""
+        self.not_used.append(name)
 
     def warn_of_files_not_used(self, reader: str) -> None:
         """Warn about files that were not used and have been replaced."""
@@ -87,14 +122,6 @@ class AnswerStore:
 
     def _name(self, rows: slice) -> str:
         return f"{self.key}-{rows.start}-{rows.stop}.npy"
-
-    def _publish(self, own: Path, rows: slice) -> None:
-        """Rename a finished file. Windows refuses while another process reads the existing one, which is as good."""
-        try:
-            own.replace(self.folder / self._name(rows))
-        except PermissionError:
-            if self.load(rows) is None:
-                raise
 
 
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
