@@ -66,8 +66,8 @@ def whole(request, headers=b"", content=None):
     return headers + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
-def dripping(parts):
-    """Yield something every moment, then let the reply end."""
+def dripping(parts, ended):
+    """Yield something every moment, then let the reply end, which is noted."""
 
     def drip(request, pause):
         before, piece, after = parts(request)
@@ -76,6 +76,7 @@ def dripping(parts):
             if pause(PAUSE):
                 return
             yield piece
+        ended.append(True)
         yield after
 
     return drip
@@ -96,10 +97,12 @@ ENDLESS = {
 
 @pytest.mark.parametrize("part", ENDLESS)
 def test_one_deadline_ends_a_request_wherever_it_stands(part):
-    with hostile(dripping(ENDLESS[part])) as url:
+    ended = []
+    with hostile(dripping(ENDLESS[part], ended)) as url:
         teacher = RemoteTeacher(url, CLASSES, **ONCE | {"timeout": 0.3})
         with pytest.raises(RuntimeError, match=r"rows 0 to 9 failed: no reply within timeout=0.3 seconds"):
             teacher.predict_proba(X)
+    assert not ended, "the teacher kept reading to the end"
 
 
 def test_a_handshake_that_does_not_end_is_given_up():
