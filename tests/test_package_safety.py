@@ -203,6 +203,8 @@ def test_a_model_that_wants_a_petabyte_is_an_error(package, tmp_path):
         {"classes": [[1], [2], [3], [4]]},
         {"classes": [10**40, 1, 2, 3]},
         {"classes": ["a", "b"]},
+        {"classes": ["a\0", "a", "b", "c"]},
+        {"classes": [float("nan"), 1.0, 2.0, 3.0]},
         {"inputs": []},
         {"inputs": [{"name": "X", "dtype": "object", "shape": [4]}]},
         {"inputs": [{"name": "X", "dtype": "float64", "shape": [-1]}]},

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import softmax
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, read_answers
@@ -248,3 +248,112 @@ def test_large_files_are_read_in_chunks(tmp_path):
     tracemalloc.stop()
     assert log_p.shape == (n, k)
     assert peak < 4.5 * n * k * 8, "the parts, the whole, and what the floor makes of it"
+
+
+HEADER = "id,cat,dog\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "cannot be read: No columns to parse"),
+        ((HEADER + "a,.5,.5\n").encode("utf-16"), "is not in UTF-8: save it"),
+        ((HEADER + "ä,.5,.5\n").encode("latin-1"), "is not in UTF-8: save it"),
+        ((HEADER + 'a,".5,.5\nb,.5,.5\n').encode(), "cannot be read: .*EOF inside string"),
+        ((HEADER + "a,.5,.5,.5\nb,.5,.5\n").encode(), "cannot be read: a row has more cells"),
+        ((HEADER + "a,.5,.5\nb,.5,.5,.5\n").encode(), "cannot be read: .*Expected 3 fields in line 3, saw 4"),
+        ((HEADER + "a,.5,.5,.5\nb,.5,.5,.5\n").encode(), "cannot be read: a row has more cells"),
+    ],
+)
+@pytest.mark.parametrize("id_column", [None, "id"])
+def test_damaged_files_are_named(content, message, id_column, tmp_path):
+    path = tmp_path / "site.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"site\.csv {message}"):
+        read_answers([path], id_column=id_column, ignore=["id"])
+
+
+def test_damaged_archives_and_tables_are_named(tmp_path):
+    for name, content in {
+        "a.csv.gz": b"no gzip",
+        "b.csv.gz": gzip.compress(b"cat,dog\n" + b".5,.5\n" * 999)[:-9],
+        "c.csv.xz": b"no xz",
+        "d.parquet": b"",
+        "e.parquet": b"PAR1" + b"x" * 99 + b"PAR1",
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=rf"{name} cannot be read"):
+            read_answers([tmp_path / name])
+
+
+@pytest.mark.parametrize("scale", ["proba", "percent", "log_proba", "logits"])
+@pytest.mark.parametrize("abstain", [False, True])
+@pytest.mark.parametrize("row", [[np.inf, 0.0], [np.inf, -np.inf], [-np.inf, -np.inf], [np.inf, np.inf]])
+def test_infinities_are_an_error(row, abstain, scale):
+    frame = pd.DataFrame([[0.0, -np.inf] if "log" in scale else [1.0, 0.0], row], columns=["cat", "dog"])
+    with pytest.raises(ValueError, match=r"sources\[0\] has infinite values in row 1: replace them"):
+        read_answers([frame], scale=scale, abstain=abstain)
+    if scale == "logits":
+        log_p, _ = read_answers([frame[:1]], scale=scale, abstain=abstain)
+        assert np.isfinite(log_p).all(), "a masked class gets the floor"
+
+
+def test_labels_instead_of_probabilities(tmp_path):
+    labels = ["cat", "NA", "dog", "cat", "cat"]
+    frame = pd.DataFrame({"id": list("vwxyz"), "said": labels, "note": 0})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    for source in (frame, tmp_path / "a.csv", tmp_path / "a.parquet"):
+        for rows in (2, 100):
+            log_p, (classes,) = read_answers(
+                [source], id_column="id", ids=list("zyxwv"), ignore=["note"], scale="labels", chunk_rows=rows
+            )
+            assert classes == ["NA", "cat", "dog"]
+            assert_allclose(np.exp(log_p).max(axis=1), 0.9)
+            assert np.array(classes)[log_p.argmax(axis=1)].tolist() == labels[::-1]
+            assert_allclose(np.exp(log_p).sum(axis=1), 1)
+
+
+def test_numbers_as_labels_and_silence(tmp_path):
+    frame = pd.DataFrame({"label": [3, 1, None, 1]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    (tmp_path / "b.csv").write_text('label\n3\n1\n""\n1\n')
+    for source, kind in ((frame, None), (tmp_path / "b.csv", int)):
+        log_p, (classes,) = read_answers([source], scale="labels", abstain=True, class_type=kind, accuracy=0.75)
+        assert classes == [1, 3]
+        assert_allclose(np.exp(log_p), [[0.25, 0.75], [0.75, 0.25], [np.nan] * 2, [0.75, 0.25]])
+        with pytest.raises(ValueError, match="no label in row 2: with abstain=True"):
+            read_answers([source], scale="labels")
+
+
+@pytest.mark.parametrize(
+    ("column", "accuracy", "message"),
+    [
+        (["a", "a"], 0.9, "holds only the label a: labels must be of two"),
+        ([0.2, 0.8], 0.9, 'names or numbers of classes, got .*leave scale="labels" out'),
+        (["a", 1], 0.9, "names or numbers of classes"),
+        ([["a"], ["b"]], 0.9, "names or numbers of classes"),
+        (["a", "b", "c"], 0.9, "another label in every row: is this a column of ids"),
+        (["a", "b"], 0.5, "accuracy=0.5 is no better than chance for the 2 classes"),
+        (["a", "b"], 1.0, "accuracy must be a number between 0 and 1, got 1.0"),
+    ],
+)
+def test_labels_that_cannot_be_used(column, accuracy, message):
+    with pytest.raises(ValueError, match=message):
+        read_answers([pd.DataFrame({"label": column})], scale="labels", accuracy=accuracy)
+    with pytest.raises(ValueError, match=r"has the columns \['label', 'b'\], but .*needs a single one"):
+        read_answers([pd.DataFrame({"label": column, "b": column})], scale="labels")
+
+
+def test_merging_clients_that_send_labels_only():
+    """Four clients with three classes each send labels; a student of their merge knows all classes."""
+    X, y = load_digits(return_X_y=True)
+    X, lists = X / 16, [[0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [6, 7, 8, 9, 0], [1, 2, 5, 8, 9]]
+    own = [np.isin(y[:900], known) for known in lists]
+    clients = [LogisticRegression(max_iter=500).fit(X[:900][rows], y[:900][rows]) for rows in own]
+    sent = [pd.DataFrame({"label": client.predict(X[900:1400])}) for client in clients]
+    log_p, class_lists = read_answers(sent, scale="labels")
+    assert class_lists == lists or [sorted(known) for known in lists] == class_lists
+    student = LogisticRegression(max_iter=500)
+    clf = HeterogeneousDistiller(None, student, class_lists=class_lists).fit(X[900:1400], log_p=log_p)
+    assert clf.score(X[1400:], y[1400:]) > 0.7

@@ -175,6 +175,7 @@ def _classes(names: Any) -> list[Any]:
     _check(isinstance(names, list) and len(names) > 0, "it names no classes")
     _check(len({type(name) for name in names}) == 1, "its classes are of several types")
     _check(type(names[0]) in (str, int, float, bool) and len(set(names)) == len(names), "its classes are no names")
+    _check(np.asarray(names).tolist() == names, "its classes are no names")  # NaN, or texts that end in zeros
     _check(type(names[0]) is not int or all(-(2**63) <= name < 2**63 for name in names), "its classes are too large")
     return names
 

@@ -13,6 +13,7 @@ from scipy.special import log_softmax
 from sklearn_uhc.spaces.label_space import shorten
 from sklearn_uhc.teachers.answer_sources import Source, column_of, open_source
 from sklearn_uhc.teachers.floor import apply_floor, learn_floor
+from sklearn_uhc.teachers.hard_labels import answers_of_labels, check_one_column
 from sklearn_uhc.teachers.rounding import FLOAT_ERROR, RoundedRows
 from sklearn_uhc.utils.missing import is_missing
 from sklearn_uhc.utils.notes import warn_user
@@ -21,7 +22,7 @@ from sklearn_uhc.utils.parameters import check_flag, check_positive
 __all__ = ["read_answers"]
 
 Floats = NDArray[np.float64]
-SCALES = ("proba", "percent", "log_proba", "logits")
+SCALES = ("proba", "percent", "log_proba", "logits", "labels")
 
 
 def read_answers(
@@ -31,6 +32,7 @@ def read_answers(
     ids: Any = None,
     ignore: Sequence[Any] = (),
     scale: str = "proba",
+    accuracy: float = 0.9,
     class_type: Callable[[Any], Any] | None = None,
     floor: float | str = "auto",
     abstain: bool = False,
@@ -54,10 +56,14 @@ def read_answers(
         Ids of the rows of X. The answers are put in this order. None: the order of the first source.
     ignore : list of str, default=()
         Columns that are not classes, such as a text or a predicted label.
-    scale : {"proba", "percent", "log_proba", "logits"}, default="proba"
-        What the numbers are. The scale is never guessed.
+    scale : {"proba", "percent", "log_proba", "logits", "labels"}, default="proba"
+        What the numbers are. The scale is never guessed. "labels" means one column with the class of each row, as
+        federated clients may send; the classes of a source are then those that occur in it.
+    accuracy : float, default=0.9
+        For "labels": the probability of the class in the file; the other classes share the rest. Calibration learns how
+        much a teacher can be trusted, so a rough value will do.
     class_type : callable, default=None
-        Converts column names to classes: ``int`` for columns "0", "1", ... in a CSV file, whose names are strings.
+        Converts column names or labels to classes: ``int`` for "0", "1", ... in a CSV file, whose cells are strings.
         None keeps the names.
     floor : float or "auto", default="auto"
         Smallest probability of a class, learned per teacher as in `TeacherOutputs`: a 0.00 does not mean impossible.
@@ -92,15 +98,25 @@ def read_answers(
     >>> import numpy as np
     >>> np.exp(log_p).round(3).tolist()
     [[0.75, 0.25, 0.875, 0.125], [0.5, 0.5, 0.125, 0.875]]
+
+    Labels instead of probabilities:
+
+    >>> labels = pd.DataFrame({"label": ["cat", "dog", "cow", "cat"]})
+    >>> log_p, class_lists = read_answers([labels], scale="labels", accuracy=0.9)
+    >>> class_lists, np.exp(log_p[0]).round(3).tolist()
+    ([['cat', 'cow', 'dog']], [0.9, 0.05, 0.05])
     """
     _check_sources(sources, id_column, ids)
-    _check_parameters(scale, floor, abstain, chunk_rows)
+    _check_parameters(scale, accuracy, floor, abstain, chunk_rows)
     names = list(sources) if isinstance(sources, Mapping) else None
     given = list(sources.values()) if isinstance(sources, Mapping) else list(sources)
     opened = [open_source(source, i) for i, source in enumerate(given)]
     columns = [_class_columns(source, id_column, ignore) for source in opened]
-    reader = Reader(id_column, scale, bool(abstain), int(chunk_rows), None if ids is None else _id_strings(ids, "ids"))
-    blocks = [reader.read(source, labels) for source, labels in zip(opened, columns, strict=True)]
+    wanted = None if ids is None else _id_strings(ids, "ids")
+    reader = Reader(id_column, scale, bool(abstain), int(chunk_rows), wanted, float(accuracy))
+    read = [reader.read(source, labels) for source, labels in zip(opened, columns, strict=True)]
+    blocks, columns = [block for block, _ in read], [classes for _, classes in read]
+    del read
     if reader.notes:
         warn_user(f"Rows whose sums were not 1 because of rounding were normalised: {'; '.join(reader.notes)}.")
     log_p = _side_by_side(blocks, floor)
@@ -122,34 +138,51 @@ def _side_by_side(blocks: list[Floats], floor: float | str) -> Floats:
 class Reader:
     """Reads sources one after the other, with their rows in the same order."""
 
-    def __init__(self, id_column: str | None, scale: str, abstain: bool, chunk_rows: int, ids: Any) -> None:
+    def __init__(
+        self, id_column: str | None, scale: str, abstain: bool, chunk_rows: int, ids: Any, accuracy: float
+    ) -> None:
         self.id_column, self.scale, self.abstain, self.chunk_rows = id_column, scale, abstain, chunk_rows
+        self.accuracy = accuracy
         self.notes: list[str] = []
         self.n_rows: int | None = None
         self.first, self.ids = "ids", ids
         if ids is not None:
             _check_unique(ids, "ids")
 
-    def read(self, source: Source, names: list[Any]) -> Floats:
-        """Return the log-probabilities of one source."""
+    def read(self, source: Source, names: list[Any]) -> tuple[Floats, list[Any]]:
+        """Return the log-probabilities of one source, and its classes."""
+        if self.scale == "labels":
+            check_one_column(names, source.name)
         parts, found, sums, start = [], [], RoundedRows(), 0
-        wanted = names if self.id_column is None else [self.id_column, *names]
-        for chunk in source.chunks(wanted, self.chunk_rows, self.id_column):
+        ids = [] if self.id_column is None else [self.id_column]
+        texts = ids + names if self.scale == "labels" else ids
+        for chunk in source.chunks(ids + names, self.chunk_rows, texts):
             if not len(chunk):
                 continue
-            values, precision = _numbers(chunk, names, source.name)
-            self._check_silence(values, names, source.name, start)
-            parts.append(self._to_log(values, precision, sums, source.name))
-            if self.id_column is not None:
+            parts.append(self._part(chunk, names, source.name, sums, start))
+            if ids:
                 found.append(_id_strings(column_of(chunk, self.id_column), source.name))
-            start += len(values)
+            start += len(chunk)
         if not parts:
             raise ValueError(f"{source.name} has no rows.")
         self._check_sums(sums, source.name)
         block = np.concatenate(parts)
-        return self._in_order(block, np.concatenate(found) if found else None, source.name)
+        if self.scale == "labels":
+            block, names = answers_of_labels(block, self.accuracy, self.abstain, source.name)
+        return self._in_order(block, np.concatenate(found) if found else None, source.name), names
 
-    def _to_log(self, values: Floats, precision: float, sums: RoundedRows, name: str) -> Floats:
+    def _part(self, chunk: Any, names: list[Any], name: str, sums: RoundedRows, start: int) -> NDArray[Any]:
+        """Return the log-probabilities of a chunk, or its labels."""
+        if self.scale == "labels":
+            return np.asarray(column_of(chunk, names[0]), dtype=object)
+        values, precision = _numbers(chunk, names, name)
+        self._check_silence(values, names, name, start)
+        return self._to_log(values, precision, sums, name, start)
+
+    def _to_log(self, values: Floats, precision: float, sums: RoundedRows, name: str, start: int) -> Floats:
+        infinite = (values == np.inf).any(axis=1) | (values == -np.inf).all(axis=1)
+        if infinite.any():
+            raise ValueError(f"{name} has infinite values in row {start + int(np.argmax(infinite))}: replace them.")
         if self.scale == "logits":
             return np.asarray(log_softmax(values, axis=1))
         proba = np.exp(values) if self.scale == "log_proba" else values / (100 if self.scale == "percent" else 1)
@@ -234,9 +267,11 @@ def _check_sources(sources: Any, id_column: Any, ids: Any) -> None:
         raise ValueError("ids are given without id_column: name the column of the sources that holds them.")
 
 
-def _check_parameters(scale: Any, floor: Any, abstain: Any, chunk_rows: Any) -> None:
+def _check_parameters(scale: Any, accuracy: Any, floor: Any, abstain: Any, chunk_rows: Any) -> None:
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {scale!r}.")
+    if not (isinstance(accuracy, Real) and 0 < float(accuracy) < 1):
+        raise ValueError(f"accuracy must be a number between 0 and 1, got {accuracy!r}.")
     if floor != "auto" and not (isinstance(floor, Real) and 0 < float(floor) < 0.5):
         raise ValueError(f'floor must be "auto" or a number above 0 and below 0.5, got {floor!r}.')
     check_flag("abstain", abstain)
