@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from sklearn_uhc.labels.judges import refuse_judges
 from sklearn_uhc.spaces.class_lists import shorten
 from sklearn_uhc.spaces.class_sets import OTHER
 from sklearn_uhc.utils.missing import is_missing
@@ -108,6 +109,8 @@ def read_labels(
     if X is not None:
         check_consistent_length(X, y)
     known = is_labelled(y, classes)
+    if y.dtype.kind in "iuU" and not known.all():
+        refuse_judges()
     if not known.any():
         return None
     values = known_values(y, known)
