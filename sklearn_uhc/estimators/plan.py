@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.estimators.steps import Step, make_steps
+from sklearn_uhc.evidence import FindingWarning
 from sklearn_uhc.labels import Labels, read_labels
 from sklearn_uhc.labels.learning import check_label_model
 from sklearn_uhc.membership.out_of_list import Memberships, make_memberships, universe_of
@@ -19,6 +20,7 @@ from sklearn_uhc.teachers import TeacherOutputs
 from sklearn_uhc.teachers.roster import Roster, check_teachers
 from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.parameters import check_flag, check_weights
+from sklearn_uhc.utils.rows import count_rows
 
 if TYPE_CHECKING:
     from sklearn_uhc.estimators.merger import TeacherMerger
@@ -54,8 +56,30 @@ def make_plan(merger: TeacherMerger, X: Any, y: Any, log_p: Any, foreign: str) -
     sets = None if roster is None or y is None else roster.names_of_sets()
     labels = read_labels(y, X, classes, foreign=foreign, sets=sets)
     prior = prior_of_fit(merger.class_prior, classes, labels, merger.none_label)
+    if roster is not None:
+        _warn_of_too_little(roster, X)
     classes = classes if labels is None else labels.classes
     return Plan(roster, space, method, memberships, steps, outputs, weight, labels, classes, prior)
+
+
+def _warn_of_too_little(roster: Roster, X: Any) -> None:
+    """Warn about a single teacher, about one that is given twice, and about fewer rows than classes."""
+    found, space = [id(teacher) for teacher in roster.teachers], roster.space
+    twice = next((i for i, one in enumerate(found) if one in found[:i]), None)
+    if len(found) == 1:
+        warn_user("There is only one teacher, so nothing is merged: its answers are the soft labels.", FindingWarning)
+    if twice is not None:
+        warn_user(
+            f"{space.called(found.index(found[twice]))} and {space.called(twice)} are the same object, which counts "
+            "twice: pass it once.",
+            FindingWarning,
+        )
+    if X is not None and (n := count_rows(X)) < space.n_classes:
+        warn_user(
+            f"X has {n} rows for {space.n_classes} classes, so some classes cannot be learned: pass many more "
+            "unlabelled rows.",
+            FindingWarning,
+        )
 
 
 def _find_teachers(merger: TeacherMerger, log_p: Any) -> tuple[Roster | None, LabelSpace]:

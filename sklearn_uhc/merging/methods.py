@@ -31,6 +31,11 @@ def resolve_method(method: Any) -> Any:
         return METHODS[method]()
     if not isinstance(method, (str, type)) and all(hasattr(method, name) for name in PROTOCOL):
         return clone(method)
+    if isinstance(method, str) and method.lower().replace("_", "-").endswith("-bp"):
+        raise ValueError(
+            f"method={method!r}: for direct backpropagation pass backprop=True to HeterogeneousDistiller, and the name "
+            f"of the method alone, one of {', '.join(METHODS)}."
+        )
     raise ValueError(
         f"method must be one of {', '.join(METHODS)}, or an instance of a soft-label transformer (see "
         f"sklearn_uhc.merging.SoftLabelMethod), got {method!r}."

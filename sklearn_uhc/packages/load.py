@@ -15,6 +15,7 @@ from sklearn_uhc.packages.archive import CARD, EXAMPLE, MEMBERSHIP, MODEL, Packa
 from sklearn_uhc.packages.card import Card, example_from_json, membership_of
 from sklearn_uhc.teachers import OnnxTeacher
 from sklearn_uhc.teachers.onnx_inputs import DTYPES
+from sklearn_uhc.teachers.onnx_model import ModelBytes
 
 __all__ = ["load_teacher"]
 
@@ -117,7 +118,7 @@ def _build(
 ) -> PackagedTeacher:
     """Audit and load a model, and compare its inputs with the card."""
     own: dict[str, Any] = {"n_threads": n_threads, "providers": providers, "audit": True}
-    teacher = PackagedTeacher(content, classes, output=OUTPUT, output_kind="proba", **own)
+    teacher = PackagedTeacher(ModelBytes(content), classes, output=OUTPUT, output_kind="proba", **own)
     try:
         found = teacher._load().inputs
         teacher.classes_  # noqa: B018  it compares their number with the output's columns

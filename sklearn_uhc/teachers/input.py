@@ -22,6 +22,7 @@ def check_input(estimator: Any, X: Any, *, reset: bool) -> Any:
     if is_loader(X):  # we choose batches and their order
         X = X.dataset
     _refuse_pairs(X)
+    _refuse_others(X)
     if _is_matrix(X):
         return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=None, ensure_all_finite=False)
     count_rows(X)
@@ -40,6 +41,14 @@ def _refuse_pairs(X: Any) -> None:
             f"X is a list of tuples that begin with {type(X[0][0]).__name__}s, which scikit-learn's searches make from "
             "a torch Dataset: pass skorch.helper.SliceDataset(dataset) to the search."
         )
+
+
+def _refuse_others(X: Any) -> None:
+    """Raise an error for a single text, and for an AnnData, whose rows are in one of its matrices."""
+    if isinstance(X, (str, bytes)):
+        raise TypeError("X is a single text: pass a list of texts, one per row.")
+    if type(X).__module__.split(".")[0] == "anndata":
+        raise TypeError("X is an AnnData: pass its matrix, adata.X, or adata.to_df() for teachers that know columns.")
 
 
 def _is_matrix(X: Any) -> bool:

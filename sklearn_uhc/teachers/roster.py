@@ -130,6 +130,12 @@ def match_lists(class_lists: Any, names: list[str] | None, n: int) -> list[Any]:
         return [class_lists.get(name) for name in names or []]
     check_is_list(class_lists)
     given = list(class_lists)
+    flat = [entry for entry in given if entry is not None and (isinstance(entry, str) or np.ndim(entry) == 0)]
+    if flat:
+        raise TypeError(
+            f"class_lists must be a list of lists, one for each of the {n} teachers: its first entry would be the "
+            f"classes of the first teacher, but it has {flat[0]!r}."
+        )
     if len(given) != n:
         raise ValueError(f"class_lists has {len(given)} lists for {n} teachers: pass one for each.")
     return given

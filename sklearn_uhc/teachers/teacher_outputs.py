@@ -31,7 +31,7 @@ from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.parameters import check_flag
 from sklearn_uhc.utils.progress import progress
 from sklearn_uhc.utils.response import check_not_nan, log_proba
-from sklearn_uhc.utils.rows import chunks, count_rows, is_dataset, row_bytes, take_columns, take_rows
+from sklearn_uhc.utils.rows import chunks, column_names, count_rows, is_dataset, row_bytes, take_columns, take_rows
 from sklearn_uhc.utils.threads import in_threads
 from sklearn_uhc.utils.unchanged import unchanged
 
@@ -412,9 +412,9 @@ def _answers(
             answer = _ask_about(teacher, ask, X, asked, columns)
         except Exception as error:
             some = "" if asked == slice(0, count_rows(X)) else f", asked about rows {asked.start} to {asked.stop - 1}"
-            add_note(error, f"This came from {name}{some}.")
+            add_note(error, f"This came from {name}{some}.{_hint_at_texts(X)}")
             raise
-        _check_shape(answer.shape, asked.stop - asked.start, n_classes, name)
+        _check_shape(answer.shape, asked.stop - asked.start, n_classes, name, _hint_at_texts(X))
         yield answer
 
 
@@ -427,9 +427,17 @@ def _ask_about(teacher: Any, ask: Callable[[Any], Any], X: Any, rows: slice, col
     return unchanged(teacher, ask, readable(teacher, part))
 
 
-def _check_shape(shape: tuple[int, ...], n_rows: int, n_classes: int, name: str) -> None:
+def _hint_at_texts(X: Any) -> str:
+    """Return a hint for a frame with one column of texts, of which vectorizers read the name instead of the rows."""
+    names = column_names(X)
+    if names is None or len(names) != 1 or not isinstance(next(iter(X[names[0]]), None), str):
+        return ""
+    return f" X is a frame with one column of texts: if the teachers read texts, pass X[{names[0]!r}]."
+
+
+def _check_shape(shape: tuple[int, ...], n_rows: int, n_classes: int, name: str, hint: str) -> None:
     if shape[0] != n_rows:
-        raise ValueError(f"{name} gave {shape[0]} rows of output for {n_rows} rows of X.")
+        raise ValueError(f"{name} gave {shape[0]} rows of output for {n_rows} rows of X.{hint}")
     if shape[1] != n_classes:
         raise ValueError(
             f"{name} gave an output of shape {shape}, but its class list has {n_classes} entries: it must have one per "

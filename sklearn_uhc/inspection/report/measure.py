@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
+from sklearn_uhc.estimators.merged_classifier import MergedClassifier
+from sklearn_uhc.estimators.merger import TeacherMerger
 from sklearn_uhc.estimators.steps import resolve_calibrator
 from sklearn_uhc.evidence import Finding, find, find_foreign, find_uneven
 from sklearn_uhc.evidence.members import NOBODYS
@@ -72,7 +74,8 @@ def teacher_report(
     Parameters
     ----------
     teachers : list or dict of fitted classifiers, default=None
-        Called on X. A dict, or a list of (name, classifier) pairs, names them. None if `log_p` is given.
+        Called on X. A dict, or a list of (name, classifier) pairs, names them. A `HeterogeneousDistiller`,
+        `UnifiedEnsemble` or `TeacherMerger` stands for its teachers. None if `log_p` is given.
     X : array-like with n rows, default=None
         Unlabelled data. With `log_p`, only membership scorers need it.
     log_p : array-like of shape (n, K), default=None
@@ -105,6 +108,11 @@ def teacher_report(
     []
     """
     check_n_rows(n_rows)
+    if isinstance(teachers, (MergedClassifier, TeacherMerger)):
+        merger = teachers.make_merger() if isinstance(teachers, MergedClassifier) else teachers
+        class_lists = merger.class_lists if class_lists is None else class_lists
+        membership = merger.membership if isinstance(membership, str) else membership
+        teachers = merger.teachers
     names, answers, scores, one_kind = _read(teachers, X, log_p, class_lists, membership)
     space, calibrator = answers.space, resolve_calibrator("auto", one_kind=one_kind)
     calibrated = calibrator.fit_transform_answers(answers)
