@@ -11,11 +11,13 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from sklearn_uhc.estimators.merged_classifier import MergedClassifier
+from sklearn_uhc.estimators.search.folds import Fold
 from sklearn_uhc.estimators.search.reading import Reading, reading_key, weights_of
 from sklearn_uhc.estimators.steps import make_steps
 from sklearn_uhc.merging.balance import check_balance
 from sklearn_uhc.spaces.label_space import LabelSpace
 from sklearn_uhc.students import SoftLabelClassifier, check_student
+from sklearn_uhc.students.direct import as_estimator, is_net
 from sklearn_uhc.utils.notes import add_note
 from sklearn_uhc.utils.parameters import check_weights
 
@@ -102,6 +104,28 @@ def check_candidate(merged: MergedClassifier, space: LabelSpace) -> None:
         student = merged.student
         given = student if isinstance(student, SoftLabelClassifier) else SoftLabelClassifier(student)
         check_student(given.estimator, given.strategy)
+
+
+def check_networks(candidates: list[Candidate], folds: list[Fold], space: LabelSpace) -> None:
+    """Raise an error if a network, with its fixed number of outputs, would have to learn fewer classes in a fold."""
+    short = next((fold for fold in folds if fold.space.n_classes < space.n_classes), None)
+    nets = [c for c in candidates if is_network(getattr(c.merged, "student", None))]
+    if short is None or not nets:
+        return
+    held = [i for i in range(space.n_teachers) if i not in short.rest.tolist()]
+    raise ValueError(
+        f"TeacherHoldoutSearch cannot train a network here, because the number of its outputs is fixed: without "
+        f"{' and '.join(space.called(i) for i in held)}, {short.space.n_classes} of {space.n_classes} classes are "
+        "left. Pass as folds only teachers whose classes others know too, leave networks out of the search, or choose "
+        "their settings with some labelled rows and GridSearchCV."
+    )
+
+
+def is_network(student: Any) -> bool:
+    """Return whether a student is a network, or a Pipeline that ends in one."""
+    given = student.estimator if isinstance(student, SoftLabelClassifier) else student
+    last = given[-1] if isinstance(given, Pipeline) else given
+    return last is not None and is_net(as_estimator(last))
 
 
 def read_all(candidates: list[Candidate], roster: Any, space: LabelSpace, X: Any, log_p: Any) -> dict[Any, Reading]:

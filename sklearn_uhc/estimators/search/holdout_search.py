@@ -19,7 +19,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_uhc.estimators.diagram import DiagramBlock
-from sklearn_uhc.estimators.search.candidates import Candidate, make_candidates, read_all, split_estimator
+from sklearn_uhc.estimators.search.candidates import (
+    Candidate,
+    check_networks,
+    make_candidates,
+    read_all,
+    split_estimator,
+)
 from sklearn_uhc.estimators.search.folds import Fold, make_folds
 from sklearn_uhc.estimators.search.judge import judge
 from sklearn_uhc.estimators.search.reading import Reading, find_teachers, weights_of, without_teachers
@@ -171,6 +177,7 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
         roster, space = find_teachers(merger, log_p)
         candidates = make_candidates(self.estimator, self.param_grid, space)
         folds = make_folds(space, self.folds)
+        check_networks(candidates, folds, space)
         readings = read_all(candidates, roster, space, X, log_p)
         rows = [rows_to_judge(X, k, hasattr(merged, "student")) for k in range(len(folds))]
         trials = self._try_all(parallel, candidates, readings, folds, rows)
