@@ -36,7 +36,7 @@ def fuzzed(folder: Path, n: int) -> dict[str, dict[str, int]]:
         pack_teacher(pipeline, folder / "pipeline", X),
     ]
     found = {}
-    for kind in ("raw", "members"):
+    for kind in ("raw", "members", "tags"):
         total = Counter(
             outcome for package in packages for outcome in fuzz(package, kind, 1000, 1000 + n // 2).values()
         )

@@ -224,3 +224,16 @@ def test_stored_silence_is_an_error_where_silence_is_none(teacher, tmp_path):
     with pytest.raises(ValueError, match=message):
         TeacherOutputs([silent], store=tmp_path).fit(X)
     np.testing.assert_array_equal(TeacherOutputs([silent], store=tmp_path, abstain=True).fit_transform(X), kept)
+
+
+def test_a_folder_in_the_place_of_a_file_is_left_there(teacher, tmp_path):
+    X = np.random.default_rng(0).normal(size=(150, 3))
+    outputs = TeacherOutputs([teacher], store=tmp_path)
+    first = outputs.fit_transform(X)
+    file = sorted(tmp_path.glob("*.npy"))[0]
+    file.unlink()
+    file.mkdir()
+    with pytest.warns(UserWarning, match=rf"had changed since they were written.*{file.name}"):
+        np.testing.assert_array_equal(outputs.transform(X), first)
+    assert file.is_dir()
+    assert not list(tmp_path.glob("*.part"))
