@@ -17,7 +17,6 @@ import numpy as np
 from sklearn_uhc import OTHER, OnnxTeacher, RemoteTeacher, load_teacher
 from sklearn_uhc.command.console import CommandError
 from sklearn_uhc.command.files import check_input, suffix_of
-from sklearn_uhc.packages.audit import audit_onnx
 from sklearn_uhc.teachers.answer_sources import PARQUET, TEXT
 
 PACKAGE, ONNX, ANSWERS, PICKLES = ".teacher", ".onnx", (*TEXT, *PARQUET), (".joblib", ".pkl", ".pickle")
@@ -104,8 +103,7 @@ def _open(source: Source, trust_pickle: bool) -> Source:
 def open_onnx(path: str, **options: Any) -> OnnxTeacher:
     """Load an ONNX file as a teacher after the audit that packages get."""
     try:
-        audit_onnx(Path(path).read_bytes(), Path(path).name)
-        teacher = OnnxTeacher(path, **options)
+        teacher = OnnxTeacher(path, audit=True, **options)
         teacher._load()
     except (ValueError, OSError) as error:
         raise CommandError(f"{path}: {error}") from error

@@ -36,6 +36,7 @@ from sklearn.ensemble import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import Nystroem
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
@@ -132,14 +133,37 @@ def _add_nystroem(graph: Graph, step: Any, features: Features) -> Features:
         raise CannotExport(f"Nystroem is written with kernel='rbf' only, got {step.kernel!r}.")
     C, X = np.asarray(step.components_, dtype=float), features.matrix(graph)
     gamma = 1.0 / C.shape[1] if step.gamma is None else float(step.gamma)
-    squares = graph.add("ReduceSum", graph.add("Mul", X, X), graph.constant([1], np.int64), keepdims=1)
-    products = graph.add("MatMul", X, graph.constant(-2.0 * C.T))
-    distances = graph.add("Add", graph.add("Add", squares, products), graph.constant((C**2).sum(axis=1)[None, :]))
-    distances = graph.add("Max", distances, graph.constant(0.0, float))
+    distances = graph.add("Max", _squared_distances(graph, X, C), graph.constant(0.0, float))
     kernel = graph.add("Exp", graph.add("Mul", distances, graph.constant(-gamma, float)))
     made = graph.add("MatMul", kernel, graph.constant(np.asarray(step.normalization_, dtype=float).T))
     example = step.transform(features.example)
     return Features((made,), _matrix_like(example), example)
+
+
+def _squared_distances(graph: Graph, X: str, C: np.ndarray[Any, Any]) -> str:
+    """Add ||x - c||^2 for every row c of C."""
+    squares = graph.add("ReduceSum", graph.add("Mul", X, X), graph.constant([1], np.int64), keepdims=1)
+    products = graph.add("MatMul", X, graph.constant(-2.0 * C.T))
+    return graph.add("Add", graph.add("Add", squares, products), graph.constant((C**2).sum(axis=1)[None, :]))
+
+
+def _add_neighbors(graph: Graph, model: Any, features: Features) -> Answer:
+    """Add nearest neighbours by Euclidean distance; skl2onnx would compute it in a loop, which audits refuse."""
+    C, y = np.asarray(model._fit_X, dtype=float), np.asarray(model._y)
+    values = np.eye(len(model.classes_))[y.ravel()] if is_classifier(model) else y.reshape(len(C), -1).astype(float)
+    k = graph.constant([model.n_neighbors], np.int64)
+    near = graph.add("TopK", _squared_distances(graph, features.matrix(graph), C), k, output=1, largest=0, axis=1)
+    found = graph.add("Gather", graph.constant(values), near, axis=0)
+    mean = graph.add("ReduceMean", found, graph.constant([1], np.int64), keepdims=0)
+    return Answer(mean, PROBABILITIES if is_classifier(model) else VALUES, values.shape[1] == 1)
+
+
+def _is_euclidean(model: Any) -> bool:
+    """Return whether these are nearest neighbours that all count the same, by Euclidean distance in dense rows."""
+    if not isinstance(model, (KNeighborsClassifier, KNeighborsRegressor)) or model.weights not in (None, "uniform"):
+        return False
+    several = is_classifier(model) and model.outputs_2d_
+    return model.effective_metric_ == "euclidean" and not issparse(model._fit_X) and not several
 
 
 def _has_kernel(step: Any) -> bool:
@@ -180,6 +204,8 @@ def add_sklearn(graph: Graph, model: Any, features: Features, double: bool) -> A
         return _linear_scores(graph, model, features)
     if isinstance(model, (BaseDecisionTree, *FORESTS)):
         return add_forest(graph, model, features)
+    if _is_euclidean(model):
+        return _add_neighbors(graph, model, features)
     if isinstance(model, DummyClassifier):
         return _constant(graph, model, features)
     if isinstance(model, (GradientBoostingClassifier, GradientBoostingRegressor)):

@@ -59,10 +59,10 @@ class Graph:
             self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
-    def add(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """Add a node with one output, and return the name of the output."""
-        name = self.fresh(operator)
-        self.nodes.append(helper.make_node(operator, list(inputs), [name], domain=domain, **attributes))
+    def add(self, operator: str, *inputs: str, domain: str = "", output: int = 0, **attributes: Any) -> str:
+        """Add a node, and return the name of its output with this number; no other output is used."""
+        *_, name = outputs = [self.fresh(operator) for _ in range(output + 1)]
+        self.nodes.append(helper.make_node(operator, list(inputs), outputs, domain=domain, **attributes))
         return name
 
     def double(self, tensor: str) -> str:

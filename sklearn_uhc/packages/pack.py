@@ -135,7 +135,7 @@ def _verified(model: Any, X: Any, classes: NDArray[Any], inputs: Inputs) -> Any:
 
 
 def _check_loadable(content: bytes, model: Any) -> None:
-    """Raise an error for a model that `load_teacher` would refuse, such as k-NN, whose conversion holds a loop."""
+    """Raise an error for a model that `load_teacher` would refuse, such as one whose conversion holds a loop."""
     try:
         audit_model(parse_onnx(content))
     except NotOnnxError as error:
