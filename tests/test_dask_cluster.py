@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -38,9 +39,9 @@ LIMIT = 500 * 2**20
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*worker.*:UserWarning")
 
 
-@pytest.fixture(scope="module")
-def client():
-    settings = {"n_workers": 2, "threads_per_worker": 2, "memory_limit": LIMIT, "dashboard_address": ":0"}
+@contextmanager
+def cluster_of(memory_limit):
+    settings = {"n_workers": 2, "threads_per_worker": 2, "memory_limit": memory_limit, "dashboard_address": ":0"}
     quick = {
         "distributed.scheduler.allowed-failures": 1,
         "distributed.worker.memory.pause": False,
@@ -49,6 +50,19 @@ def client():
         "distributed.worker.memory.terminate": 0.9,
     }
     with dask.config.set(quick), LocalCluster(**settings) as cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Workers without a limit: torch, LightGBM and XGBoost together need more than `LIMIT`."""
+    with cluster_of(None) as client:
+        yield client
+
+
+@pytest.fixture
+def small_client():
+    with cluster_of(LIMIT) as client:
         yield client
 
 
@@ -148,7 +162,9 @@ def has_the_package():
 
 
 @pytest.mark.slow
-def test_a_worker_without_memory_is_named_with_its_block_and_nothing_finished_is_lost(client, rows, lazy, tmp_path):
+def test_a_worker_without_memory_is_named_with_its_block_and_nothing_finished_is_lost(
+    small_client, rows, lazy, tmp_path
+):
     teacher = Logged(rows, tmp_path, "hoard", at=rows[0]["a"].iloc[-1])
     (tmp_path / "calm").touch()
     teachers = {**teachers_of(rows), "logged": teacher}

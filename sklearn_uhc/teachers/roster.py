@@ -130,7 +130,7 @@ def match_lists(class_lists: Any, names: list[str] | None, n: int) -> list[Any]:
         return [class_lists.get(name) for name in names or []]
     check_is_list(class_lists)
     given = list(class_lists)
-    flat = [entry for entry in given if entry is not None and (isinstance(entry, str) or np.ndim(entry) == 0)]
+    flat = [entry for entry in given if isinstance(entry, str) or (entry is not None and np.isscalar(entry))]
     if flat:
         raise TypeError(
             f"class_lists must be a list of lists, one for each of the {n} teachers: its first entry would be the "
