@@ -74,6 +74,12 @@ def test_pickles_and_files_carry_it(merged, data, tmp_path):
         assert packed.card_["lineage"] == merged.lineage_
 
 
+def test_an_update_tells_the_new_teachers(data):
+    clf = UnifiedEnsemble({"north": teacher(data, [0, 1, 2])}).fit(data[0])
+    clf.update({"south": teacher(data, [1, 2, 3]), "north": None})
+    assert [entry["name"] for entry in clf.lineage_["teachers"]] == ["south"]
+
+
 def test_dask_collections_are_counted_too(data):
     dask_array = pytest.importorskip("dask.array")
     X = dask_array.from_array(data[0], chunks=(100, 4))
