@@ -14,7 +14,7 @@ from sklearn_uhc.command.recorded import as_teacher
 from sklearn_uhc.command.rows import Rows, as_classes, read_rows
 from sklearn_uhc.command.sources import Source, class_type, open_sources, own_classes
 from sklearn_uhc.command.students import make_student
-from sklearn_uhc.inspection import teacher_report
+from sklearn_uhc.inspection import merge_report
 
 
 def run(given: Any, console: Console) -> tuple[dict[str, Any], list[str]]:
@@ -110,7 +110,7 @@ def _write(clf: HeterogeneousDistiller, rows: Rows, y: Any, given: Any, console:
             raise CommandError(f"{given.out}: {error}") from error
         if given.report is not None:
             console.progress(f"writing {given.report}")
-            teacher_report(clf.merger_.teachers, rows.X).to_html(staged[1])
+            merge_report(clf, rows.X, y).to_html(staged[1])
 
 
 def _result(clf: HeterogeneousDistiller, given: Any) -> tuple[dict[str, Any], list[str]]:
