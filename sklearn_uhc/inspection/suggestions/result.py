@@ -69,6 +69,7 @@ class Suggestions(Sequence[Suggestion]):
     >>> found
     1 suggestion, not applied:
     [0] 'B-cells' may mean 'B cell': the names are nearly equal
+    Only spelling was compared. Abbreviations and synonyms show in the answers: pass X.
     >>> harmonize(lists, synonyms=found.as_synonyms())
     [['B cell', 'T cell'], ['B cell', 'NK cell']]
     """

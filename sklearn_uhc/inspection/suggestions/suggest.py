@@ -241,7 +241,7 @@ def _sorted(same: Mapping[Any, Suggestion]) -> list[Suggestion]:
 
 def _note(behaviour: Behaviour | None, P: NDArray[np.float64] | None) -> str:
     if behaviour is None or P is None:
-        return ""
+        return "Only spelling was compared. Abbreviations and synonyms show in the answers: pass X."
     if behaviour.enough_rows or not behaviour.columns.is_class.any():
         return ""
     need = int(np.ceil(LEAST_ROWS / MASS)) * len(behaviour.columns.names)
