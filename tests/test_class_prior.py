@@ -1,4 +1,4 @@
-"""Told class frequencies: merged labels are scaled until their mean is the prior."""
+"""Class frequencies, told or estimated: merged labels are scaled until their mean is the prior."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_uhc import HeterogeneousDistiller, TeacherHoldoutSearch, TeacherMerger, UnifiedEnsemble
-from sklearn_uhc.merging.class_prior import fit_scale, read_prior, restrict_prior
+from sklearn_uhc.merging.class_prior import estimate_prior, fit_scale, read_prior, restrict_prior
 from sklearn_uhc.utils.simplex import sharpen
 
 LISTS = ([0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 0], [4, 0, 1])
@@ -200,3 +200,48 @@ def test_reading_a_prior():
     classes = np.array(["a", "b"])
     assert read_prior(None, classes, np.zeros(2, dtype=bool)) is None
     np.testing.assert_allclose(read_prior({"a": 0.333, "b": 0.66}, classes, np.zeros(2, dtype=bool)).sum(), 1)
+
+
+def test_counts_that_errors_explain_are_even_and_others_are_kept():
+    every = np.ones(4, dtype=bool)
+    near = np.eye(4)[np.repeat(range(4), [300, 270, 230, 200])]
+    np.testing.assert_allclose(estimate_prior(near, every), 0.25)
+    far = np.eye(4)[np.repeat(range(4), [700, 300, 0, 0])]
+    found = estimate_prior(far, every)
+    np.testing.assert_allclose(found, [0.67, 0.29, 0.02, 0.02], atol=0.02)
+    np.testing.assert_allclose(estimate_prior(far[:, ::-1], every), found[::-1])
+    assert 0.5 < estimate_prior(far[::100], every)[0] < 0.6  # ten rows show less
+    assert estimate_prior(far[:1], every).tolist() == [0.25] * 4  # one row shows nothing
+
+
+def test_weights_ties_and_other_classes_count_in_estimates():
+    Q = np.array([[0.5, 0.5, 0.0], [0.2, 0.1, 0.7]] * 300)
+    found = estimate_prior(Q, np.array([True, True, False]), np.tile([1.0, 0.0], 300))
+    np.testing.assert_allclose(found[:2], 0.5)
+    assert np.isnan(found[2])
+    weighted = estimate_prior(np.eye(3)[[0, 1, 2] * 99], np.ones(3, dtype=bool), np.tile([8.0, 1.0, 1.0], 99))
+    np.testing.assert_allclose(weighted, [0.75, 0.125, 0.125], atol=0.02)
+
+
+@pytest.mark.parametrize("shares", [[1, 1, 1, 1, 1], [1, 1 / 3, 1 / 6, 1 / 6, 0]])
+def test_estimates_are_nearer_to_the_truth_than_labels_as_merged(shares):
+    X, y = make_blobs(1500, centers=5, n_features=4, cluster_std=4.0, random_state=0)
+    teachers = [
+        LogisticRegression().fit(X[:500][mine], y[:500][mine]) for mine in (np.isin(y[:500], own) for own in LISTS)
+    ]
+    keep = 500 + np.flatnonzero(np.random.default_rng(0).random(1000) < np.array(shares)[y[500:]])
+    truth = np.bincount(y[keep], minlength=5) / len(keep)
+    merged, auto = (UnifiedEnsemble(teachers, balance=balance).fit(X[keep]) for balance in (False, "auto"))
+    far, near = (np.abs(clf.merger_.class_frequencies_ - truth).sum() for clf in (merged, auto))
+    assert near < far
+    assert auto.score(X[keep], y[keep]) > merged.score(X[keep], y[keep]) - 0.005
+
+
+def test_labels_and_told_frequencies_replace_the_estimate(blobs):
+    X, y, teachers = blobs
+    y = np.where(np.arange(len(y)) % 10 == 0, y, -1)
+    assert UnifiedEnsemble(teachers).fit(X, y).merger_.class_scale_ is None
+    told = UnifiedEnsemble(teachers, class_prior=PRIOR).fit(X).merger_.class_scale_.prior
+    assert told[4] == 0
+    assert TeacherMerger(teachers, class_prior=None).fit(X).class_scale_ is None
+    assert restrict_prior("auto", np.arange(5), np.arange(4)) == "auto"

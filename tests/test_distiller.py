@@ -172,12 +172,13 @@ def test_sample_weight_reaches_balance_and_student(iris, teachers):
     np.testing.assert_allclose(weighted.predict_proba(X), half.predict_proba(X), atol=1e-3)
 
 
-def test_auto_does_not_balance(iris, teachers):
+def test_auto_estimates_class_frequencies_and_false_leaves_labels_as_merged(iris, teachers):
     X, _ = iris
     for clf in (HeterogeneousDistiller(teachers, LogisticRegression(max_iter=500)), UnifiedEnsemble(teachers)):
-        auto = clone(clf).fit(X)
-        assert auto.class_weight_ is None
-        np.testing.assert_array_equal(auto.predict_proba(X), clf.set_params(balance=False).fit(X).predict_proba(X))
+        auto, merged = clone(clf).fit(X), clone(clf).set_params(balance=False).fit(X)
+        assert auto.class_weight_ is merged.class_weight_ is merged.merger_.class_scale_ is None
+        told = clone(clf).set_params(class_prior=auto.merger_.class_scale_.prior).fit(X)
+        np.testing.assert_allclose(auto.predict_proba(X), told.predict_proba(X), atol=1e-6)
 
 
 def test_an_easy_case_with_uneven_classes():

@@ -160,7 +160,7 @@ def test_broken_teachers_are_named_and_the_remedies_work(seed, how):
     assert all("leave it out, or use teacher_weight='agreement'" in finding.remedy for finding in found)
 
     def right(lists, Z, **params):
-        merger = TeacherMerger(None, class_lists=lists, method="ce", calibrate=False, **params)
+        merger = TeacherMerger(None, class_lists=lists, calibrate=False, class_prior=None, **params)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FindingWarning)
             Q = merger.fit_transform(None, log_p=Z)

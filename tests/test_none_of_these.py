@@ -106,9 +106,10 @@ def test_none_of_these_keeps_its_probability_where_others_have_none():
 def test_other_is_enough_for_none_of_these():
     X = np.random.default_rng(0).normal(size=(7, 3))
     teachers, lists = linear_teachers([range(3), range(2)]), [["a", "b", OTHER], ["a", "b"]]
-    merger = TeacherMerger(teachers, class_lists=lists, none_label="none").fit(X)
+    merger = TeacherMerger(teachers, class_lists=lists, none_label="none", class_prior=None).fit(X)
     assert merger.classes_.tolist() == ["a", "b", "none"]
-    expected = TeacherMerger(teachers, class_lists=[["a", "b", "none"], ["a", "b"]]).fit_transform(X)
+    plain = TeacherMerger(teachers, class_lists=[["a", "b", "none"], ["a", "b"]], class_prior=None)
+    expected = plain.fit_transform(X)
     np.testing.assert_allclose(merger.transform(X), expected, atol=1e-7)
     with pytest.raises(TypeError, match=r"\[0\], .*must have the type of"):
         merger.set_params(none_label=0).fit(X)
@@ -133,6 +134,7 @@ def test_rows_that_belong_nowhere_hardly_count(sites):
         membership=scorers[:2],
         none_label=-1,
         temperature=1.0,
+        balance=False,
     ).fit(X)
     Q = clf.merger_.transform(X)
     none = Q[:, 0]
@@ -170,7 +172,7 @@ def test_none_of_these_must_be_determined():
 
 def test_none_of_these_is_as_likely_as_scorers_say_at_every_temperature():
     d = np.linspace(0.05, 0.95, 6)
-    params = {"membership": [Fixed(d), Fixed(1 - d)], "none_label": "none", "calibrate": False, "method": "ce"}
+    params = {"membership": [Fixed(d), Fixed(1 - d)], "none_label": "none", "calibrate": False, "class_prior": None}
     X, merger = small(**params)
     log_p = TeacherOutputs(merger.teachers).fit_transform(X)
     hot = TeacherMerger(None, class_lists=SMALL, temperature=4.0, **params).fit_transform(X, log_p=log_p)

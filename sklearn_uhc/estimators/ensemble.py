@@ -40,8 +40,8 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
         How the teachers' answers are merged.
     balance : bool or "auto", default="auto"
         Whether to divide the merged probabilities by their mean over the data given to `fit`, as if all classes were
-        equally frequent. False does not, and neither does "auto": it assumes nothing about class frequencies. If you
-        know them, pass `class_prior`, or labels of some random rows.
+        equally frequent. False does not. "auto" scales them to class frequencies that are estimated from them. If you
+        know better, pass `class_prior`, or labels of some random rows: these replace the estimate.
     temperature : float, default=None
         The teachers' logits are divided by it before the merge; the merged probabilities are brought back to
         temperature 1. None means the method's own temperature, 1 by default (the paper uses 3).

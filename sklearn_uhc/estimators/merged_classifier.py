@@ -50,6 +50,8 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         merger : TeacherMerger
         """
         merger = self._given_merger()
+        if merger.class_prior is None and isinstance(self.balance, str):  # "auto"
+            merger.class_prior = "auto"
         if hasattr(self, "_earlier"):  # an update
             merger._earlier = self._earlier
         return merger

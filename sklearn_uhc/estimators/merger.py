@@ -19,7 +19,7 @@ from sklearn_uhc.evidence import Finding, find, find_foreign, find_only_none, fi
 from sklearn_uhc.labels.learning import LabelPool, learn_from_labels, warn_of_labels
 from sklearn_uhc.membership.out_of_list import with_none
 from sklearn_uhc.merging import SoftLabelMethod
-from sklearn_uhc.merging.class_prior import ClassScale, fit_scale
+from sklearn_uhc.merging.class_prior import ClassScale, estimate_prior, fit_scale, is_estimated
 from sklearn_uhc.students.template import as_template
 from sklearn_uhc.teachers.holder import TeacherHolder
 from sklearn_uhc.teachers.input import check_input, input_tags
@@ -48,10 +48,12 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     temperature : float, default=None
         The teachers' logits are divided by it. Values above 1 make the soft labels smoother. None means the method's
         own temperature, 1 by default (the paper uses 3).
-    class_prior : dict or array-like of shape (L,), default=None
+    class_prior : dict, array-like of shape (L,), "auto" or None, default="auto"
         How frequent the classes are in the rows, if you know: frequencies by class, or in the order of `classes_`. The
         merged labels are scaled until their mean is the prior. 0 means that a class never occurs. A dict may leave out
-        `none_label` and classes that only y has, which keep the share that the merge gives them. None assumes nothing.
+        `none_label` and classes that only y has, which keep the share that the merge gives them. "auto" estimates the
+        frequencies from the merged labels, unless there are labels; None leaves these as they are. See
+        `docs/what_rows_tell.md`.
     class_lists : list or dict of lists, default=None
         The names of each teacher's classes, in the order of its outputs. None, for all teachers or for one, means the
         teacher's own `classes_`.
@@ -114,7 +116,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     class_frequencies_ : ndarray of shape (L,)
         How frequent the classes are among the rows by the soft labels, at temperature 1.
     class_scale_ : ClassScale or None
-        The factors of the classes that follow from `class_prior`; None without it.
+        The factors of the classes that follow from `class_prior`, told or estimated; None without it.
     labels_ : Labels or None
         The labelled rows and their labels in `fit`; None if there were none.
     label_pool_ : LabelPool or None
@@ -145,7 +147,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         *,
         method: str | SoftLabelMethod = "ce",
         temperature: float | None = None,
-        class_prior: Any = None,
+        class_prior: Any = "auto",
         class_lists: Any = None,
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,
@@ -345,10 +347,14 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         return Q if scale is None else scale.apply(Q, self.method_.temperature)
 
     def _scale_classes(self, Q: Any, weights: NDArray[Any] | None) -> tuple[Any, ClassScale | None]:
-        """Return soft labels scaled to `class_prior`, and the factors; None without a prior."""
-        if self._prior is None:
+        """Return soft labels scaled to told or estimated frequencies, and the factors; None if there are neither."""
+        prior = self._prior
+        if is_estimated(self.class_prior) and self.label_pool_ is None:
+            known = np.array([label != self.none_label for label in self.classes_.tolist()])
+            prior = estimate_prior(Q, known, weights)
+        if prior is None:
             return Q, None
-        scale = fit_scale(Q, self._prior, self.method_.temperature, weights)
+        scale = fit_scale(Q, prior, self.method_.temperature, weights)
         return scale.apply(Q, self.method_.temperature), scale
 
     def _learn_labels(
@@ -430,7 +436,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
 
     def _look_at_shares(self, Q: Any, answers: Answers) -> None:
         """Warn if some classes seem rare or absent and there is neither a prior nor a label."""
-        known = self.class_prior is not None or self.labels_ is not None
+        known = self._prior is not None or self.labels_ is not None
         if not self.findings_ and not known:  # if teachers contradict each other, uneven classes are only a symptom
             space, none = self.label_space_, self.none_label
             self.findings_ = find_uneven(to_numpy(Q), answers.answered, self.classes_, space, none)

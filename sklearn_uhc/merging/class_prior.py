@@ -1,4 +1,4 @@
-"""Class frequencies that the user knows: merged labels are scaled until their mean is the prior.
+"""Class frequencies, told or estimated: merged labels are scaled until their mean is the prior.
 
 Each class has one factor s_l for all rows. With q_n the merged label of row n at temperature 1 and r_n its weight,
 
@@ -7,6 +7,14 @@ Each class has one factor s_l for all rows. With q_n the merged label of row n a
 a few times (Sinkhorn's iteration). The fixed point has mean f. Few steps come close to it, and keep a class that the
 merge hardly sees from being scaled without bound. Labels at temperature T are scaled by s^(1/T): the same as scaling
 at temperature 1 and tempering afterwards.
+
+Without a told prior, counts c_l of the rows whose most probable class is l are shrunk towards even ones, as far as
+their differences can be explained by errors of the merge and by chance (James and Stein's estimate). With v the mean
+of (L c_l - 1)^2 over the L classes and n rows,
+
+    f_l = 1/L + s (c_l - 1/L),        s = max(0, 1 - (COUNT_ERROR^2 + (L - 1) / n) / v)
+
+So classes that look nearly even count as even, and those that differ much keep their counts.
 """
 
 from __future__ import annotations
@@ -31,6 +39,9 @@ Floats = NDArray[np.float64]
 STEPS = 10
 #: Smallest frequency of a class that occurs, relative to 1 / L: told frequencies are seldom more precise.
 LEAST = 0.03
+#: Relative error of a class's count in merged labels. Where classes are even it was .25 to .5, and where not .25 to .9;
+#: .2 and .35 gain as much on average (`docs/what_rows_tell.md`).
+COUNT_ERROR = 0.3
 #: By how much frequencies may miss a sum of 1: they are often rounded.
 ROUNDING = 0.01
 
@@ -90,7 +101,7 @@ def read_prior(prior: Any, classes: NDArray[Any], free: NDArray[np.bool_], *, la
     >>> read_prior({"fox": 0.1, "cat": 0.6, "dog": 0.3}, classes, free).round(2).tolist()
     [0.6, 0.3, 0.1]
     """
-    if prior is None:
+    if prior is None or is_estimated(prior):
         return None
     told = dict(prior) if isinstance(prior, Mapping) else _in_order(prior, classes)
     values = np.array([_number(value, label) for label, value in told.items()])
@@ -139,8 +150,8 @@ def _number(value: Any, label: Any) -> float:
 
 def restrict_prior(prior: Any, classes: NDArray[Any], left: NDArray[Any], none_label: Any = None) -> Any:
     """Return the prior of the classes that are left if some teachers are held out, as a dict; None if there is none."""
-    if prior is None:
-        return None
+    if prior is None or is_estimated(prior):
+        return prior
     every = classes if none_label is None else np.union1d(classes, [none_label])
     free = np.array([label == none_label for label in every.tolist()])
     told = dict(zip(every.tolist(), np.asarray(read_prior(prior, every, free)).tolist(), strict=True))
@@ -166,6 +177,49 @@ def prior_of_fit(prior: Any, classes: NDArray[Any], labels: Any, none_label: Any
             "frequency above 0."
         )
     return found
+
+
+def is_estimated(prior: Any) -> bool:
+    """Return whether the frequencies are estimated from the merged labels."""
+    return isinstance(prior, str) and prior == "auto"
+
+
+def estimate_prior(Q: Any, known: NDArray[np.bool_], weights: NDArray[Any] | None = None) -> Floats:
+    """Return frequencies that merged labels suggest: their counts, shrunk towards even ones.
+
+    Parameters
+    ----------
+    Q : array of shape (n, L)
+        Soft labels, rows on the simplex, at any temperature.
+    known : ndarray of bool, shape (L,)
+        Classes to estimate; others keep their share, as "none of these" does.
+    weights : ndarray of shape (n,), default=None
+        Weights of the rows.
+
+    Returns
+    -------
+    prior : ndarray of shape (L,)
+        NaN for classes that are not estimated; the others sum to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_uhc.merging.class_prior import estimate_prior
+    >>> every = np.ones(2, dtype=bool)
+    >>> estimate_prior(np.eye(2)[np.repeat([0, 1], [530, 470])], every)  # by chance, or by errors of the merge
+    array([0.5, 0.5])
+    >>> estimate_prior(np.eye(2)[np.repeat([0, 1], [900, 100])], every).round(2)
+    array([0.84, 0.16])
+    """
+    P = to_numpy(Q)[:, known]
+    best = P.max(axis=1, keepdims=True) == P
+    rows = np.ones(len(P)) if weights is None else in_range(np.asarray(weights, dtype=float))
+    rows = rows / rows.sum()
+    counts, L = (rows / best.sum(axis=1)) @ best, P.shape[1]
+    noise, spread = COUNT_ERROR**2 + (L - 1) * (rows @ rows), np.square(L * counts - 1).mean()
+    prior = np.full(len(known), np.nan)
+    prior[known] = 1 / L + (1 - noise / spread if spread > noise else 0.0) * (counts - 1 / L)
+    return prior
 
 
 def fit_scale(Q: Any, prior: Floats, temperature: float = 1.0, weights: NDArray[Any] | None = None) -> ClassScale:
