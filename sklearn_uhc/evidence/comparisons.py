@@ -35,11 +35,6 @@ Floats = NDArray[np.float64]
 
 #: Fewest rows per class.
 LEAST_PER_CLASS = 24
-#: Two classes can be called by each other's names if the answers about them, of 4 that J can have, are at least this
-#: many. On rows of other classes, they are fewer.
-ABOUT_THEM = 1.0
-#: Up to this many columns, dense matrix products are faster than sparse ones.
-DENSE = 200
 #: Number of rows used: this many per class, within bounds, and at most MOST_ANSWERS answers.
 ROWS_PER_CLASS, FEWEST_ROWS, MOST_ROWS, MOST_ANSWERS = 40, 600, 5_000, 4_000_000
 #: Steps of the fit of rank one; each halves the error.
@@ -52,7 +47,6 @@ class Comparisons:
 
     kappa: Floats  #: (N, N), 0 for teachers that share fewer than two classes
     weight: Floats  #: (N, N), w, likewise
-    swapped: Floats  #: (N, N), see `_swapped`, 1 if there is no such pair of classes
     reliability: Floats  #: (N,), r
     answers: Floats  #: (K', K'), T + T', for columns of single classes
     columns: NDArray[np.int_]  #: (N, L), the column of each class there, -1 if there is none
@@ -96,14 +90,10 @@ def compare(answers: Answers) -> Comparisons:
     columns[teacher_of, class_of] = np.arange(len(single))
     T, claimed = _responses(answers, single)
     both = T + T.T
-    kappa, weight, swapped = np.zeros((n, n)), np.zeros((n, n)), np.ones((n, n))
+    kappa, weight = np.zeros((n, n)), np.zeros((n, n))
     for i in np.unique(teacher_of):
-        J = _tables(both, columns, claimed, i)
-        kappa[i], weight[i] = _kappa(J)
-        swapped[i] = _swapped(J)
-    return Comparisons(
-        kappa, weight, np.maximum(swapped, swapped.T), reliability(kappa, weight), both, columns, claimed
-    )
+        kappa[i], weight[i] = _kappa(_tables(both, columns, claimed, i))
+    return Comparisons(kappa, weight, reliability(kappa, weight), both, columns, claimed)
 
 
 def _responses(answers: Answers, single: NDArray[np.int_]) -> tuple[Floats, NDArray[np.bool_]]:
@@ -114,8 +104,8 @@ def _responses(answers: Answers, single: NDArray[np.int_]) -> tuple[Floats, NDAr
     answered = ~silent[:, single]
     P *= answered
     sizes = np.minimum(answered.sum(axis=0) / answers.space.n_classes, P.sum(axis=0))
-    surest: Any = surest_rows(P, sizes)[0] * answered
-    return np.asarray((surest if P.shape[1] <= DENSE else csc_array(surest)).T @ P), sizes >= 1
+    surest = surest_rows(P, sizes)[0] * answered
+    return np.asarray(csc_array(surest).T @ P), sizes >= 1
 
 
 def _tables(both: Floats, columns: NDArray[np.int_], claimed: NDArray[np.bool_], i: int) -> Floats:
@@ -134,19 +124,6 @@ def _kappa(J: Floats) -> tuple[Floats, Floats]:
     chance = (J.sum(axis=1) * J.sum(axis=2)).sum(axis=1) / total**2
     weight = np.where(some, (1 - chance) * total, 0.0)
     return np.where(weight > 0, (same - chance * total) / np.where(weight > 0, weight, 1.0), 0.0), weight
-
-
-def _swapped(J: Floats) -> Floats:
-    """Return (N,): for two classes, those that teachers call alike minus those exchanged, as a share; the smallest.
-
-    It is -1 if one's a is the other's b, and vice versa.
-    """
-    alike = np.einsum("jaa->ja", J)
-    alike, exchanged = alike[:, :, None] + alike[:, None, :], J + J.transpose(0, 2, 1)
-    total, known = alike + exchanged, np.asarray(J.any(axis=2))
-    valid = known[:, :, None] & known[:, None, :] & ~np.eye(J.shape[1], dtype=bool) & (total >= ABOUT_THEM)
-    shares = np.where(valid, (alike - exchanged) / np.where(valid, total, 1.0), 1.0)
-    return np.asarray(shares.min(axis=(1, 2), initial=1.0))
 
 
 def reliability(kappa: Floats, weight: Floats) -> Floats:
