@@ -30,7 +30,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from benchmarks import PAPER
 from benchmarks.digits import kinds
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherMerger, UnifiedEnsemble
-from sklearn_uhc.merging.calibration import LEAST_OVERLAP, OF_ONE_KIND, overlap
+from sklearn_uhc.merging.calibration import LEAST_OVERLAP, overlap
 
 Array = NDArray[Any]
 WAYS = {"False": False, "True": True, "auto": "auto"}
@@ -43,7 +43,7 @@ def draw_lists(rng: np.random.Generator, L: int) -> list[list[int]]:
         sizes = rng.integers(2, 5, size=rng.integers(3, 6))
         lists = [np.sort(rng.choice(L, size, replace=False)).tolist() for size in sizes]
         space = LabelSpace(lists)
-        if space.n_classes == L and space.is_connected and LEAST_OVERLAP <= overlap(space) < OF_ONE_KIND:
+        if space.n_classes == L and space.is_connected and LEAST_OVERLAP <= overlap(space) < 2 * LEAST_OVERLAP:
             return lists
 
 

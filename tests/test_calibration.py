@@ -24,7 +24,7 @@ from sklearn_uhc import (
     TeacherMerger,
     UnifiedEnsemble,
 )
-from sklearn_uhc.merging.calibration import LEAST_OVERLAP, OF_ONE_KIND, overlap
+from sklearn_uhc.merging.calibration import LEAST_OVERLAP, overlap
 from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.leave_one_out import BOUNDS, Part, best_temperatures, settle, shrink, weighted_median
 from sklearn_uhc.teachers.roster import check_teachers
@@ -209,7 +209,7 @@ def test_no_teacher_of_a_ring_of_pairs_is_called_noise():
 def test_teachers_of_one_kind_need_more_overlap():
     X, y = make_blobs(1500, n_features=5, centers=8, random_state=22)
     lists = [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7]]
-    assert LEAST_OVERLAP < overlap(LabelSpace(lists)) < OF_ONE_KIND
+    assert LEAST_OVERLAP < overlap(LabelSpace(lists)) < 2 * LEAST_OVERLAP
 
     def accuracy(models, calibrate, weight=None):
         own = [rows[np.isin(y[rows], known)] for rows, known in zip(np.split(np.arange(600), 3), lists, strict=True)]

@@ -71,16 +71,6 @@ def test_a_remedy_that_is_in_use_is_not_recommended():
     assert "agreement'" not in weighted
 
 
-def test_two_swapped_classes_are_found_in_a_long_list():
-    lists = [list(range(8))] * 4
-    swapped = [*lists[:3], [0, 1, 7, 3, 4, 5, 6, 2]]
-    (finding,) = find(answers_of(world(0, lists), swapped))
-    assert finding.teachers == (3,)
-    assert finding.evidence["called"] == {7: 2, 2: 7}
-    assert "its 7 is 2" in str(finding)
-    assert "its 2 is 7" in str(finding)
-
-
 def test_a_teacher_that_answers_at_random_is_named():
     Z = world()
     Z[:, LabelSpace(LISTS).blocks[2]] = 3 * np.random.default_rng(1).normal(size=(400, 4))
@@ -121,7 +111,9 @@ def test_one_list_of_positions_is_the_fault_of_one_teacher():
 
 def test_rows_that_mean_nothing_to_anybody():
     Z = 3 * np.random.default_rng(0).normal(size=(400, LabelSpace(LISTS).n_outputs))
-    assert kinds(Z) == [("foreign", ())]
+    (finding,) = find(answers_of(Z))
+    assert (finding.kind, finding.teachers) == ("contradiction", (0, 1, 2, 3, 4))
+    assert "rows are foreign" in finding.remedy
     half = np.concatenate([world()[:200], Z[:200]])
     assert kinds(half) == []
 
@@ -209,14 +201,6 @@ def test_a_teacher_that_only_a_broken_one_knows_is_not_blamed():
     Z = world(7, lists)
     Z[:, LabelSpace(lists).blocks[3]] = 3 * np.random.default_rng(7).normal(size=(400, 5))
     assert kinds(Z, lists) == [("contradiction", (3,))]
-
-
-def test_two_teachers_who_exchange_two_names_are_named_together():
-    """Only they know both classes, so nobody can tell who is wrong."""
-    lists = [[0, 1, 2, 3], [0, 1, 4, 5], [2, 3, 4, 5], [0, 2, 4], [1, 3, 5]]
-    Z = world(8, lists)
-    assert kinds(Z, lists) == []
-    assert kinds(Z, [[1, 0, 2, 3], *lists[1:]]) == [("contradiction", (0, 1))]
 
 
 def test_reliability_explains_agreement():
@@ -421,7 +405,3 @@ def test_comparisons_are_what_the_definition_says():
             total, chance = J.sum(), J.sum(axis=0) @ J.sum(axis=1) / J.sum() ** 2
             assert found.kappa[i, j] == pytest.approx((np.trace(J) / total - chance) / (1 - chance))
             assert found.weight[i, j] == pytest.approx((1 - chance) * total)
-            pairs = [(a, b) for a in range(len(J)) for b in range(a)]
-            swaps = [(J[a, a] + J[b, b] - J[a, b] - J[b, a]) / J[np.ix_([a, b], [a, b])].sum() for a, b in pairs]
-            enough = [J[np.ix_([a, b], [a, b])].sum() >= 1 for a, b in pairs]
-            assert found.swapped[i, j] == pytest.approx(min([s for s, e in zip(swaps, enough, strict=True) if e] + [1]))

@@ -48,12 +48,12 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     temperature : float, default=None
         The teachers' logits are divided by it. Values above 1 make the soft labels smoother. None means the method's
         own temperature, 1 by default (the paper uses 3).
-    class_prior : dict, array-like of shape (L,), "auto" or None, default="auto"
+    class_prior : dict, array-like of shape (L,), "auto" or None, default=None
         How frequent the classes are in the rows, if you know: frequencies by class, or in the order of `classes_`. The
         merged labels are scaled until their mean is the prior. 0 means that a class never occurs. A dict may leave out
         `none_label` and classes that only y has, which keep the share that the merge gives them. "auto" estimates the
-        frequencies from the merged labels, unless there are labels; None leaves these as they are. See
-        `docs/what_rows_tell.md`.
+        frequencies from the merged labels, unless there are labels, as `balance="auto"` of the distiller and the
+        ensemble does; None leaves the labels as merged. See `docs/what_rows_tell.md`.
     class_lists : list or dict of lists, default=None
         The names of each teacher's classes, in the order of its outputs. None, for all teachers or for one, means the
         teacher's own `classes_`.
@@ -147,7 +147,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         *,
         method: str | SoftLabelMethod = "ce",
         temperature: float | None = None,
-        class_prior: Any = "auto",
+        class_prior: Any = None,
         class_lists: Any = None,
         calibrate: Any = "auto",
         teacher_weight: Sequence[float] | str | None = None,

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from sklearn_uhc.answers import Answers
 from sklearn_uhc.evidence import contradicting
-from sklearn_uhc.merging.calibration import LEAST_OVERLAP, NOISE_WEIGHT, OF_ONE_KIND, TeacherCalibrator
+from sklearn_uhc.merging.calibration import LEAST_OVERLAP, NOISE_WEIGHT, TeacherCalibrator
 from sklearn_uhc.utils.notes import warn_user
 
 
@@ -49,7 +49,7 @@ def resolve_calibrator(calibrate: Any, *, one_kind: bool = False) -> Any:
     if isinstance(calibrate, (bool, np.bool_)):
         return TeacherCalibrator(min_overlap=0.0) if calibrate else None
     if isinstance(calibrate, str) and calibrate == "auto":
-        return TeacherCalibrator(min_overlap=OF_ONE_KIND if one_kind else LEAST_OVERLAP)
+        return TeacherCalibrator(min_overlap=LEAST_OVERLAP * (2 if one_kind else 1))  # one kind: less to gain
     if isinstance(calibrate, type) or not hasattr(calibrate, "fit_transform_answers"):
         raise ValueError(
             f'calibrate must be True, False, "auto", a TeacherCalibrator or another AnswerTransformer, got '

@@ -36,7 +36,8 @@ def judge(
     agree = not apart if len(every) <= 2 else level(found.reliability[rest]) >= RELIABLE
     if like_positions(space) and (not agree or len(culprits) > len(every) / 3):
         return [positions(found, space)]
-    if apart or len(culprits) > len(every) / 2:
+    nobody = len(every) > 2 and level(found.reliability[every]) <= LITTLE
+    if apart or nobody or len(culprits) > len(every) / 2:
         return [conflict(found, space, every)]
     return [contradiction(found, space, i, by_agreement) for i in culprits or suspects]
 

@@ -20,7 +20,6 @@ Teachers that are wrong in different ways have nothing in common, so a few good 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray

@@ -17,7 +17,7 @@ from sklearn_uhc.utils.rows import in_range
 __all__ = ["pairwise_agreement", "teacher_agreement", "teacher_agreement_scorer"]
 
 #: Smallest merged probability; smaller ones are raised to it, since an exact zero would have infinite loss.
-MIN_PROBABILITY = 1e-12
+MIN_PROBABILITY = float(np.finfo(float).eps)
 
 
 def teacher_agreement(

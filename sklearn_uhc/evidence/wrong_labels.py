@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from sklearn_uhc.evidence.finding import Finding
-from sklearn_uhc.labels import Labels
+from sklearn_uhc.labels.reading import MOST_ROWS, Labels
 from sklearn_uhc.utils.rows import some_rows
 
 #: Minimum number of labelled rows: the mean of so many ranks is about normal.
 LEAST_ROWS = 5
 #: Number of standard errors by which labels must miss what is granted.
 ERRORS = 2.0
-#: Maximum number of labelled rows, and of rows to compare them with.
-MOST_ROWS = 3000
 
 REMEDY = (
     "The labels are not used. Perhaps they are in another order than the rows, or belong to other rows, or their names "

@@ -22,7 +22,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_uhc.answers import Answers, to_numpy
 from sklearn_uhc.labels import Labels, Pool, fit_pool
 from sklearn_uhc.labels.experts import Expert, fold_of_rows, out_of_fold, train_expert
-from sklearn_uhc.labels.pool import best_doubt, by_groups, doubted, log_loss_of
+from sklearn_uhc.labels.pool import DOUBTS, best_doubt, by_groups, doubted, log_loss_of
+from sklearn_uhc.labels.reading import MOST_ROWS
 from sklearn_uhc.labels.sampling import Sample, read_sample
 from sklearn_uhc.labels.scaling import Scaling, fit_scaling, is_matrix
 from sklearn_uhc.spaces.label_space import LabelSpace
@@ -30,17 +31,12 @@ from sklearn_uhc.utils.notes import warn_user
 from sklearn_uhc.utils.rows import chunks, some_rows, take_rows
 from sklearn_uhc.utils.simplex import sharpen
 
-#: Smallest log-probability for the classifier of answers; smaller ones are raised to it, as practically certain.
-LEAST_LOG_P = float(np.log(1e-3))
-#: Maximum number of columns for the classifier of answers: those that vary most between rows.
-MOST_COLUMNS = 2000
-#: Maximum number of labelled rows for learning the weights.
-MOST_ROWS = 3000
 #: Regularisation strengths of the classifier of answers, chosen by cross-validation.
 STRENGTHS = (0.001, 0.01, 0.1)
-#: Share of a labelled row's soft label that is spread evenly over all classes, and what is left of a class without
-#: labels in the source that it does not occur.
-DOUBT = 1e-3
+#: Share of a labelled row's soft label that is spread evenly over all classes; what is left of a class without labels
+#: in the source that it does not occur; the smallest probability for the classifier of answers.
+DOUBT = DOUBTS[-1]
+LEAST_LOG_P = float(np.log(DOUBT))
 #: How many times wider than for other sources the prior is for those about class frequencies.
 WIDER = 2.0
 
@@ -373,10 +369,10 @@ def as_given(Q: NDArray[Any], labels: Labels | None, temperature: float) -> NDAr
 
 
 def widest(F: NDArray[np.float64]) -> NDArray[np.int_]:
-    """Return the columns that vary most between rows, in their order."""
-    if F.shape[1] <= MOST_COLUMNS:
+    """Return the columns that vary most between rows, in their order: no more of them than of rows."""
+    if F.shape[1] <= MOST_ROWS:
         return np.arange(F.shape[1])
-    return np.sort(np.argsort(-F.std(axis=0), kind="stable")[:MOST_COLUMNS])
+    return np.sort(np.argsort(-F.std(axis=0), kind="stable")[:MOST_ROWS])
 
 
 def all_groups(space: LabelSpace, classes: NDArray[Any]) -> NDArray[np.int_]:

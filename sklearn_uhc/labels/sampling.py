@@ -14,17 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.labels.reading import Labels
+from sklearn_uhc.labels.reading import MOST_ROWS, Labels
 from sklearn_uhc.utils.rows import some_rows
 
 #: Number of random draws, one of which has to be as far off as the labelled rows.
 DRAWS = 199
-#: Maximum number of labelled rows that are compared.
-MOST_ROWS = 1000
 #: If labels are not a random sample, a row counts at most this much more or less than others.
 MOST_RATIO = 10.0
-#: Smallest mean of a class in the merge; smaller ones are raised to it.
-LEAST_MEAN = 1e-6
 
 
 class Sample(NamedTuple):
@@ -49,7 +45,7 @@ def read_sample(
     used, answered = labels.rows[counts[labels.rows]], Q[counts]
     rarity = np.zeros(L)
     if len(answered):
-        rarity[place] = -np.log(np.maximum(np.average(answered, axis=0, weights=weight[counts]), LEAST_MEAN))
+        rarity[place] = -np.log(np.maximum(np.average(answered, axis=0, weights=weight[counts]), 1 / len(answered)))
         rarity[labels.new] = rarity[place].mean()
     # Who labels one class only has picked the rows, unless it is all of them.
     several = len(np.unique(labels.codes)) > 1 or len(used) == counts.sum()

@@ -29,8 +29,8 @@ from sklearn_uhc.utils.unchanged import unchanged
 
 #: Smallest d and 1 - d; smaller ones are raised to it, since scorers return 0 and 1. It is the floor of a binary tree.
 LEAST = 0.025
-#: Rounding error by which d may leave [0, 1].
-ROUNDING = 1e-6
+#: Rounding error by which d may leave [0, 1]: that of float32.
+ROUNDING = float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,12 +16,12 @@ LEAST_OF_CLASS = 5
 #: differed by less in all scorers for digits, MNIST and Fashion-MNIST that were looked at, and in most for
 #: Tiny-ImageNet, where a smaller limit made the scorers worse.
 CLEAR = 1.5
-#: Smallest log-probability; smaller ones are raised to it.
-LOG_MIN = float(np.log(1e-6))
+#: Smallest log-probability; smaller ones are raised to it: a forest may return 0.
+LOG_MIN = float(np.log(np.finfo(np.float32).eps))
 
 
 def own_against_public(log_p: NDArray[np.float64], offsets: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return log p / (1 - p) of own rows, with both raised to at least 1e-6: a forest may return 0."""
+    """Return log p / (1 - p) of own rows."""
     public, own = np.maximum(public_and_own(log_p, offsets), LOG_MIN).T
     return np.asarray(own - public)
 

@@ -31,14 +31,6 @@ __all__ = ["MembershipScorer", "fit_membership"]
 
 #: Number of landmarks of the default's kernel.
 N_COMPONENTS = 400
-#: Minimum number of rows; with fewer, the scale is unreliable.
-LEAST_ROWS = 10
-#: Area under the ROC curve of a scorer that has learned nothing.
-CHANCE = 0.5
-#: A scorer says nothing if the membership of no public row is below this.
-ALL_IN = 0.99
-#: Mean membership of a class's held-out own rows below which the scorer hardly recognises them.
-WEAK = 0.35
 
 
 def fit_membership(X_own: Any, X_public: Any, estimator: Any = None, *, y_own: Any = None) -> MembershipScorer:
@@ -189,7 +181,7 @@ class MembershipScorer(Versioned, BaseEstimator):
         self.class_offsets_ = offsets
         self.auroc_ = auroc(scores[own == 1], scores[own == 0])
         d = np.exp(np.minimum(scores - self.log_scale_, 0.0))
-        if self.auroc_ > CHANCE and d[own == 0].min() > ALL_IN:
+        if self.auroc_ > 0.5 and (d[own == 0] == 1).all():
             warn_user(
                 "The scorer takes all held-out public rows for own ones, so it says nothing. Its estimator may be "
                 "certain of every row, as single trees and nearest neighbours are: use one with finer probabilities, "
@@ -197,7 +189,7 @@ class MembershipScorer(Versioned, BaseEstimator):
             )
         if y_own is not None:
             _warn_of_weak_classes(d, codes[:n], np.unique(y_own))
-        if self.auroc_ <= CHANCE:
+        if self.auroc_ <= 0.5:
             warn_user(
                 "The scorer tells held-out own rows from public ones no better than chance (area under the ROC curve "
                 f"{self.auroc_:.2f}), so it may say nothing. Public rows should include classes that are not own, and "
@@ -249,7 +241,7 @@ class MembershipScorer(Versioned, BaseEstimator):
 
     def _check_sizes(self, own: NDArray[np.int_]) -> None:
         counts = {"X_own": int(own.sum()), "X_public": int(len(own) - own.sum())}
-        least = max(LEAST_ROWS, int(self.cv))
+        least = 2 * int(self.cv)  # so that several are held out at a time
         for name, count in counts.items():
             if count < least:
                 raise ValueError(
@@ -358,8 +350,8 @@ def _log_proba(fitted: Any, X: Any) -> NDArray[np.float64]:
 
 
 def _warn_of_weak_classes(d: NDArray[np.float64], codes: NDArray[np.int_], names: NDArray[Any]) -> None:
-    """Warn of own classes whose held-out rows have a low membership d (n,)."""
-    weak = [name for c, name in enumerate(names.tolist(), start=1) if d[codes == c].mean() < WEAK]
+    """Warn of own classes whose held-out rows have no higher membership d (n,) than public rows."""
+    weak = [name for c, name in enumerate(names.tolist(), start=1) if d[codes == c].mean() <= d[codes == 0].mean()]
     if weak:
         warn_user(
             f"The scorer hardly recognises held-out own rows of the classes {shorten(weak)}: in a merge they may be "

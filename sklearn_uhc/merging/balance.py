@@ -18,9 +18,6 @@ from sklearn_uhc.utils.rows import in_range
 
 __all__ = ["balanced_targets", "class_weights"]
 
-#: Smallest mean soft label of a class; smaller ones are raised to it, so that no weight is infinite.
-MIN_MEAN = 1e-6
-
 
 def check_balance(balance: Any) -> None:
     """Raise an error unless `balance` is True, False or "auto"."""
@@ -46,7 +43,7 @@ def class_weights(Q: NDArray[Any], sample_weight: NDArray[Any] | None = None) ->
     Returns
     -------
     class_weight : ndarray of shape (L,)
-        1 / mean of q, at most 1e6. A class that is the most probable one of no row gets the smallest weight of all:
+        1 / mean of q. A class that is the most probable one of no row gets the smallest weight of all:
         no row supports it, so it is not weighted up.
 
     Examples
@@ -68,8 +65,7 @@ def supported(Q: NDArray[Any], sample_weight: NDArray[Any]) -> NDArray[np.bool_]
 
 def weights_of_mean(mean: NDArray[Any], support: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return class weights from the mean soft label and the classes that rows support, (L,) each."""
-    weight = 1.0 / np.maximum(mean, MIN_MEAN)
-    return np.where(support, weight, weight[support].min())
+    return 1.0 / np.where(support, mean, mean[support].max())
 
 
 def balanced_targets(

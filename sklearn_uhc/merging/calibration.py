@@ -32,12 +32,8 @@ __all__ = ["TeacherCalibrator"]
 NOISE_WEIGHT = 1e-3
 #: Smallest overlap of the class lists, see `overlap`, at which calibration helps.
 LEAST_OVERLAP = 0.5
-#: The same for teachers of one kind, which differ little in confidence: there is less to gain than to lose.
-OF_ONE_KIND = 1.0
 #: Maximum number of sets of teachers that answer together, the most frequent first: each needs its own merges.
 MAX_PATTERNS = 40
-#: The same for teachers whose columns stand for sets.
-MAX_SET_PATTERNS = 5
 #: Maximum number of answers, rows times columns, that `fit` uses.
 MAX_ANSWERS = 20_000_000
 
@@ -204,7 +200,7 @@ class TeacherCalibrator(AnswerTransformer):
         enough = overlap(space) >= float(self.min_overlap)
         found = [
             SetComparison.of(i, answers.log_p[rows], space, speaking)
-            for speaking, rows in (rows_by_speakers(informative(answers), MAX_SET_PATTERNS) if enough else ())
+            for speaking, rows in (rows_by_speakers(informative(answers), MAX_PATTERNS) if enough else ())
             for i in left.tolist()
             if speaking[i]
         ]

@@ -50,8 +50,6 @@ Floats = NDArray[np.floating[Any]]
 #: Bounds of log b. A teacher whose answers are unrelated to those of the others ends at the lower one.
 BOUNDS = -float(np.log(1e4)), float(np.log(10.0))
 MAX_STEPS, TOLERANCE = 60, 1e-6
-#: After a Newton step this short, the remaining error is of the order of its square.
-NEWTON_STEP = 1e-5
 #: A teacher is noise if its log tau is this far above the median and b is less than four standard errors above 0.
 NOISE_DISTANCE, NOISE_ERROR = 2.0, float(np.log1p(1 / 4))
 #: Minimum number of rows: with 4, good teachers were called noise; with 10, temperatures began to help.
@@ -398,7 +396,7 @@ def search(pieces: Sequence[Compared], x: float) -> float:
         step = -first / (second * b) if second > 0 else np.inf
         if low < x + step < high:
             x += step
-            if abs(step) < NEWTON_STEP:
+            if abs(step) < TOLERANCE:
                 return x
             continue
         end = low if first > 0 else high  # teachers without information end at a bound: try it before bisection
