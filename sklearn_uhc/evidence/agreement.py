@@ -36,7 +36,7 @@ def judge(
     agree = not apart if len(every) <= 2 else level(found.reliability[rest]) >= RELIABLE
     if like_positions(space) and (not agree or len(culprits) > len(every) / 3):
         return [positions(found, space)]
-    nobody = len(every) > 2 and level(found.reliability[every]) <= LITTLE
+    nobody = len(every) > 2 and level(found.reliability[every]) < 0.5  # random answers: at most .4; clean: from .67
     if apart or nobody or len(culprits) > len(every) / 2:
         return [conflict(found, space, every)]
     return [contradiction(found, space, i, by_agreement) for i in culprits or suspects]

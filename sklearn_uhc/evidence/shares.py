@@ -1,10 +1,8 @@
 """Classes that seem to be rare or absent, and a teacher that alone claims many rows.
 
-Nothing is assumed about class frequencies, so the merge of rows with very uneven classes is left as it is. There,
-labels of a few random rows or told frequencies are worth more than any setting. How uneven classes are is measured by
-the number of classes that count, exp(entropy of the shares), relative to L. On choosing seeds it was .86 and more where
-classes are even (.73 with 150 confusable ones), and at most .75 where one class is a hundred times as frequent as
-another or half of the classes are absent.
+Where classes are very uneven, labels of a few random rows or told frequencies are worth more than any setting. How
+uneven they are is measured by the number of classes that count, exp(entropy of the shares), relative to L; the shares
+are the estimated ones (`merging.class_prior`), which are even if chance or errors of the merge explain the counts.
 """
 
 from __future__ import annotations
@@ -15,14 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.evidence.finding import Finding
+from sklearn_uhc.merging.class_prior import estimate_prior
 from sklearn_uhc.spaces.label_space import LabelSpace, shorten, spelled
 
-#: Classes are uneven if fewer than this share of them count.
-UNEVEN = 2 / 3
-#: With fewer rows per class, shares are uneven by chance.
-LEAST_ROWS = 5
-#: A teacher claims many rows alone if it is this share.
-MANY = 1 / 3
+#: Classes are uneven if fewer than this share of them count: 9 in 10 even worlds have 1, and 10 : 1 is .75 to .85.
+UNEVEN = 0.8
 
 
 def find_uneven(
@@ -52,7 +47,7 @@ def find_uneven(
     best = Q[answered] == Q[answered].max(axis=1, keepdims=True)  # teachers that contradict each other make ties
     counts = (best / best.sum(axis=1, keepdims=True)).sum(axis=0)[known]
     classes, n = classes[known], round(counts.sum())
-    if n < LEAST_ROWS * len(classes) or evenness(counts) >= UNEVEN:
+    if not n or evenness(estimate_prior(Q[answered], known)[known]) >= UNEVEN:
         return []
     most, absent = classes[counts.argmax()], classes[counts == 0]
     says = f"The merged classes are very uneven: {spelled(most)} is the most probable class of "
@@ -62,7 +57,7 @@ def find_uneven(
     says += "."
     alone, share = claimed_alone(counts, classes, space)
     remedy = REMEDY
-    if share > MANY and space.n_teachers > 1:
+    if share > 0.5 and space.n_teachers > 1:  # most rows
         says += f" For {share:.0%} of the rows it is a class that only {space.called(alone)} knows."
         remedy = f"Nobody can confirm {space.called(alone)}, so check it first. {REMEDY}"
     evidence = {"evenness": evenness(counts), "commonest": most.item(), "absent": absent.tolist(), "alone": share}

@@ -211,14 +211,17 @@ def estimate_prior(Q: Any, known: NDArray[np.bool_], weights: NDArray[Any] | Non
     >>> estimate_prior(np.eye(2)[np.repeat([0, 1], [900, 100])], every).round(2)
     array([0.84, 0.16])
     """
-    P = to_numpy(Q)[:, known]
+    P, L = to_numpy(Q), int(known.sum())
     best = P.max(axis=1, keepdims=True) == P
     rows = np.ones(len(P)) if weights is None else in_range(np.asarray(weights, dtype=float))
-    rows = rows / rows.sum()
-    counts, L = (rows / best.sum(axis=1)) @ best, P.shape[1]
-    noise, spread = COUNT_ERROR**2 + (L - 1) * (rows @ rows), np.square(L * counts - 1).mean()
+    counts = ((rows / best.sum(axis=1)) @ best)[known]
     prior = np.full(len(known), np.nan)
-    prior[known] = 1 / L + (1 - noise / spread if spread > noise else 0.0) * (counts - 1 / L)
+    prior[known] = 1 / L
+    if (total := counts.sum()) > 0:
+        noise = COUNT_ERROR**2 + (L - 1) * (rows @ rows) / (rows.sum() * total)
+        away = counts / total - 1 / L
+        spread = np.square(L * away).mean()
+        prior[known] += max(0.0, 1 - noise / spread) * away if spread > 0 else 0.0
     return prior
 
 

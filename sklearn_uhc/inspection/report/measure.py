@@ -15,8 +15,7 @@ from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.estimators.merged_classifier import MergedClassifier
 from sklearn_uhc.estimators.merger import TeacherMerger
 from sklearn_uhc.estimators.steps import resolve_calibrator
-from sklearn_uhc.evidence import Finding, find, find_foreign, find_uneven
-from sklearn_uhc.evidence.members import NOBODYS
+from sklearn_uhc.evidence import Finding, accepted, find, find_foreign, find_uneven
 from sklearn_uhc.evidence.metrics import agreement_of_pairs
 from sklearn_uhc.inspection.plots import SoftLabelDisplay, TeacherAgreementDisplay
 from sklearn_uhc.inspection.plots.overlap import overlap_of_space
@@ -161,9 +160,9 @@ class _Scores:
         if self.memberships is None or self.D is None or not len(self.D):
             return None
         if teacher is None:
-            return float((self.D.max(axis=1) > NOBODYS).mean())
+            return accepted(self.D)
         whose = self.memberships.whose
-        return float((self.D[:, whose.index(teacher)] > NOBODYS).mean()) if teacher in whose else None
+        return accepted(self.D[:, [whose.index(teacher)]]) if teacher in whose else None
 
     def find(self, n_teachers: int) -> list[Finding]:
         """Return a finding if the rows look foreign to the scorers of all teachers."""
