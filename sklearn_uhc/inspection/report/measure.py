@@ -26,6 +26,7 @@ from sklearn_uhc.inspection.suggestions import Suggestions, suggest_harmonizatio
 from sklearn_uhc.membership.out_of_list import Memberships, make_memberships
 from sklearn_uhc.merging import CrossEntropyUnifier
 from sklearn_uhc.merging.calibration import TeacherCalibrator
+from sklearn_uhc.merging.class_prior import estimate_prior, fit_scale
 from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.blocks import Blocks
 from sklearn_uhc.spaces.class_sets import plain_entries
@@ -119,6 +120,7 @@ def teacher_report(
     answered = np.flatnonzero(answers.answered)
     merged, joined = calibrated.take(answered), scores.join(calibrated).take(answered)
     Q = _merge(joined)
+    scaled = fit_scale(Q, estimate_prior(Q, np.ones(Q.shape[1], dtype=bool))).apply(Q) if len(Q) else Q  # as fit does
     apart = divergences(merged.log_p, Q, blocks_of(space))
     suggestions = _suggest(answers)
     contents: dict[str, Any] = {
@@ -126,13 +128,13 @@ def teacher_report(
         "n_samples": len(answers),
         "n_unanswered": len(answers) - len(answered),
         "accepted": scores.accepted(),
-        "frequencies": dict(zip(joined.space.classes.tolist(), Q.mean(axis=0).tolist(), strict=True)) if len(Q) else {},
+        "frequencies": _shares(scaled, joined.space),
         "teachers": _teachers(names, answers, scores, calibrator, agree.filled(np.nan)),
         "pairs": _pairs(agree.filled(np.nan), _comparable(space)),
         "rows": hardest_rows(answered, merged.log_p, Q, _without_noise(apart, calibrator.weights_), space, n_rows),
         "suggestions": [{name: getattr(one, name) for name in SUGGESTED} for one in suggestions],
         "suggestions_note": suggestions.note,
-        "findings": [plain(finding) for finding in _find(answers, scores, joined, calibrator, Q)],
+        "findings": [plain(finding) for finding in _find(answers, scores, joined, calibrator, scaled)],
     }
     labels = [label_of(teacher) for teacher in contents["teachers"]]
     displays: dict[str, Any] = {
@@ -140,7 +142,7 @@ def teacher_report(
         "agreement": TeacherAgreementDisplay(agree, teacher_names=labels),
     }
     if len(Q):
-        displays["soft_labels"] = SoftLabelDisplay(Q, classes=space.classes)
+        displays["soft_labels"] = SoftLabelDisplay(scaled, classes=space.classes)
     return TeacherReport(contents, displays)
 
 
@@ -196,6 +198,11 @@ def _read(
         scores = _Scores(memberships, memberships.read(check_input(outputs, X, reset=log_p is not None)))
     names = space.teacher_names if space.is_named else own
     return names, answers.saying(to_numpy(answers.log_p).astype(float)), scores, one_kind
+
+
+def _shares(Q: Floats, space: LabelSpace) -> dict[Any, float]:
+    """Return the mean of every class; nothing without rows."""
+    return dict(zip(space.classes.tolist(), Q.mean(axis=0).tolist(), strict=True)) if len(Q) else {}
 
 
 def _find(
