@@ -31,14 +31,10 @@ Floats = NDArray[np.float64]
 MASS = 0.8
 #: A column with fewer surest rows is not compared.
 LEAST_ROWS = 10
-#: A column is compared if its mean on its surest rows is at least this many times its overall mean.
-STANDS_OUT = 1.1
 #: Smallest score of two names for one class.
 ALIKE = 0.85
-#: Smallest R_bC of a part b of a coarse class C.
+#: Smallest R_bC of a part b of a coarse class C, and smallest score of a coarse class and its parts.
 PART = 0.8
-#: Smallest score of a coarse class and its parts.
-ADDS_UP = 0.78
 #: If a third name c has R_ca or R_cb this large, a or b may be a coarse class, or all three only look alike.
 RIVAL = 0.7
 
@@ -134,12 +130,12 @@ class Behaviour:
     def sums(self) -> list[Sum]:
         """Return coarse classes with their parts, highest score first."""
         found = (self._sum(whole, teacher, cols) for whole, teacher, cols in self._candidates())
-        return sorted((one for one in found if one.score >= ADDS_UP), key=lambda one: -one.score)
+        return sorted((one for one in found if one.score >= PART), key=lambda one: -one.score)
 
     def _stands_out(self) -> NDArray[np.bool_]:
         """Return (K,), whether a column distinguishes some rows from the others."""
         mean = self.P.sum(axis=0) / np.maximum(self.answered.sum(axis=0), 1)
-        return np.asarray((self.surest * self.P).sum(axis=0) >= STANDS_OUT * mean)
+        return np.asarray((self.surest * self.P).sum(axis=0) > mean)
 
     def _between_names(self) -> Floats:
         """Return the mean of R over the columns of two names (L, L), NaN for names that one teacher distinguishes."""

@@ -18,7 +18,7 @@ from sklearn_uhc.utils.missing import is_missing
 from sklearn_uhc.utils.notes import warn_user
 
 #: Maximum number of labelled rows that weights are learnt from and checks are made on: more change next to nothing, and
-#: classifiers of them are fitted fifteen times.
+#: classifiers of them are fitted five times.
 MOST_ROWS = 3000
 #: Text of missing values in numpy's string arrays, such as np.where(known, names, np.nan).
 TEXT_OF_NOTHING = {"nan", "None", "<NA>", "NaT", ""}
