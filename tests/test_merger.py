@@ -69,7 +69,8 @@ def test_it_gives_what_the_steps_give_one_by_one():
 
 def test_it_is_what_the_classifiers_use():
     distiller = HeterogeneousDistiller(teachers(), KNeighborsClassifier(3)).fit(X)
-    np.testing.assert_array_equal(distiller.merger_.transform(X), TeacherMerger(teachers(), class_prior="auto").fit_transform(X))
+    merger = TeacherMerger(teachers(), class_prior="auto")
+    np.testing.assert_array_equal(distiller.merger_.transform(X), merger.fit_transform(X))
 
 
 def test_it_works_in_pipelines_and_searches():

@@ -15,7 +15,7 @@ from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.estimators.diagram import DiagramBlock, diagram_of_merge
 from sklearn_uhc.estimators.plan import Plan, given_weights, make_plan
 from sklearn_uhc.estimators.targets import answered_weights
-from sklearn_uhc.evidence import Finding, find, find_foreign, find_uneven, find_wrong_labels, warn_of
+from sklearn_uhc.evidence import Finding, find, find_foreign, find_only_none, find_uneven, find_wrong_labels, warn_of
 from sklearn_uhc.labels.learning import LabelPool, learn_from_labels, warn_of_labels
 from sklearn_uhc.membership.out_of_list import with_none
 from sklearn_uhc.merging import SoftLabelMethod
@@ -320,6 +320,9 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         weights = answered_weights(answers, sample_weight, self.labels_)
         Q, self.class_scale_ = self._scale_classes(Q, weights)
         self.class_frequencies_ = np.average(sharpen(to_numpy(Q), self.method_.temperature), axis=0, weights=weights)
+        if self.none_label is not None and not self.findings_:
+            self.findings_ = find_only_none(to_numpy(Q)[answers.answered], self.classes_, self.none_label)
+            warn_of(self.findings_)
         return Q
 
     def merge(self, answers: Answers, X: Any = None) -> Any:

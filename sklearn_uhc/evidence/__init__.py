@@ -5,7 +5,7 @@ It changes nothing and calls no teacher. May import utils to membership, but not
 
 from sklearn_uhc.evidence.find import contradicting, find, warn_of
 from sklearn_uhc.evidence.finding import Finding, FindingWarning
-from sklearn_uhc.evidence.members import accepted, find_foreign
+from sklearn_uhc.evidence.members import accepted, find_foreign, find_only_none
 from sklearn_uhc.evidence.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
 from sklearn_uhc.evidence.shares import find_uneven
 from sklearn_uhc.evidence.wrong_labels import find_wrong_labels
@@ -17,6 +17,7 @@ __all__ = [
     "contradicting",
     "find",
     "find_foreign",
+    "find_only_none",
     "find_uneven",
     "find_wrong_labels",
     "pairwise_agreement",

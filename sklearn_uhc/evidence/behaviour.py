@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 MASS = 0.8
 #: A column with fewer surest rows is not compared.
 LEAST_ROWS = 10
+#: A column is compared if its mean on its surest rows is at least this many times its overall mean.
+STANDS_OUT = 1.1
 #: Smallest score of two names for one class.
 ALIKE = 0.85
 #: Smallest R_bC of a part b of a coarse class C, and smallest score of a coarse class and its parts.
@@ -135,7 +137,7 @@ class Behaviour:
     def _stands_out(self) -> NDArray[np.bool_]:
         """Return (K,), whether a column distinguishes some rows from the others."""
         mean = self.P.sum(axis=0) / np.maximum(self.answered.sum(axis=0), 1)
-        return np.asarray((self.surest * self.P).sum(axis=0) > mean)
+        return np.asarray((self.surest * self.P).sum(axis=0) >= STANDS_OUT * mean)
 
     def _between_names(self) -> Floats:
         """Return the mean of R over the columns of two names (L, L), NaN for names that one teacher distinguishes."""

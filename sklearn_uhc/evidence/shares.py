@@ -16,8 +16,8 @@ from sklearn_uhc.evidence.finding import Finding
 from sklearn_uhc.merging.class_prior import estimate_prior
 from sklearn_uhc.spaces.label_space import LabelSpace, shorten, spelled
 
-#: Classes are uneven if fewer than this share of them count: 9 in 10 even worlds have 1, and 10 : 1 is .75 to .85.
-UNEVEN = 0.8
+#: Classes are uneven if fewer than this share of them count: 19 in 20 even worlds have 1, 10 : 1 is .75 to .9.
+UNEVEN = 0.75
 
 
 def find_uneven(
