@@ -147,7 +147,7 @@ def test_another_order_is_told_once_in_plain_words(given, kind):
         (5, "class_lists must be a list .* got 5"),
         (iter([[0, 1], [1, 2]]), r"class_lists can be read only once, got .*: pass list\(class_lists\)"),
         ([{0, 1}, {1, 2}], "Class list 0 must be an ordered list of classes, .* got {0, 1}"),
-        ([3, None], "Class list 0 must be an ordered list of classes, .* got 3"),
+        ([3, None], "must be a list of lists, one for each of the 2 teachers"),
     ],
 )
 def test_wrong_class_lists_are_told_alone(lists, message):
@@ -173,7 +173,7 @@ def test_a_merger_carries_further_settings(kind):
     assert type(clf.merger_.method_) is LogitFactorization
     assert clf.merger_.teachers is teachers
     assert not hasattr(merger, "method_")  # it was cloned
-    Q = clone(merger).set_params(method="mf_lf").fit(X).transform(X)
+    Q = clone(merger).set_params(method="mf_lf", class_prior="auto").fit(X).transform(X)
     np.testing.assert_array_equal(clf.merger_.transform(X), Q)
 
 
@@ -214,3 +214,22 @@ def test_labels_of_all_rows_leave_nothing_to_the_teachers():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clf.fit(X, np.where(np.arange(60) < 30, y, -1))
+
+
+def test_frequencies_are_estimated_unless_told_or_balanced():
+    teachers, prior = linear_teachers(LISTS), np.array([0.3, 0.1, 0.2, 0.2, 0.2])
+    for clf, expected in (
+        (UnifiedEnsemble(teachers), "auto"),
+        (UnifiedEnsemble(TeacherMerger(teachers)), "auto"),
+        (UnifiedEnsemble(teachers, balance=False), None),
+        (UnifiedEnsemble(TeacherMerger(teachers), balance=True), None),
+        (UnifiedEnsemble(TeacherMerger(teachers, class_prior="auto"), balance=False), "auto"),
+        (UnifiedEnsemble(TeacherMerger(teachers, class_prior=prior), balance=True), "told"),
+        (UnifiedEnsemble(teachers, class_prior=prior), "told"),
+    ):
+        found = clf.fit(X).merger_
+        assert (found.class_scale_ is None) == (expected is None)
+        if expected == "told":
+            np.testing.assert_allclose(found.class_frequencies_, prior, atol=0.02)
+        else:
+            assert found.class_prior == expected

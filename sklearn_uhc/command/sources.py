@@ -21,7 +21,7 @@ from sklearn_uhc.teachers.answer_sources import PARQUET, TEXT
 
 PACKAGE, ONNX, ANSWERS, PICKLES = ".teacher", ".onnx", (*TEXT, *PARQUET), (".joblib", ".pkl", ".pickle")
 #: Options of answer files in TOML, which `read_answers` takes.
-ANSWER_OPTIONS = ("scale", "ignore", "abstain")
+ANSWER_OPTIONS = ("scale", "accuracy", "ignore", "abstain")
 #: Keys of every teacher in TOML; all others are options of its kind.
 COMMON = ("name", "path", "url", "classes", "weight")
 

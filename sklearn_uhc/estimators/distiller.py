@@ -18,6 +18,7 @@ from sklearn_uhc.labels import read_labels
 from sklearn_uhc.labels.learning import as_given, warn_of_labels
 from sklearn_uhc.merging import SoftLabelMethod
 from sklearn_uhc.merging.balance import balanced_targets, balances, check_balance, class_weights
+from sklearn_uhc.merging.class_prior import is_estimated
 from sklearn_uhc.students import SoftLabelClassifier, check_readable, check_routing, check_student
 from sklearn_uhc.teachers.input import check_input
 from sklearn_uhc.utils.fitting import all_or_nothing
@@ -72,7 +73,8 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
     class_prior : dict or array-like of shape (L,), default=None
         How frequent the classes are in the rows, if you know: frequencies by class, or in the order of `classes_`. The
         merged labels are scaled until their mean is the prior. 0 means that a class never occurs. A dict may leave out
-        `none_label` and classes that only y has, which keep the share that the merge gives them. None assumes nothing.
+        `none_label` and classes that only y has, which keep the share that the merge gives them. None: see
+        `balance`.
     backprop : bool, default=False
         Whether to train a network directly on the method's objective instead of on soft labels (CE-BP, MF-P-BP,
         MF-LU-BP, MF-LF-BP of the paper; see `sklearn_uhc.merging.losses`). The student must be a skorch net or a torch
@@ -204,7 +206,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         merger = self.make_merger()
         train = self._train_by_backprop if self.backprop else self._train_on_soft_labels
         if self.backprop:
-            self._check_backprop(fit_params, sample_weight)
+            self._check_backprop(merger, fit_params, sample_weight)
             student.check_is_network()
         answers = merger.fit_answers(X, None if self.backprop else y, log_p=log_p)
         if self.backprop and read_labels(y, X, merger.classes_) is not None:
@@ -305,7 +307,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         student.fit_to_teachers(X, to_numpy(answers.log_p), loss)
         return {"class_weight_": None}
 
-    def _check_backprop(self, fit_params: dict[str, Any], sample_weight: Any) -> None:
+    def _check_backprop(self, merger: TeacherMerger, fit_params: dict[str, Any], sample_weight: Any) -> None:
         """Raise an error for settings that direct backpropagation does not support, before any teacher is called."""
         if fit_params:
             raise ValueError(f"Direct backpropagation does not accept fit parameters, got {sorted(fit_params)}.")
@@ -314,7 +316,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
                 "balance=True weights soft labels, and direct backpropagation makes none. Use balance='auto' or False "
                 "with backprop=True, or backprop=False."
             )
-        if self.class_prior is not None:
+        if merger.class_prior is not None and not is_estimated(merger.class_prior):
             raise ValueError(
                 "class_prior scales soft labels, and direct backpropagation makes none: leave it out, or use "
                 "backprop=False."

@@ -48,7 +48,8 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     class_prior : dict or array-like of shape (L,), default=None
         How frequent the classes are in the rows, if you know: frequencies by class, or in the order of `classes_`. The
         merged labels are scaled until their mean is the prior. 0 means that a class never occurs. A dict may leave out
-        `none_label` and classes that only y has, which keep the share that the merge gives them. None assumes nothing.
+        `none_label` and classes that only y has, which keep the share that the merge gives them. None: see
+        `balance`.
     class_lists : list or dict of lists, default=None
         The names of each teacher's classes, in the order of its outputs. None, for all teachers or for one, means the
         teacher's own `classes_`.

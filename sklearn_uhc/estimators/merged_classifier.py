@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,13 +59,13 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
 
     def _given_merger(self) -> TeacherMerger:
         """Return the merge of the given teachers, or the given merge, with the parameters set here."""
-        own = {name: getattr(self, name) for name in SHARED}
+        default = shared_defaults()
+        given = {name: getattr(self, name) for name in SHARED if not _same(getattr(self, name), default[name])}
         if not isinstance(self.teachers, TeacherMerger):
-            return TeacherMerger(self.teachers, **own)
-        merger, default = clone(self.teachers), TeacherMerger(None)
-        given = {name: value for name, value in own.items() if not _same(value, getattr(default, name))}
+            return TeacherMerger(self.teachers, **given)
+        merger = clone(self.teachers)
         for name, value in given.items():
-            if not _same(getattr(merger, name), getattr(default, name)):
+            if not _same(getattr(merger, name), default[name]):
                 raise ValueError(
                     f"{name} is given twice: {value!r} here, and {getattr(merger, name)!r} in the TeacherMerger "
                     "that is passed as teachers. Set it in one place."
@@ -218,6 +219,12 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
     def _other_readers(self) -> list[Any]:
         """Return estimators other than the teachers that read X."""
         return []
+
+
+def shared_defaults() -> dict[str, Any]:
+    """Return the defaults of the parameters that a distiller or an ensemble shares with its merge."""
+    parameters = signature(TeacherMerger).parameters
+    return {name: parameters[name].default for name in SHARED}
 
 
 def _same(value: Any, default: Any) -> bool:

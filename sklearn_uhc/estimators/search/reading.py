@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sklearn_uhc.answers import Answers, answers_given
-from sklearn_uhc.estimators.merged_classifier import SHARED, MergedClassifier
+from sklearn_uhc.estimators.merged_classifier import MergedClassifier, shared_defaults
 from sklearn_uhc.estimators.merger import TeacherMerger
 from sklearn_uhc.estimators.plan import abstains, given_weights
 from sklearn_uhc.estimators.search.folds import Fold
@@ -142,8 +142,7 @@ def without_teachers(merged: MergedClassifier, fold: Fold, space: LabelSpace) ->
         store=None,
         verbose=0,
     )
-    default = TeacherMerger(None)
-    return clone(merged).set_params(teachers=merger, **{name: getattr(default, name) for name in SHARED})
+    return clone(merged).set_params(teachers=merger, **shared_defaults())
 
 
 def fit_to(merged: Any, reading: Reading) -> Any:

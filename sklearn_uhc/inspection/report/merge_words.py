@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn_uhc.evidence.shares import LEAST_ROWS
 from sklearn_uhc.inspection.report.story import Section, Story, Table, count, number, percent
 from sklearn_uhc.inspection.report.words import choice, findings, left_open, unlinked
 from sklearn_uhc.spaces.label_space import spelled
@@ -12,6 +11,8 @@ from sklearn_uhc.spaces.undetermined import listed
 
 #: A class is doubtful if less than this speaks for it: the merge's confidence, the teachers, the student, or labels.
 HALF = 0.5
+#: Rows per class below which a class without any row is no surprise: even ones lack it with a chance of e^-5.
+FEW_ROWS = 5
 #: A student that says something else than the merge for more than one row in ten has not learned it.
 LEAST_KEPT = 0.9
 #: Longest text of a row.
@@ -96,7 +97,7 @@ def _weak(report: dict[str, Any]) -> list[str]:
     """Return doubts about classes."""
     classes = report["classes"]
     named = any(one["kind"] == "uneven" for one in report["findings"])  # the absent classes
-    few = report["n_samples"] < LEAST_ROWS * len(classes)
+    few = report["n_samples"] < FEW_ROWS * len(classes)
     absent = [] if named or few else [one for one in classes if one["rows"] == 0]
     unsure = [one for one in classes if one["rows"] and one["confidence"] < HALF]
     contested = [one for one in classes if (one["conflict"] or 0) > HALF]
