@@ -39,10 +39,7 @@ class Rows:
 def read_rows(path: str, console: Console, id_column: str | None = None, label_column: str | None = None) -> Rows:
     """Read rows; a frame is indexed by id, or by position."""
     kind = check_input(path, (*TABLES, NPZ), "rows")
-    try:
-        found = _read_npz(path) if kind == NPZ else _read_table(path, [c for c in (id_column, label_column) if c])
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-        raise CommandError(f"{path}: it cannot be read ({str(error).splitlines()[0]}).") from error
+    found = _read(path, kind, [column for column in (id_column, label_column) if column])
     for column in (id_column, label_column):
         if column is not None and column not in found:
             raise CommandError(f"{path}: it has no column {column!r}; it has {shorten(list(found))}.")
@@ -56,6 +53,13 @@ def read_rows(path: str, console: Console, id_column: str | None = None, label_c
     if hasattr(X, "iloc"):
         X.index = range(len(X)) if ids is None else ids
     return Rows(path, X, labels, ids)
+
+
+def _read(path: str, kind: str, as_text: list[str]) -> Any:
+    try:
+        return _read_npz(path) if kind == NPZ else _read_table(path, as_text)
+    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+        raise CommandError(f"{path}: it cannot be read ({str(error).splitlines()[0]}).") from error
 
 
 def _read_npz(path: str) -> dict[str, Any]:

@@ -148,12 +148,17 @@ def _from_table(table: dict[str, Any], toml: str, i: int) -> Source:
         return Source(name, file, classes=classes, weight=weight, options=options)
     if classes is None:
         raise CommandError(f"{where}: a url needs classes, in the order of the server's answers.")
-    source = Source(name, "", classes=classes, weight=weight, options=options)
+    return _server(Source(name, "", classes=classes, weight=weight, options=options), table["url"], where)
+
+
+def _server(source: Source, url: Any, where: str) -> Source:
+    """Return a source with its teacher, which is not called yet."""
+    classes: list[Any] = source.classes or []
     _check_options(source, _keywords(RemoteTeacher), where)
     # The server's own names of its columns are not known: sets are for the class list of the merge.
     columns = [f"{k}" for k in range(len(classes))] if any(_is_set(c) for c in classes) else classes
     try:
-        source.teacher = RemoteTeacher(table["url"], columns, **options)
+        source.teacher = RemoteTeacher(url, columns, **source.options)
         source.teacher._check_parameters()
     except (ValueError, TypeError) as error:
         raise CommandError(f"{where}: {error}") from error

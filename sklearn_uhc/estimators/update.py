@@ -145,16 +145,21 @@ def _set_teachers(new: Any, teachers: Any) -> tuple[list[str], list[str], list[s
         return [], [], []
     if names is None:
         raise ValueError("The teachers of this merge have no names, so a dict cannot change some: pass a list of all.")
-    current = dict(zip(names, found, strict=True))
-    if wrong := [name for name, teacher in teachers.items() if teacher is None and name not in current]:
+    return _set_named(new, inner, dict(zip(names, found, strict=True)), teachers)
+
+
+def _set_named(
+    new: Any, inner: Any, current: dict[str, Any], teachers: Mapping[str, Any]
+) -> tuple[list[str], list[str], list[str]]:
+    """Set some of the teachers by name, None for those to remove."""
+    names, removed = list(current), [name for name, teacher in teachers.items() if teacher is None]
+    if wrong := set(removed) - set(names):
         raise ValueError(f"There is no teacher {shorten(wrong)} to remove; the teachers are {shorten(names)}.")
-    removed = [name for name in names if name in teachers and teachers[name] is None]
-    replaced = [name for name in names if teachers.get(name) is not None and teachers[name] is not current[name]]
     for holder in {id(each): each for each in (inner, new)}.values():
-        for name in PER_TEACHER:
-            holder.set_params(**{name: _by_name(getattr(holder, name), names, removed)})
+        holder.set_params(**{name: _by_name(getattr(holder, name), names, removed) for name in PER_TEACHER})
     inner.set_params(teachers={k: v for k, v in {**current, **teachers}.items() if v is not None})
-    return [name for name in teachers if name not in current], replaced, removed
+    replaced = [name for name in names if name not in removed and inner.teachers[name] is not current[name]]
+    return [name for name in inner.teachers if name not in current], replaced, removed
 
 
 def _by_name(entries: Any, names: list[str], removed: list[str]) -> Any:

@@ -128,12 +128,7 @@ def read_labels(
             f"y holds True and False, but the teachers know {_some(classes)}: pass the classes of the rows, with None, "
             "NaN or -1 for rows without a label. If y says which rows have one: np.where(y, labels, None)."
         )
-    if found := set(values.tolist()) & set(sets or {}) - set(classes.tolist()):
-        name = min(found, key=str)
-        raise ValueError(
-            f"y has the label {name!r}, which is no class of the merge: {(sets or {})[name]}. Pass None for such rows, "
-            "or the finer class if you know it."
-        )
+    _refuse_names_of_sets(values, classes, sets or {})
     if not set(values.tolist()) & set(classes.tolist()):
         if foreign == "ignore":
             return None
@@ -145,6 +140,16 @@ def read_labels(
         )
     _refuse_ambiguous(y, known, classes)
     return replace(_coded(values, known, classes), same_index=same_index)
+
+
+def _refuse_names_of_sets(values: NDArray[Any], classes: NDArray[Any], sets: Mapping[Any, str]) -> None:
+    """Raise an error for a teacher's own name of a column that means a set."""
+    if found := set(values.tolist()) & set(sets) - set(classes.tolist()):
+        name = min(found, key=str)
+        raise ValueError(
+            f"y has the label {name!r}, which is no class of the merge: {sets[name]}. Pass None for such rows, or the "
+            "finer class if you know it."
+        )
 
 
 def _refuse_sets(y: Any) -> None:

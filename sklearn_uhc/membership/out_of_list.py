@@ -114,11 +114,7 @@ def make_memberships(
     scorers = find_scorers(membership, space, teachers)
     found = [i for i, scorer in enumerate(scorers) if scorer is not None] if weight > 0 else []
     new = [] if none_label is None or none_label in space.classes.tolist() else [none_label]
-    empty = [i for i in found if not new and space.mask[i].all()]
-    if empty and not isinstance(membership, str):
-        names = ", ".join(space.called(i) for i in empty)
-        warn_user(f"The membership of {names} is ignored: it covers all classes, so it says nothing.")
-    whose = [i for i in found if i not in empty]
+    whose = found if new else _informative(found, space, say=not isinstance(membership, str))
     if none_label is not None:
         _check_none(none_label, space, whose)
     if not whose:
@@ -127,6 +123,15 @@ def make_memberships(
     return Memberships(
         [scorers[i] for i in whose], whose, titles, extended_space(space, whose, new), float(weight), folder
     )
+
+
+def _informative(found: list[int], space: LabelSpace, say: bool) -> list[int]:
+    """Return the scorers whose teachers do not know all classes."""
+    empty = [i for i in found if space.mask[i].all()]
+    if empty and say:
+        names = ", ".join(space.called(i) for i in empty)
+        warn_user(f"The membership of {names} is ignored: it covers all classes, so it says nothing.")
+    return [i for i in found if i not in empty]
 
 
 def _check_weight(weight: Any) -> None:

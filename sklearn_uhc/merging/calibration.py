@@ -211,13 +211,17 @@ class TeacherCalibrator(AnswerTransformer):
         before = np.log(self.temperatures_)
         settled, error = set_temperatures(compared, before, weight, usual, tolerance, int(self.n_rounds))
         for i in {each.teacher for each in compared}:
-            self.temperatures_[i], self.standard_errors_[i] = np.exp(settled.log_tau[i]), error[i]
-            self.weights_[i] *= NOISE_WEIGHT if settled.noise[i] else 1.0
-            self.comparable_[i] = np.isfinite(error[i])
-            if np.isfinite(error[i]):
-                self.uncalibrated_.pop(i, None)
-            else:
-                self.uncalibrated_[i] = NO_EVIDENCE
+            self._settle(i, float(np.exp(settled.log_tau[i])), float(error[i]), bool(settled.noise[i]))
+
+    def _settle(self, i: int, temperature: float, error: float, noise: bool) -> None:
+        """Set what was learned about one teacher with sets."""
+        self.temperatures_[i], self.standard_errors_[i] = temperature, error
+        self.weights_[i] *= NOISE_WEIGHT if noise else 1.0
+        self.comparable_[i] = np.isfinite(error)
+        if np.isfinite(error):
+            self.uncalibrated_.pop(i, None)
+        else:
+            self.uncalibrated_[i] = NO_EVIDENCE
 
     def _explain(self, answers: Answers, enough: bool, left: list[int]) -> None:
         """Set the reasons of teachers that could not be compared, by single classes or by sets."""

@@ -104,6 +104,20 @@ def read_prior(prior: Any, classes: NDArray[Any], free: NDArray[np.bool_], *, la
     if prior is None or is_estimated(prior):
         return None
     told = dict(prior) if isinstance(prior, Mapping) else _in_order(prior, classes)
+    unknown = _check_told(told, classes, free, labelled)
+    found = np.array([float(told.get(label, np.nan)) for label in classes.tolist()])
+    if not np.nansum(found) > 0:
+        raise ValueError(f"class_prior leaves nothing for the classes there are, {shorten(classes)}.")
+    if unknown:
+        warn_user(
+            f"class_prior names {shorten(unknown)}, which no teacher knows and no label here shows. They are left out, "
+            "and the frequencies of the others scaled up."
+        )
+    return found / np.nansum(found)
+
+
+def _check_told(told: dict[Any, Any], classes: NDArray[Any], free: NDArray[np.bool_], labelled: bool) -> list[Any]:
+    """Raise an error for wrong frequencies; return the names that are no class, if some rows have labels."""
     values = np.array([_number(value, label) for label, value in told.items()])
     if bad := [label for label, value in zip(told, values.tolist(), strict=True) if not 0 <= value < np.inf]:
         raise ValueError(f"class_prior must have numbers of at least 0, but has {told[bad[0]]!r} for {bad[0]!r}.")
@@ -119,15 +133,7 @@ def read_prior(prior: Any, classes: NDArray[Any], free: NDArray[np.bool_], *, la
             f"class_prior must sum to 1, but sums to {values.sum():.4g}: divide it by its sum. It says how frequent "
             "the classes are in the rows; to weight classes in training, use balance."
         )
-    found = np.array([float(told.get(label, np.nan)) for label in classes.tolist()])
-    if not np.nansum(found) > 0:
-        raise ValueError(f"class_prior leaves nothing for the classes there are, {shorten(classes)}.")
-    if unknown:
-        warn_user(
-            f"class_prior names {shorten(unknown)}, which no teacher knows and no label here shows. They are left out, "
-            "and the frequencies of the others scaled up."
-        )
-    return found / np.nansum(found)
+    return unknown
 
 
 def _in_order(prior: Any, classes: NDArray[Any]) -> dict[Any, Any]:

@@ -128,6 +128,11 @@ def match_lists(class_lists: Any, names: list[str] | None, n: int) -> list[Any]:
                 )
             raise ValueError(f"class_lists names unknown teachers: {shorten(unknown)}; {known}")
         return [class_lists.get(name) for name in names or []]
+    return _one_for_each(class_lists, n)
+
+
+def _one_for_each(class_lists: Any, n: int) -> list[Any]:
+    """Return a list of n class lists; raise an error for a flat list."""
     check_is_list(class_lists)
     given = list(class_lists)
     flat = [entry for entry in given if isinstance(entry, str) or (entry is not None and np.isscalar(entry))]

@@ -96,19 +96,23 @@ def _doubtful_labels(report: dict[str, Any]) -> list[str]:
 def _weak(report: dict[str, Any]) -> list[str]:
     """Return doubts about classes."""
     classes = report["classes"]
-    named = any(one["kind"] == "uneven" for one in report["findings"])  # the absent classes
-    few = report["n_samples"] < FEW_ROWS * len(classes)
-    absent = [] if named or few else [one for one in classes if one["rows"] == 0]
     unsure = [one for one in classes if one["rows"] and one["confidence"] < HALF]
     contested = [one for one in classes if (one["conflict"] or 0) > HALF]
     lost = [one for one in classes if one["kept"] is not None and one["kept"] < HALF]
     says = {
-        "The merge chooses no row for": absent,
+        "The merge chooses no row for": _absent(report),
         "The merge gives less than one half, on average, to its own choice of": unsure,
         "Teachers that know these classes mostly contradict the merge, on rows of which it chooses": contested,
         "The student mostly says something else than the merge on rows of": lost,
     }
     return [f"{what}: {_names(which)}." for what, which in says.items() if which]
+
+
+def _absent(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return classes without a row, unless a finding names them or there are too few rows to wonder."""
+    named = any(one["kind"] == "uneven" for one in report["findings"])
+    few = report["n_samples"] < FEW_ROWS * len(report["classes"])
+    return [] if named or few else [one for one in report["classes"] if one["rows"] == 0]
 
 
 def _alone(report: dict[str, Any]) -> str:
