@@ -1,8 +1,8 @@
 """Draw the pictures of the benchmarks from their result files: dots, with intervals where there are trials.
 
-    python -m benchmarks.pictures [solvers] [students] [teachers]
+    python -m benchmarks.pictures [defaults] [solvers] [students] [teachers]
 
-Reads solvers.json, students.json and teachers.json in benchmarks/results and writes PNGs of the same names into docs.
+Reads NAME.json in benchmarks/results and writes NAME.png into docs/images.
 Colours are those of all plots (`sklearn_uhc.inspection.plots.style`).
 """
 
@@ -26,7 +26,7 @@ from scipy.stats import t
 from sklearn_uhc.inspection.plots.style import CONTRAST, GUIDE, INK, MAIN, PALETTE
 
 RESULTS = Path(__file__).parent / "results"
-DOCS = Path(__file__).parent.parent / "docs"
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
 
 def prepare(axes: Any, names: list[str], center: float, title: str) -> None:
@@ -165,7 +165,22 @@ def draw_teachers(found: dict[str, Any], path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
+def draw_defaults(found: list[dict[str, Any]], path: Path) -> None:
+    """Points above the best fixed setting of each kind of data, mean of the students."""
+    rows = [r for r in found if r["part"] == "kind" and r["student"] == "all students"]
+    figure, axes = plt.subplots(figsize=(8, 7), layout="constrained")
+    prepare(axes, [r["kind"] for r in rows], 0, "")
+    ways = (("default", "default", MAIN), ("told", "class_prior told", CONTRAST), ("30 labels", "30 labels", PALETTE[2]))
+    for y, row in enumerate(rows):
+        for way, label, color in ways:
+            dot(axes, row[f"{way} above"], y, color, "o" if way == "default" else "D", label if y == 0 else None)
+    figure.legend(loc="outside upper center", ncols=3, fontsize=9, frameon=False)
+    figure.supxlabel("points of accuracy above the best fixed setting of this kind of data, mean of three students", fontsize=9)
+    figure.savefig(path, dpi=110)
+
+
 PICTURES: dict[str, Callable[[Any, Path], None]] = {
+    "defaults": draw_defaults,
     "solvers": draw_solvers,
     "students": draw_students,
     "teachers": draw_teachers,
@@ -174,7 +189,7 @@ PICTURES: dict[str, Callable[[Any, Path], None]] = {
 
 def draw(name: str) -> None:
     """Draw a picture from its result file."""
-    PICTURES[name](json.loads((RESULTS / f"{name}.json").read_text()), DOCS / f"{name}.png")
+    PICTURES[name](json.loads((RESULTS / f"{name}.json").read_text()), IMAGES / f"{name}.png")
     plt.close("all")
 
 

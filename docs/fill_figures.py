@@ -34,7 +34,7 @@ REGION = re.compile(r"(<!-- figure: ([^\n]*?) -->\n)(.*?)(<!-- end -->)", re.DOT
 
 def pages() -> list[Path]:
     """Return the pages that may have tables."""
-    return [FOLDER.parent / "README.md", *sorted(FOLDER.glob("*.md"))]
+    return [FOLDER.parent / "README.md", *sorted(FOLDER.glob("*.md")), *sorted(FOLDER.glob("guide/*.md"))]
 
 
 def filled(text: str) -> str:

@@ -127,39 +127,31 @@ def draw_path() -> None:
 
 def draw_decision() -> None:
     """Show what to call, by what one has."""
-    figure, ax = plt.subplots(figsize=(11, 4.9))
-    ax.set(xlim=(0, 13.6), ylim=(0, 5.9))
+    figure, ax = plt.subplots(figsize=(11, 4.2))
+    ax.set(xlim=(0, 13.6), ylim=(0.9, 5.9))
     ax.axis("off")
     questions = [
-        (0.1, "Do all classifiers know\nthe same classes?"),
-        (3.5, "Does every list share\nclasses with another?"),
-        (6.9, "Do you have labels\nof some rows?"),
-        (10.3, "Can you keep the\nteachers?"),
+        (0.1, "Do all classifiers know\nthe same classes?", "yes", "average their answers:\nVotingClassifier", PALE),
+        (3.5, "Do shared classes link\nall lists to each other?", "no", "harmonize names, add\na linking teacher, or ask\nowners for scorers", PALE),
+        (6.9, "Can you label 20 random\nrows, or do you know the\nclass frequencies?", "yes", "fit(X, y), with None for\nall other rows, or\nclass_prior={...}", KNOWN),
     ]
-    answers = [
-        ("yes", "VotingClassifier\nor an average will do", PALE),
-        ("no", "harmonize names,\nadd a linking teacher,\nor label a few rows", PALE),
-        ("yes", "fit(X, y) with the\nlabels you have;\nGridSearchCV to tune", KNOWN),
-        ("yes", "UnifiedEnsemble", KNOWN),
-    ]
-    ways = ["no", "yes", "no", ""]
-    for (x, question), (word, answer, face) in zip(questions, answers, strict=True):
-        box(ax, x, 3.9, 2.7, 1.1, "white", DARK)
-        ax.text(x + 1.35, 4.45, question, ha="center", va="center", fontsize=9.5, color=INK)
-        arrow(ax, (x + 1.35, 3.85), (x + 1.35, 2.95))
-        ax.text(x + 1.5, 3.4, word, fontsize=9.5, color=INK, va="center")
-        box(ax, x, 1.75, 2.7, 1.15, face, INK)
+    for x, question, word, answer, face in questions:
+        box(ax, x, 3.9, 2.7, 1.2, "white", DARK)
+        ax.text(x + 1.35, 4.5, question, ha="center", va="center", fontsize=9.5, color=INK)
+        arrow(ax, (x + 1.35, 3.85), (x + 1.35, 2.55))
+        ax.text(x + 1.5, 3.2, word, fontsize=9.5, color=INK, va="center")
+        box(ax, x, 1.3, 2.7, 1.2, face, INK)
         ink = "white" if face == KNOWN else INK
-        ax.text(x + 1.35, 2.32, answer, ha="center", va="center", fontsize=9.5, color=ink)
-    for (x, _), word in zip(questions, ways, strict=True):
-        if x < 10:
-            arrow(ax, (x + 2.75, 4.45), (x + 3.35, 4.45))
-            ax.text(x + 3.05, 4.65, word, ha="center", fontsize=9.5, color=INK)
-    arrow(ax, (13.15, 4.3), (13.15, 1.35))
-    ax.text(13.22, 3.4, "no", fontsize=9.5, color=INK, va="center")
-    box(ax, 6.9, 0.15, 6.4, 1.15, KNOWN, INK)
-    text = "HeterogeneousDistiller(teachers, student).fit(X)\nthen save the student, or export it to ONNX"
-    ax.text(9.97, 0.72, text, ha="center", va="center", fontsize=9.5, color="white")
+        ax.text(x + 1.35, 1.9, answer, ha="center", va="center", fontsize=9.5, color=ink)
+    for x, word in ((0.1, "no"), (3.5, "yes"), (6.9, "no")):
+        arrow(ax, (x + 2.75, 4.5), (x + 3.35, 4.5))
+        ax.text(x + 3.05, 4.65, word, ha="center", fontsize=9.5, color=INK)
+    arrow(ax, (9.65, 1.9), (10.25, 1.9))
+    box(ax, 10.3, 1.3, 3.2, 3.8, KNOWN, INK)
+    text = "HeterogeneousDistiller(\n    teachers, student\n).fit(X) or .fit(X, y)"
+    ax.text(10.5, 4.2, text, ha="left", va="center", fontsize=9.5, color="white", family="monospace")
+    text = "Then save the student,\nor export it to ONNX.\n\nNo student wanted, and all\nteachers at hand for every\nprediction? UnifiedEnsemble"
+    ax.text(10.5, 2.4, text, ha="left", va="center", fontsize=9, color="white")
     ax.text(0.1, 5.5, "Start here", fontsize=10.5, weight="bold", color=INK)
     figure.savefig(FOLDER / "decision.png", dpi=130, bbox_inches="tight", pad_inches=0.05)
 

@@ -13,8 +13,6 @@ from benchmarks.paper.published import column
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
 #: An arrow that does not break the line.
 TO = "\u00a0→\u00a0"
-KINDS = ("mixed", "votes", "networks")
-METHODS = {"mf_lf": "MF-LF", "ce": "CE", "mf_p": "MF-P", "mf_lu": "MF-LU", "sd": "SD"}
 
 Rows = list[list[str]]
 Record = dict[str, Any]
@@ -57,23 +55,47 @@ def paper() -> Rows:
     return [*rows, ["*supervised, on all the teachers' data*", supervised[0], "", supervised[1], ""]]
 
 
+def comparison() -> Rows:
+    """docs/evidence.md: the default, the best rival and the lead, by setting."""
+    records = load("comparison.json")
+    of = {(r["way"], r["balance"]): r for r in records if r["kind"] == "student"}
+    ours, pooled = of["our merge", "no"], of["all training data", "better"]
+    leads = {r["balance"]: r for r in records if r["kind"] == "lead, student"}
+    rows = [["setting", "our default", "best rival, as it is", "lead", "both balanced", "each at its better", "all training data"]]
+    for setting in (key for key, found in ours.items() if isinstance(found, dict)):
+        rival = leads["no"][setting]
+        points = [f"{leads[balance][setting]['points']:+.1f}" for balance in ("no", "yes", "better")]
+        above = short(pooled[setting]["mean"]) if setting in pooled else "-"
+        best = f"{short(rival['mean'])} ({rival['rival']})"
+        rows.append([setting.replace("_", " "), short(ours[setting]["mean"]), best, *points, above])
+    return rows
+
+
 def speed() -> Rows:
-    """docs/solvers.md: the median time per row over draws, and the geometric mean of multiples of it."""
-    keys = {"plain loop": "paper, plain loop", "scipy": "scipy", "CVXPY": "cvxpy"}
-    keys |= {"torch": "torch", "float32": "float32", "product": "least"}
+    """docs/evidence.md: the median time per row over draws, and how many times as long the paper's algorithms take."""
     draws: dict[tuple[str, str], list[Record]] = {}
     for r in load("solvers.json/methods"):
         draws.setdefault((r["size"], r["method"]), []).append(r)
-
-    def times(found: list[Record], key: str) -> str:
-        ratios = [r[key] / r["ours"] for r in found if r.get(key)]
-        return digits(geometric_mean(ratios)) if ratios else ""
-
-    rows = [["size", "method", "ours, µs", "residual", "paper", "its residual", *keys]]
+    rows = [["size", "method", "ours, µs per row", "its residual", "the paper's algorithm / ours", "its residual"]]
     for names, found in draws.items():
         ours = digits(median(1e6 * r["ours"] for r in found))
         worst, its_worst = (f"{max(r[key] for r in found):.0e}" for key in ("residual", "residual paper"))
-        rows.append([*names, ours, worst, times(found, "paper"), its_worst, *(times(found, k) for k in keys.values())])
+        rows.append([*names, ours, worst, digits(geometric_mean(r["paper"] / r["ours"] for r in found)), its_worst])
+    return rows
+
+
+def students() -> Rows:
+    """docs/evidence.md: soft labels beside hard ones, where teachers are calibrated and where they are not."""
+    data = {"features": "Tiny-ImageNet features", "digits": "digits"}
+    of = {(r["dataset"], r["student"]): r for r in load("students.json") if r["T"] == 1}
+    rows = [["student", "way", "time", *(f"{measure}, {name}" for name in data for measure in ("accuracy", "log-loss"))]]
+    for student in dict.fromkeys(student for _, student in of):
+        pair = [of[dataset, student] for dataset in data.values()]
+        row = [student, pair[0]["soft"]["strategy"], f"{pair[0]['time']:.1f}"]
+        for r in pair:
+            row += [TO.join(short(r[kind]["accuracy"]) for kind in ("argmax", "soft"))]
+            row += [TO.join(f"{r[kind]['log-loss']:.2f}" for kind in ("argmax", "soft"))]
+        rows.append(row)
     return rows
 
 
@@ -82,76 +104,3 @@ def calibrated(name: str, method: str, measure: int) -> tuple[float, float]:
     trials = load("teachers.json")[name]
     plain, auto = (mean(trial[method][way][measure] for trial in trials) for way in ("plain", "auto"))
     return plain, auto
-
-
-def calibration() -> Rows:
-    """docs/teachers.md: accuracy and log-loss without and with calibration."""
-    measures = {"k-NN": 1, "logistic": 5, "k-NN log-loss": 2, "merge log-loss": 3, "merge ECE": 4}
-    rows = [["teachers", "method", "labels", "best floor", *measures]]
-    for name, trials in load("teachers.json").items():
-        for method in ("mf_lf", "ce") if "floors" in str(trials[0]) else ():
-            floors = zip(*(trial[method]["floors"] for trial in trials), strict=True)
-            labels, *pairs = (TO.join(map(short, calibrated(name, method, k))) for k in (0, *measures.values()))
-            rows.append([name, METHODS[method], labels, short(max(map(mean, floors))), *pairs])
-    return rows
-
-
-def both(records: list[Record], sign: str = "") -> str:
-    """Return means of MF-LF and CE; with a sign, of a gain."""
-    texts = [short(mean(r[method] for r in records)) for method in ("mf_lf", "ce")]
-    return " / ".join(t if t.startswith("-") else sign + t for t in texts)
-
-
-def overlap() -> Rows:
-    """docs/teachers.md: the gain of calibration by spare comparisons."""
-    trials = {kind: [r for trial in load("teachers.json")[f"overlap, {kind}"] for r in trial] for kind in KINDS}
-    rows = [["spare comparisons per teacher", *KINDS]]
-    for name, low, high in (("below 1/2", -1, 0.5), ("1/2 to 1", 0.5, 1), ("1 and more", 1, 99)):
-        found = [[r for r in trials[kind] if low <= r["spare"] < high] for kind in KINDS]
-        rows.append([f"{name} ({len(found[-1])} trials)", *(both(some, "+") for some in found)])
-    return rows
-
-
-def broken() -> Rows:
-    """docs/teachers.md: a teacher that answers at random."""
-    ways = {
-        "five": "the five good ones alone",
-        "five, calibrated": "the same, calibrated",
-        "noisy": "all six",
-        "noisy, calibrated": "all six, calibrated",
-        "noisy, agreement": 'all six, calibrated, `teacher_weight="agreement"`',
-    }
-    cases = {kind: [r for trial in load("teachers.json")[f"noise, {kind}"] for r in trial] for kind in KINDS}
-    rows = [["teachers", *KINDS]]
-    for way, name in ways.items():
-        cells = [both([{m: r[m][way] for m in ("mf_lf", "ce")} for r in cases[kind]]) for kind in KINDS]
-        rows.append([name, *cells])
-    return rows
-
-
-def silent() -> Rows:
-    """docs/teachers.md: a teacher that leaves rows unanswered."""
-    rows = [["method", "teachers", "labels", "student", "milliseconds"]]
-    for kind in ("mixed", "networks"):
-        trials = load("teachers.json")[f"silence, {kind}"]
-        for method, name in METHODS.items():
-            means = [[mean(t[method][way][k] for t in trials) for way in ("complete", "silent")] for k in range(3)]
-            cells = [TO.join(map(short, pair)) for pair in means[:2]]
-            rows.append([name, kind, *cells, TO.join(f"{1000 * value:.0f}" for value in means[2])])
-    return rows
-
-
-def names() -> Rows:
-    """docs/label_lists.md: suggestions of names, by what they come from."""
-    said, there = "right / suggested", "found / to find"
-    rows = [["", f"spelling: {said}", there, f"same answers: {said}", there, f"parts: {said}", there]]
-    kinds = {"spelling": ("spelling", "same"), "answers": ("renamed", "same"), "parts": ("coarse", "parts")}
-    for name, data in {"digits": "digits", "Fashion-MNIST": "fashion", "texts": "texts", "all": ""}.items():
-        records = [r for r in load("names.jsonl") if data in r["data"]]
-        cells = []
-        for kind, (task, count) in kinds.items():
-            made = [(s["right"], r["task"] == task) for r in records for s in r["suggestions"] if s["kind"] == kind]
-            wanted = sum(r["to_find"][count] for r in records if r["task"] == task)
-            cells += [f"{sum(right for right, _ in made)} / {len(made)}", f"{made.count((True, True))} / {wanted}"]
-        rows.append([name, *cells])
-    return rows

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 import sklearn_uhc
+from benchmarks.pictures import PICTURES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+SITE = sorted([*DOCS.glob("*.md"), *DOCS.glob("guide/*.md")])
+PAGES = [*sorted(ROOT.glob("*.md")), *SITE]
 MADE_BY_SPHINX = {"auto_examples": DOCS / "examples"}
 MADE_IN_THE_BUILD = {DOCS / f"{name}_example.html": DOCS / "report_example.py" for name in ("report", "merge")}
 
@@ -54,17 +56,33 @@ def test_all_python_in_pages_is_run(page):
 
 
 def test_every_page_is_in_the_site():
-    listed = {"index"}
-    for page in DOCS.glob("*.md"):
+    listed = {DOCS / "index"}
+    for page in SITE:
         for tree in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(), flags=re.S):
-            listed |= {line.strip() for line in tree.splitlines() if line.strip() and not line.startswith(":")}
-    assert {page.stem for page in DOCS.glob("*.md")} <= listed
-    for name in listed - {"auto_examples/index"}:
-        assert (DOCS / f"{name}.md").exists() or (DOCS / f"{name}.rst").exists(), name
+            entries = [line.strip() for line in tree.splitlines() if line.strip() and not line.startswith(":")]
+            listed |= {page.parent / re.sub(r".*<(.*)>", r"\1", entry) for entry in entries}
+    assert {page.with_suffix("") for page in SITE} <= listed
+    for name in listed - {DOCS / "auto_examples" / "index"}:
+        assert name.with_suffix(".md").exists() or name.with_suffix(".rst").exists(), name
 
 
 def test_no_page_has_a_name_that_sphinx_needs():
-    assert not {"search", "genindex", "py-modindex"} & {page.stem for page in DOCS.glob("*.md")}
+    assert not {"search", "genindex", "py-modindex"} & {page.stem for page in SITE}
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("guide/*.md")), ids=lambda p: p.name)
+def test_a_page_of_the_guide_opens_with_what_the_reader_gets_and_has_one_table_and_one_picture_at_most(page):
+    text = page.read_text()
+    assert re.match(r"# .+\n\n\*\*", text), "the first sentence is bold and says what the reader gets"
+    bare = re.sub(r"```.*?```", "", text, flags=re.S)
+    assert len(re.findall(r"^\|[ :|-]+\|$", bare, flags=re.M)) <= 1
+    assert len(re.findall(r"!\[", bare)) <= 1
+
+
+def test_paths_of_pages_in_docstrings_and_messages_exist():
+    for file in [*ROOT.glob("sklearn_uhc/**/*.py"), *ROOT.glob("benchmarks/**/*.py")]:
+        for path in re.findall(r"\bdocs/[\w/]+\.md\b", file.read_text()):
+            assert (ROOT / path).exists(), f"{file.relative_to(ROOT)} names {path}"
 
 
 def test_every_public_name_is_in_the_reference():
@@ -83,4 +101,5 @@ def test_every_example_has_its_place_in_the_gallery():
 
 def test_pictures_are_made_by_the_script():
     drawn = re.findall(r'FOLDER / "(\w+\.png)"', (DOCS / "make_pictures.py").read_text())
+    drawn += [f"{name}.png" for name in PICTURES]
     assert sorted(drawn) == sorted(path.name for path in (DOCS / "images").iterdir())

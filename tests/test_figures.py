@@ -20,7 +20,7 @@ def test_tables_are_those_of_their_files(page):
     assert fill_figures.filled(text) == text, "run python docs/fill_figures.py"
 
 
-@pytest.mark.parametrize("page", ["README.md", "comparison.md", "teachers.md", "digits.md"])
+@pytest.mark.parametrize("page", ["evidence.md", "diagnosing.md"])
 def test_a_wrong_figure_in_a_table_is_seen(page):
     text = next(p for p in fill_figures.pages() if p.name == page).read_text()
     wrong = re.sub(r"\| 0?\.\d\d\d \|", "| .123 |", text, count=1)
