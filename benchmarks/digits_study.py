@@ -4,8 +4,8 @@
 
 For each size of the teachers' class lists, student and temperature: accuracies; then how the label-free score ranks
 what it could be used to choose (Spearman's rank correlation with accuracy and with minus the log-loss). Teachers are
-taken as they are: `benchmarks.teachers` measures calibration. One record a line in benchmarks/results/digits.jsonl,
-from which docs/digits.md is filled; an interrupted run goes on.
+taken as they are: `benchmarks.teachers` measures calibration. One record a line in benchmarks/results/digits.jsonl;
+an interrupted run goes on.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 Compares constant floors with `floor="auto"`, and counts how small the answers of classifiers get. With --data, a folder
 that holds `tinyimagenet_lite0_pca256.npz` (arrays X_train, y_train, X_unlabelled, X_test, y_test of image features),
 `mnist.npz` and `fashion_mnist.npz`, network teachers of the paper's size are added. One record a line in
-benchmarks/results/floor.jsonl, from which docs/floor.md is filled; an interrupted run goes on.
+benchmarks/results/floor.jsonl; an interrupted run goes on.
 """
 
 from __future__ import annotations

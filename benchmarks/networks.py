@@ -3,8 +3,8 @@
     python -m benchmarks.networks [--seeds 4]
 
 A network of 64, 32 and 10 units on 500 unlabelled digits; three forests of five digits each are the teachers, on images
-of their own. Accuracy on 397 other images. One record a line in benchmarks/results/networks.jsonl, from which
-docs/networks.md is filled; an interrupted run goes on.
+of their own. Accuracy on 397 other images. One record a line in benchmarks/results/networks.jsonl; an interrupted
+run goes on.
 """
 
 from __future__ import annotations

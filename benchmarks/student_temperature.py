@@ -5,7 +5,7 @@
 300 digits with the tempered probabilities of a logistic regression as labels, for every student at T = 1, 3 and 10. On
 other rows: log-loss and accuracy by true labels, and the power of the answers that comes nearest to the logistic
 regression at temperature 1: 1 is right, above 1 they are too flat, below 1 too sharp. One record a line in
-benchmarks/results/student-temperature.jsonl, from which docs/students.md is filled; an interrupted run goes on.
+benchmarks/results/student-temperature.jsonl; an interrupted run goes on.
 """
 
 from __future__ import annotations

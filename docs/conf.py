@@ -52,6 +52,7 @@ extensions.append("sphinx.ext.intersphinx")
 intersphinx_mapping = {name: (url, None) for name, url in OTHERS.items() if reachable(url)}
 templates_path = ["_templates"]
 default_role = "literal"
+smartquotes = False
 
 # Markdown pages
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
@@ -94,12 +95,17 @@ html_show_sourcelink = False
 html_theme_options = {
     "navbar_align": "left",
     "show_toc_level": 2,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 8,
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
 }
-html_sidebars = {"index": [], "installation": [], "for_me": [], "quickstart": [], "changelog": []}
+html_sidebars = {"index": [], "for_me": [], "quickstart": [], "evidence": []}
+
+
+#: Full names of what api.rst lists, by the last part.
+LISTED = re.findall(r"^   ([\w.]+)$", (Path(__file__).parent / "api.rst").read_text(), flags=re.M)
+PUBLIC = {name.rpartition(".")[2]: f"sklearn_uhc.{name}" for name in LISTED}
 
 
 def skip_foreign(app, what, name, obj, skip, options):
@@ -117,21 +123,27 @@ def strip_code(app, doctree):
 
 
 def link_names(app, doctree):
-    """Make `Name`, where it stands as code and is a public name, a link to its page."""
+    """Make `Name`, where it stands as code and is a public name, and `docs/page.md` links to their pages."""
     for code in list(doctree.findall(nodes.literal)):
-        name = re.fullmatch(r"(?:sklearn_uhc\.)?(\w+)(?:\(\))?", code.astext())
-        inside = isinstance(code.parent, nodes.reference | nodes.title | addnodes.pending_xref)
-        if name is None or inside or name[1] not in sklearn_uhc.__all__:
+        name = re.fullmatch(r"(?:[a-z_]+\.)*(\w+)(?:\(\))?", code.astext())
+        page = re.fullmatch(r"docs/([\w/]+)\.md", code.astext())
+        if isinstance(code.parent, nodes.reference | nodes.title | addnodes.pending_xref):
+            continue
+        if page is not None:
+            kind, target = ("std", "doc"), f"/{page[1]}"
+        elif name is not None and name[1] in PUBLIC:
+            kind, target = ("py", "obj"), PUBLIC[name[1]]
+        else:
             continue
         link = addnodes.pending_xref(
-            "", refdomain="py", reftype="obj", reftarget=f"sklearn_uhc.{name[1]}", refexplicit=True, refwarn=False
+            "", refdomain=kind[0], reftype=kind[1], reftarget=target, refexplicit=True, refwarn=False
         )
         code.replace_self(link)
         link += code
 
 
 def make_report(app, error):
-    """Write the report that docs/report.md shows."""
+    """Write the report that docs/guide/diagnosing.md shows."""
     if error is None and app.builder.format == "html":
         from report_example import write
 

@@ -1,7 +1,7 @@
 """Dask collections as X: `fit` computes, everything else is lazy. `utils.lazy` passes calls to `run`.
 
-Fitted estimators are sent to each worker once, and teachers only where they are called (`docs/dask.md`). A leaf: it may
-import everything, and nobody imports it.
+Fitted estimators are sent to each worker once, and teachers only where they are called (`docs/guide/scale.md`). A leaf:
+it may import everything, and nobody imports it.
 """
 
 from __future__ import annotations

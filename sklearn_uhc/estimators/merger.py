@@ -61,7 +61,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Whether to divide each teacher's logits by its own temperature before the merge. Temperatures are learned from
         the other teachers' answers, without labels. "auto" does so if the class lists overlap enough to compare
         teachers, those of one kind twice as much, and True always. If teachers differ by no more than noise, all
-        temperatures are 1. See `docs/teachers.md`.
+        temperatures are 1. See `docs/evidence.md`.
     teacher_weight : array-like of N positive numbers or "agreement", default=None
         Weight of each teacher in the method's objective. "agreement" detects teachers whose answers do not fit the
         others and gives them almost no weight. None means the method's own weights.
@@ -78,7 +78,8 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
     label_model : classifier, "auto" or None, default="auto"
         Classifier of X that is trained on the labelled rows, if `fit` is given labels. Its predictions are combined
         with the merge; cross-validation decides how much they count. "auto" means logistic regression, if X is a
-        matrix of numbers. None uses the labels only to learn from the teachers' answers. See `docs/few_labels.md`.
+        matrix of numbers. None uses the labels only to learn from the teachers' answers. See
+        `docs/guide/frequencies_and_labels.md`.
     abstain : bool, default=None
         Whether a teacher may leave a row unanswered, by NaN for all its classes. It is then left out for that row. A
         row that no teacher answers for gets uniform soft labels; with `none_label`, scorers decide about it.

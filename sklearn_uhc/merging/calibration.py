@@ -109,7 +109,7 @@ class TeacherCalibrator(AnswerTransformer):
 
     Notes
     -----
-    `docs/teachers.md` has measurements. An owner with labelled rows may use `CalibratedClassifierCV`, which makes
+    `docs/evidence.md` has measurements. An owner with labelled rows may use `CalibratedClassifierCV`, which makes
     the teacher's probabilities right on its own classes. Its answers about rows of other classes remain arbitrary,
     and this estimator deals with these. One does not replace the other.
 

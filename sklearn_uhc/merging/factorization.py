@@ -148,7 +148,7 @@ class LogitFactorization(SoftLabelMethod):
         The logits of every teacher are divided by it first.
     lam : float, default=0.01
         The ridge of MF-LU, as in the paper. It has more influence at higher temperatures, since logits are divided by
-        them; for `backprop=True` see `docs/networks.md`.
+        them; for `backprop=True` see `docs/guide/any_teacher.md`.
     gauge : {"mean", "paper"}, default="mean"
         MF-LU determines u only up to a scale, which the ridge sets arbitrarily. "mean" uses u times the mean of v as
         the logits, "paper" the raw u.

@@ -4,7 +4,7 @@ For a learner that minimises a weighted sum of losses, all copies are the soft c
 `DROPPED` / L. Together these are at most `DROPPED` of a row's probability, and the row's other entries take it over.
 All copies cost up to L times the training on hard labels. A few copies per row, drawn at random
 (`students/copies.py`), have the same expected loss. Kernel support vector machines, whose time grows with the square
-of the rows, and AdaBoost, which would chase the less probable copies of a row, get each row once by default, as its
+of the rows, and AdaBoost, which would overfit unlikely labels, get each row once by default, as its
 most probable class. An estimator that cross-validates gets folds in which all copies of a row are on the same side.
 """
 

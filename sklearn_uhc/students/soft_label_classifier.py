@@ -78,8 +78,8 @@ class SoftLabelClassifier(Versioned, MetaEstimatorMixin, ClassifierMixin, BaseEs
         `early_stopping_rounds` of a booster, `early_stopping=True` of HistGradientBoostingClassifier or SGDClassifier.
     max_rows : int, default=None
         Largest number of rows of a Dask collection that are loaded into memory. If it has more, estimators that learn
-        block by block use all of them; any other uses a sample of this size, drawn by weight (`docs/dask.md`). None:
-        1 GiB of rows and soft labels. No effect on rows in memory.
+        block by block use all of them; any other uses a sample of this size, drawn by weight
+        (`docs/guide/scale.md`). None: 1 GiB of rows and soft labels. No effect on rows in memory.
     random_state : int, RandomState instance or None, default=None
         Used to choose rows for early stopping and to draw labels and copies. None: the `random_state` of the estimator,
         if that is a number. The estimator itself uses its own.

@@ -55,7 +55,7 @@ TWINS = {
 #: Methods that a subclass must not override to keep its twin.
 OWN_WAYS = ("fit", "predict_proba")
 
-#: Minimum gain of a split, in rows: it halves the number of nodes without loss of accuracy (docs/students.md).
+#: Minimum gain of a split, in rows: it halves the number of nodes without loss of accuracy (docs/evidence.md).
 LEAST_GAIN = 0.3
 
 NEIGHBORS = (KNeighborsRegressor, RadiusNeighborsRegressor)

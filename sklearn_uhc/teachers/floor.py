@@ -2,7 +2,7 @@
 
 A forest, a k-NN or a tree returns exactly 0 for a class without votes, and naive Bayes returns 1e-300 where its
 independence assumption is wrong. In logit space such an answer outweighs all other teachers. But small probabilities
-of a network's softmax are information. So each teacher has its own floor; `docs/floor.md` has the measurements.
+of a network's softmax are information. So each teacher has its own floor; `docs/evidence.md` has the measurements.
 """
 
 from __future__ import annotations

@@ -108,8 +108,8 @@ class TeacherOutputs(TeacherHolder, TransformerMixin, BaseEstimator):
     it for teachers that are slow on many rows. Teachers must be picklable. Functions and classes count by their
     names: use an empty folder when their code changes. If a teacher of your own changes its attributes when it is
     called, other than by `functools.cached_property`, its answers are not found again. Files can be deleted at any time
-    when nothing reads them; those that end in `.part` were left by a killed process. `docs/security.md` says what is
-    checked.
+    when nothing reads them; those that end in `.part` were left by a killed process. `docs/guide/security.md`
+    says what is checked.
 
     Examples
     --------

@@ -101,7 +101,7 @@ class TeacherHoldoutSearch(Versioned, ClassifierMixin, MetaEstimatorMixin, BaseE
     Notes
     -----
     Use it to choose the student. Leave method and temperature at their defaults, and the balance too if some classes
-    are rare: `docs/holdout_search.md` has the measurements. If you have labelled rows, use `GridSearchCV` and
+    are rare: `docs/evidence.md` has the measurements. If you have labelled rows, use `GridSearchCV` and
     `fit(X, y)`.
 
     Warnings of the fits without some teachers are not shown; those of the final fit are.
