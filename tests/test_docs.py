@@ -13,6 +13,8 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 SITE = sorted([*DOCS.glob("*.md"), *DOCS.glob("guide/*.md")])
 PAGES = [*sorted(ROOT.glob("*.md")), *SITE]
+#: Signs of a line of code that fit beside the columns of the site.
+WIDEST = 97
 MADE_BY_SPHINX = {"auto_examples": DOCS / "examples"}
 MADE_IN_THE_BUILD = {DOCS / f"{name}_example.html": DOCS / "report_example.py" for name in ("report", "merge")}
 
@@ -78,6 +80,9 @@ def test_a_page_of_the_guide_opens_with_what_the_reader_gets_and_has_one_table_a
     bare = re.sub(r"```.*?```", "", text, flags=re.S)
     assert len(re.findall(r"^\|[ :|-]+\|$", bare, flags=re.M)) <= 1
     assert len(re.findall(r"!\[", bare)) <= 1
+    code = "".join(re.findall(r"^```(?:python|py)\n(.*?)^```$", text, flags=re.S | re.M))
+    wide = [line for line in code.splitlines() if line.startswith((">>>", "...")) and len(line) > WIDEST]
+    assert not wide, "code that would wrap on a screen of 1280 pixels"
 
 
 def test_paths_of_pages_in_docstrings_and_messages_exist():
