@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "command.md").read_text()
+PAGE = (ROOT / "docs" / "guide" / "command.md").read_text()
 BLOCKS = re.findall(r"^```(py|toml|console)\n(.*?)^```$", PAGE, flags=re.S | re.M)
 
 
