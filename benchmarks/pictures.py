@@ -170,12 +170,14 @@ def draw_defaults(found: list[dict[str, Any]], path: Path) -> None:
     rows = [r for r in found if r["part"] == "kind" and r["student"] == "all students"]
     figure, axes = plt.subplots(figsize=(8, 7), layout="constrained")
     prepare(axes, [r["kind"] for r in rows], 0, "")
-    ways = (("default", "default", MAIN), ("told", "class_prior told", CONTRAST), ("30 labels", "30 labels", PALETTE[2]))
+    ways = {"default": ("o", MAIN), "told": ("D", CONTRAST), "30 labels": ("D", PALETTE[2])}
     for y, row in enumerate(rows):
-        for way, label, color in ways:
-            dot(axes, row[f"{way} above"], y, color, "o" if way == "default" else "D", label if y == 0 else None)
+        for way, (marker, color) in ways.items():
+            dot(
+                axes, row[f"{way} above"], y, color, marker, way.replace("told", "class_prior told") if y == 0 else None
+            )
     figure.legend(loc="outside upper center", ncols=3, fontsize=9, frameon=False)
-    figure.supxlabel("points of accuracy above the best fixed setting of this kind of data, mean of three students", fontsize=9)
+    figure.supxlabel("points above the best fixed setting of this kind of data, mean of three students", fontsize=9)
     figure.savefig(path, dpi=110)
 
 

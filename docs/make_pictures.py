@@ -131,11 +131,16 @@ def draw_decision() -> None:
     ax.set(xlim=(0, 13.6), ylim=(0.9, 5.9))
     ax.axis("off")
     questions = [
-        (0.1, "Do all classifiers know\nthe same classes?", "yes", "average their answers:\nVotingClassifier", PALE),
-        (3.5, "Do shared classes link\nall lists to each other?", "no", "harmonize names, add\na linking teacher, or ask\nowners for scorers", PALE),
-        (6.9, "Can you label 20 random\nrows, or do you know the\nclass frequencies?", "yes", "fit(X, y), with None for\nall other rows, or\nclass_prior={...}", KNOWN),
+        "Do all classifiers know\nthe same classes?",
+        "Do shared classes link\nall lists to each other?",
+        "Can you label 20 random\nrows, or do you know the\nclass frequencies?",
     ]
-    for x, question, word, answer, face in questions:
+    answers = [
+        ("yes", "average their answers:\nVotingClassifier", PALE),
+        ("no", "harmonize names, add\na linking teacher, or ask\nowners for scorers", PALE),
+        ("yes", "fit(X, y), with None for\nall other rows, or\nclass_prior={...}", KNOWN),
+    ]
+    for x, question, (word, answer, face) in zip((0.1, 3.5, 6.9), questions, answers, strict=True):
         box(ax, x, 3.9, 2.7, 1.2, "white", DARK)
         ax.text(x + 1.35, 4.5, question, ha="center", va="center", fontsize=9.5, color=INK)
         arrow(ax, (x + 1.35, 3.85), (x + 1.35, 2.55))
@@ -150,7 +155,8 @@ def draw_decision() -> None:
     box(ax, 10.3, 1.3, 3.2, 3.8, KNOWN, INK)
     text = "HeterogeneousDistiller(\n    teachers, student\n).fit(X) or .fit(X, y)"
     ax.text(10.5, 4.2, text, ha="left", va="center", fontsize=9.5, color="white", family="monospace")
-    text = "Then save the student,\nor export it to ONNX.\n\nNo student wanted, and all\nteachers at hand for every\nprediction? UnifiedEnsemble"
+    text = "Then save the student,\nor export it to ONNX.\n\n"
+    text += "No student wanted, and all\nteachers at hand for every\nprediction? UnifiedEnsemble"
     ax.text(10.5, 2.4, text, ha="left", va="center", fontsize=9, color="white")
     ax.text(0.1, 5.5, "Start here", fontsize=10.5, weight="bold", color=INK)
     figure.savefig(FOLDER / "decision.png", dpi=130, bbox_inches="tight", pad_inches=0.05)

@@ -18,7 +18,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sklearn-uhc",
         description="Merge classifiers that know different classes into one, with unlabelled rows.",
-        epilog="The tutorial is docs/guide/command.md. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted.",
+        epilog="Tutorial: docs/guide/command.md. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"sklearn-uhc {__version__}")
     commands = parser.add_subparsers(metavar="{inspect,merge,predict,pack}", required=True)

@@ -38,7 +38,7 @@ def find_foreign(D: NDArray[Any], none_label: Any = None) -> list[Finding]:
     share = 1 - accepted(D) if len(D) >= LEAST_ROWS else 0.0
     if share <= (MOST_NOBODYS if none_label is None else MOST_NONE):
         return []
-    says = f"The rows look foreign to the teachers, whose membership scorers take {share:.0%} of them for other classes."
+    says = f"The rows look foreign to the teachers, whose membership scorers take {share:.0%} of them for others."
     remedy = (
         "Use rows like those that the teachers were trained on; or give none_label, so that rows of no known class "
         "count little in training."

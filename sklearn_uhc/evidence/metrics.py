@@ -164,5 +164,17 @@ def teacher_agreement_scorer(estimator: Any, X: Any, y: Any = None) -> float:
     Returns
     -------
     agreement : float
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_uhc import UnifiedEnsemble
+    >>> from sklearn_uhc.evidence.metrics import teacher_agreement_scorer
+    >>> X, y = load_iris(return_X_y=True)
+    >>> teachers = [LogisticRegression(max_iter=500).fit(X[y != k], y[y != k]) for k in (0, 2)]
+    >>> clf = UnifiedEnsemble(teachers).fit(X)
+    >>> teacher_agreement_scorer(clf, X, y) == clf.score(X)
+    True
     """
     return float(estimator.score(X))

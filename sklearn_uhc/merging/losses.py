@@ -290,6 +290,17 @@ class ProbabilityFactorizationLoss(TeacherLoss):
         w above: weight of each teacher; only their ratios count. None: all equal.
     untempered : array-like of bool of shape (N,), default=None
         Teachers whose answers are not tempered: see `TeacherLoss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_uhc.merging.losses import ProbabilityFactorizationLoss
+    >>> loss = ProbabilityFactorizationLoss([["cat", "dog"], ["dog", "eel"]], temperature=1)
+    >>> log_p = torch.tensor([[0.5, 0.5, 0.9, 0.1]]).log()
+    >>> logits = torch.zeros(1, 3, requires_grad=True)
+    >>> loss(logits, log_p).backward()
+    >>> loss.classes[[logits.grad.argmin(), logits.grad.argmax()]].tolist()  # what a step raises, and what it lowers
+    ['dog', 'eel']
     """
 
     def __init__(
@@ -342,6 +353,17 @@ class LogitFactorizationLoss(TeacherLoss):
         w above: weight of each teacher; only their ratios count. None: all equal.
     untempered : array-like of bool of shape (N,), default=None
         Teachers whose answers are not tempered: see `TeacherLoss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_uhc.merging.losses import LogitFactorizationLoss
+    >>> loss = LogitFactorizationLoss([["cat", "dog"], ["dog", "eel"]], temperature=1)
+    >>> log_p = torch.tensor([[0.5, 0.5, 0.9, 0.1]]).log()
+    >>> logits = torch.zeros(1, 3, requires_grad=True)
+    >>> loss(logits, log_p).backward()
+    >>> loss.classes[[logits.grad.argmin(), logits.grad.argmax()]].tolist()  # what a step raises, and what it lowers
+    ['dog', 'eel']
     """
 
     def __init__(

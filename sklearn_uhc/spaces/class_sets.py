@@ -25,7 +25,14 @@ MOST_SPELLED = 6
 
 
 class _Other:
-    """The type of `OTHER`: a single object, in every process and in every copy."""
+    """In a class list: "none of my other classes". A single object, in every process and in every copy.
+
+    Examples
+    --------
+    >>> from sklearn_uhc import OTHER, LabelSpace
+    >>> LabelSpace([["cat", "dog", OTHER], ["dog", "eel"]]).classes.tolist()
+    ['cat', 'dog', 'eel']
+    """
 
     __slots__ = ()
 

@@ -32,6 +32,13 @@ class Suggestion:
         The reason, in words.
     numbers : dict
         The figures behind it.
+
+    Examples
+    --------
+    >>> from sklearn_uhc.inspection import suggest_harmonization
+    >>> suggestion = suggest_harmonization([["B cell", "NK"], ["B-cells", "T cell"]])[0]
+    >>> suggestion.kind, suggestion.name, suggestion.becomes
+    ('spelling', 'B-cells', ('B cell',))
     """
 
     kind: str
