@@ -171,11 +171,10 @@ def draw_defaults(found: list[dict[str, Any]], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(8, 7), layout="constrained")
     prepare(axes, [r["kind"] for r in rows], 0, "")
     ways = {"default": ("o", MAIN), "told": ("D", CONTRAST), "30 labels": ("D", PALETTE[2])}
+    names = {"default": "CE, as merged", "told": "class_prior told", "30 labels": "30 labels"}
     for y, row in enumerate(rows):
         for way, (marker, color) in ways.items():
-            dot(
-                axes, row[f"{way} above"], y, color, marker, way.replace("told", "class_prior told") if y == 0 else None
-            )
+            dot(axes, row[f"{way} above"], y, color, marker, names[way] if y == 0 else None)
     figure.legend(loc="outside upper center", ncols=3, fontsize=9, frameon=False)
     figure.supxlabel("points above the best fixed setting of this kind of data, mean of three students", fontsize=9)
     figure.savefig(path, dpi=110)

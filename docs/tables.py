@@ -56,13 +56,13 @@ def paper() -> Rows:
 
 
 def comparison() -> Rows:
-    """docs/evidence.md: the default, the best rival and the lead, by setting."""
+    """docs/evidence.md: our merge, the best rival and the lead, by setting."""
     records = load("comparison.json")
     of = {(r["way"], r["balance"]): r for r in records if r["kind"] == "student"}
     ours, pooled = of["our merge", "no"], of["all training data", "better"]
     leads = {r["balance"]: r for r in records if r["kind"] == "lead, student"}
     leading = ["lead", "both balanced", "each at its better"]
-    rows = [["setting", "our default", "best rival, as it is", *leading, "all training data"]]
+    rows = [["setting", "our merge", "best rival, as it is", *leading, "all training data"]]
     for setting in (key for key, found in ours.items() if isinstance(found, dict)):
         rival = leads["no"][setting]
         points = [f"{leads[balance][setting]['points']:+.1f}" for balance in ("no", "yes", "better")]
@@ -106,3 +106,15 @@ def calibrated(name: str, method: str, measure: int) -> tuple[float, float]:
     trials = load("teachers.json")[name]
     plain, auto = (mean(trial[method][way][measure] for trial in trials) for way in ("plain", "auto"))
     return plain, auto
+
+
+def detection() -> Rows:
+    """docs/guide/diagnosing.md: how often a warning names the teacher or the list that was broken on purpose."""
+    cases = ("order", "noise", "constant", "odds", "positions", "two broken", "three broken")
+    found = {r["case"]: r for r in load("findings.json") if r["part"] == "found"}
+    keys = {"right problem named": "right", "wrong teacher accused": "innocent", "nothing noticed": "silent"}
+    rows = [["broken by", "fits", *keys]]
+    for case in cases:
+        cells = [found[case].get(key) for key in keys.values()]
+        rows.append([case, str(found[case]["fits"]), *("-" if v is None else f"{v:.0%}" for v in cells)])
+    return rows

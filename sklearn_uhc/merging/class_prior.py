@@ -40,7 +40,7 @@ STEPS = 10
 #: Smallest frequency of a class that occurs, relative to 1 / L: told frequencies are seldom more precise.
 LEAST = 0.03
 #: Relative error of a class's count in merged labels. Where classes are even it was .25 to .5, and where not .25 to .9;
-#: .2 and .35 gain as much on average (`docs/what_rows_tell.md`).
+#: .2 and .35 gain as much on average (`docs/evidence.md`).
 COUNT_ERROR = 0.3
 #: By how much frequencies may miss a sum of 1: they are often rounded.
 ROUNDING = 0.01
