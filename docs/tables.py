@@ -112,7 +112,7 @@ def detection() -> Rows:
     """docs/guide/diagnosing.md: how often a warning names the teacher or the list that was broken on purpose."""
     cases = ("order", "noise", "constant", "odds", "positions", "two broken", "three broken")
     found = {r["case"]: r for r in load("findings.json") if r["part"] == "found"}
-    keys = {"right problem named": "right", "wrong teacher accused": "innocent", "nothing noticed": "silent"}
+    keys = {"right problem named": "found", "wrong teacher accused": "innocent", "nothing noticed": "silent"}
     rows = [["broken by", "fits", *keys]]
     for case in cases:
         cells = [found[case].get(key) for key in keys.values()]
