@@ -11,6 +11,11 @@ A key within a record within a record is written `outer.inner`, `KEY / KEY` is a
 (`*rows`), and a dash stands for what is not there. `mean KEY` is a mean: then there is a line for records that agree
 in the other columns, and `mean KEY[KEY=VALUE]` is over some of them. FILE is a list of records or has one per line
 (.jsonl); `FILE/NAME` is a list within a file. `<!-- figure: NAME -->` is a table by a function of docs/tables.py.
+A figure within a sentence is written between two marks, by the same rules or by a function of docs/tables.py with words:
+
+    <!-- value: FILE; KEY=VALUE & KEY=VALUE; KEY:FORMAT -->87.0%<!-- end -->
+    <!-- value: NAME WORD WORD -->7<!-- end -->
+
 `--check` changes nothing and fails if a page would change.
 """
 
@@ -30,16 +35,31 @@ from docs import tables  # noqa: E402
 from docs.tables import Record, load  # noqa: E402
 
 REGION = re.compile(r"(<!-- figure: ([^\n]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+VALUE = re.compile(r"(<!-- value: ([^\n]*?) -->)([^\n]*?)(<!-- end -->)")
 
 
 def pages() -> list[Path]:
     """Return the pages that may have tables."""
-    return [FOLDER.parent / "README.md", *sorted(FOLDER.glob("*.md")), *sorted(FOLDER.glob("guide/*.md"))]
+    folders = (FOLDER, FOLDER / "guide", FOLDER / "stories")
+    return [FOLDER.parent / "README.md", *(page for folder in folders for page in sorted(folder.glob("*.md")))]
 
 
 def filled(text: str) -> str:
-    """Return the text of a page with all its tables filled."""
-    return REGION.sub(lambda found: found[1] + table(found[2]) + found[4], text)
+    """Return the text of a page with all its tables and figures filled."""
+    text = REGION.sub(lambda found: found[1] + table(found[2]) + found[4], text)
+    return VALUE.sub(lambda found: found[1] + figure(found[2]) + found[4], text)
+
+
+def figure(spec: str) -> str:
+    """Return a figure within a sentence: of the only record that fits, or of a function of docs/tables.py."""
+    if ";" not in spec:
+        name, *words = spec.split()
+        return str(getattr(tables, name)(*words))
+    file, where, wanted = (part.strip() for part in spec.split(";"))
+    chosen = matching(load(file), where)
+    if len(chosen) != 1 and not wanted.startswith("mean "):
+        raise ValueError(f"{file}: {len(chosen)} records with {where!r}, not one.")
+    return cell(chosen, wanted)
 
 
 def table(spec: str) -> str:

@@ -118,3 +118,12 @@ def detection() -> Rows:
         cells = [found[case].get(key) for key in keys.values()]
         rows.append([case, str(found[case]["fits"]), *("-" if v is None else f"{v:.0%}" for v in cells)])
     return rows
+
+
+def lead(balance: str, which: str) -> str:
+    """README.md: how many points a student of the merge is above the best alternative, over settings."""
+    (record,) = [r for r in load("comparison.json") if (r["kind"], r["balance"]) == ("lead, student", balance)]
+    points = [cell["points"] for cell in record.values() if isinstance(cell, dict)]
+    if which in ("settings", "above"):
+        return str(sum(which == "settings" or one > 0 for one in points))
+    return f"{max(points) if which == 'most' else -min(points):.1f}"
