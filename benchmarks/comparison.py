@@ -53,17 +53,6 @@ STUDENTS = {
 OURS, PAPERS, ALL_DATA = "our merge", "our merge, the paper's setting", "all training data"
 BALANCED, TAUGHT = ", balanced", "student of: "
 
-#: The approaches shown on the first page, and the worlds of the picture.
-PICTURED = ("digits, mixed", "texts", "Tiny-ImageNet, networks", "30 intents, even", "30 intents, half present")
-SHOWN = (
-    "best teacher alone",
-    "average of those who know the class",
-    f"{TAUGHT}average of those who know the class",
-    f"{TAUGHT}Dawid-Skene",
-    f"{TAUGHT}{OURS}",
-    f"{TAUGHT}{ALL_DATA}",
-)
-
 
 def majority(log_p: Array, space: LabelSpace) -> Array:
     """Count one vote per teacher, among all classes; tied classes get equal shares."""
@@ -169,12 +158,11 @@ def summarize(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         head = {"kind": "student" if key.startswith(TAUGHT) else "ask", "way": way, "name": name}
         own, balanced = cells[key], cells.get(key + BALANCED, cells[key])
         if key.endswith(BALANCED):
-            out.append({**head, "balance": "yes", "shown": False, **_columns(own)})
+            out.append({**head, "balance": "yes", **_columns(own)})
             continue
-        default = way == OURS and key in SHOWN
-        out.append({**head, "name": f"{name}, default", "balance": "no", "shown": default, **_columns(own)})
+        out.append({**head, "name": f"{name}, default", "balance": "no", **_columns(own)})
         better = {world: max(own[world], balanced[world], key=lambda c: c.get("mean", 0)) for world in own}
-        out.append({**head, "balance": "better", "shown": key in SHOWN, **_columns(better)})
+        out.append({**head, "balance": "better", **_columns(better)})
     return out + [lead(out, kind, balance) for kind in ("ask", "student") for balance in ("no", "yes", "better")]
 
 

@@ -34,7 +34,7 @@ from sklearn_uhc.inspection.plots.style import CONTRAST, GUIDE, INK, KNOWN, MAIN
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.comparison import BALANCED, PICTURED, RESULTS, SHOWN
+from benchmarks.comparison import ALL_DATA, BALANCED, OURS, RESULTS, TAUGHT
 
 FOLDER = Path(__file__).parent / "images"
 DARK = MAIN
@@ -162,31 +162,53 @@ def draw_decision() -> None:
     figure.savefig(FOLDER / "decision.png", dpi=130, bbox_inches="tight", pad_inches=0.05)
 
 
+#: Settings of the comparison, and approaches, best and worst of ours among them.
+PICTURED = {
+    "digits, mixed": "digits",
+    "30 intents, even": "30 intents",
+    "Tiny-ImageNet, networks": "Tiny-ImageNet",
+    "detectors, word pairs": "languages, word pairs",
+    "150 intents, even": "150 intents",
+    "texts": "texts (synthetic)",
+}
+APPROACHES = {
+    "average of probabilities": "average of probabilities",
+    "average of those who know the class": "average of those who know the class",
+    "most confident teacher": "most confident teacher",
+    "Dawid-Skene": "Dawid-Skene",
+    OURS: "our merge",
+    ALL_DATA: "training data of all teachers, pooled",
+}
+
+
 def draw_comparison() -> None:
-    """Show every trial of the comparison as a dot, and the mean of each way, as it is or balanced."""
+    """Show the student of each approach, with a dot per trial and a bar at the mean: none balanced, and all."""
     lines = [json.loads(line) for line in RESULTS.read_text().splitlines()]
-    figure, axes = plt.subplots(1, len(PICTURED), figsize=(11.5, 2.9), sharey=True, layout="constrained")
-    for ax, world in zip(axes, PICTURED, strict=True):
-        own = [line for line in lines if line["world"] == world]
-        for place, way in enumerate(reversed(SHOWN)):
-            both = [[line[key] for line in own] for key in (way, way + BALANCED) if key in own[0]]
-            values = np.array(max(both, key=np.mean))
-            color = MAIN if "our merge" in way else CONTRAST if "all training" in way else GUIDE
-            jitter = np.linspace(-0.18, 0.18, len(values))
-            ax.plot(values, place + jitter, "o", markersize=4, alpha=0.6, color=color, markeredgewidth=0)
-            ax.plot([values.mean()] * 2, [place - 0.35, place + 0.35], color=color, linewidth=2.5)
-        ax.set_title(world, fontsize=9.5)
-        ax.set_xlim(0.1, 1.02)
-        ax.grid(axis="x", color="#dddddd", linewidth=0.6)
-        ax.spines[["top", "right", "left"]].set_visible(False)
-        ax.tick_params(length=0, labelsize=8)
-    names = [
-        way.replace("student of: ", "student of ").replace("all training data", "all data, pooled") for way in SHOWN
-    ]
-    axes[0].set_yticks(range(len(SHOWN)), names[::-1], fontsize=9)
-    figure.supxlabel("accuracy on all classes; a dot is a trial, a bar the mean", fontsize=9)
+    figure, grid = plt.subplots(2, len(PICTURED), figsize=(12, 4.6), sharey=True, sharex="col", layout="constrained")
+    for panels, (ending, heading) in zip(grid, (("", "as merged (default)"), (BALANCED, "balanced")), strict=True):
+        for ax, (setting, title) in zip(panels, PICTURED.items(), strict=True):
+            own = [line for line in lines if line["world"] == setting]
+            for place, way in enumerate(reversed(APPROACHES)):
+                key = f"{TAUGHT}{way}{'' if way == ALL_DATA else ending}"
+                if key in own[0]:
+                    color = {OURS: MAIN, ALL_DATA: CONTRAST}.get(way, GUIDE)
+                    draw_trials(ax, [line[key] for line in own], place, color)
+            ax.set_title(title if not ending else "", fontsize=9.5)
+            ax.grid(axis="x", color="#dddddd", linewidth=0.6)
+            ax.spines[["top", "right", "left"]].set_visible(False)
+            ax.tick_params(length=0, labelsize=8)
+        panels[0].set_yticks(range(len(APPROACHES)), list(APPROACHES.values())[::-1], fontsize=8.5)
+        panels[0].set_ylabel(heading, fontsize=10, fontweight="bold")
+    figure.supxlabel("accuracy of the same student on all classes; a dot is a trial, a bar the mean", fontsize=9)
     figure.savefig(FOLDER / "comparison.png", dpi=130)
     plt.close(figure)
+
+
+def draw_trials(ax: Any, values: list[float], place: int, color: str) -> None:
+    """Draw a dot per trial, and a bar at the mean."""
+    jitter = np.linspace(-0.18, 0.18, len(values))
+    ax.plot(values, place + jitter, "o", markersize=4, alpha=0.6, color=color, markeredgewidth=0)
+    ax.plot([np.mean(values)] * 2, [place - 0.35, place + 0.35], color=color, linewidth=2.5)
 
 
 def display_data() -> tuple[Any, Any]:

@@ -1,16 +1,11 @@
-"""Figures of README and all tables are those of the result files; nothing else on the pages is compared."""
+"""Tables, and figures in marks, are those of the result files; nothing else on the pages is compared."""
 
-import ast
 import json
 import re
-from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from docs import fill_figures, tables
-
-README = (Path(__file__).parent.parent / "README.md").read_text()
 
 
 @pytest.mark.parametrize("page", fill_figures.pages(), ids=lambda p: p.name)
@@ -32,57 +27,13 @@ def test_a_wrong_figure_in_a_table_is_seen_and_another_sentence_is_not(page):
     assert fill_figures.filled(f"{text}\nAnother sentence.") == f"{text}\nAnother sentence."
 
 
-def printed(code):
-    """What the code of README prints, which doctest compares: the line after the only one with `code`."""
-    (found,) = [after for line, after in pairwise(README.splitlines()) if line.startswith(">>> ") and code in line]
-    return ast.literal_eval(found)
-
-
-def above_the_best_alternative():
-    """The least and the most, over settings, that the merge's student is above the best other approach, in points."""
-    (lead,) = [r for r in tables.load("comparison.json") if (r["kind"], r["balance"]) == ("lead, student", "better")]
-    points = [cell["points"] for cell in lead.values() if isinstance(cell, dict)]
-    return min(points), max(points)
-
-
-def readme_says():
-    """Sentences of README with the figures that they must have."""
-    alone, merged = printed("teacher.score(X_test, y_test)"), printed("round(clf.score(X_test, y_test), 2)")
-    (surest, average), pooled = printed("for labels in rivals"), printed("KNeighborsClassifier().fit(X[pooled]")
-    first = tables.load("first_example.json")
-    drawn = {r["way"]: f"{100 * r['mean']:.1f} %" for r in first}
-    settings = ("digits, mixed, 6 of 3-5", "texts, mixed, 10 of 4-8")
-    pairs = [tables.calibrated(name, "ce", measure) for measure in (0, 1) for name in settings]
-    gains = [100 * (after - before) for before, after in pairs]
-    below, above = above_the_best_alternative()
-    return [
-        f"{-below:.1f} points below and {above:.1f} points above the best of eight alternatives",
-        f"at most {100 * max(alone):.0f} % of all digits right",
-        f"{100 * surest:.0f} % (trust the most confident site) and {100 * average:.0f} % (average",
-        f"merged classifier gets {100 * merged:.0f} % right",
-        f"would give {100 * pooled:.0f} %",
-        f"most confident site gives {drawn['student of the most confident site']}",
-        f"the average {drawn['student of the average of those who know']}, the merge {drawn['merged']}",
-        f"all images in one place {drawn['all data in one place']} ({first[0]['splits']} draws",
-        "make {:.0f} points more labels right on digits and {:.0f} on texts".format(*gains[:2]),
-        "(k-NN {:.1f} and {:.1f})".format(*gains[2:]),
-    ]
-
-
-def unsaid(text):
-    words = " ".join(text.split())
-    return [sentence for sentence in readme_says() if sentence not in words]
-
-
-def test_figures_of_readme():
-    assert unsaid(README) == []
-
-
-def test_a_wrong_figure_in_readme_is_seen():
-    words = " ".join(README.split())
-    for said in readme_says():
-        for figure in re.findall(r"\d+(?:\.\d+)?", said):
-            assert unsaid(words.replace(said, said.replace(figure, "12345"))) == [said]
+@pytest.mark.parametrize("page", ["README.md", "for_me.md", "languages.md", "intents.md"])
+def test_a_wrong_figure_in_a_sentence_is_seen(page):
+    text = next(p for p in fill_figures.pages() if p.name == page).read_text()
+    assert text.count("<!-- value: ") == len(fill_figures.VALUE.findall(text)) > 0
+    for found in fill_figures.VALUE.finditer(text):
+        wrong = text[: found.start(3)] + "12345" + text[found.end(3) :]
+        assert fill_figures.filled(wrong) == text
 
 
 @pytest.fixture
@@ -120,3 +71,18 @@ def test_records_become_tables(results, file, where, what, lines):
 def test_a_table_without_records_is_an_error(results):
     with pytest.raises(ValueError, match="no record with 'T=2'"):
         fill_figures.filled("<!-- figure: r.jsonl; T=2; T = T -->\n<!-- end -->")
+
+
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [("r.jsonl; name=c; s.soft:.1%", "100.0%"), ("r.json/part; name=a* & T=3; s.soft / s.hard:.0f", "3")],
+)
+def test_a_figure_in_a_sentence_is_filled_and_rewording_is_free(results, spec, shown):
+    for words in ("It is {}.", "Measured: {}, as we had hoped."):
+        text = words.format(f"<!-- value: {spec} -->?<!-- end -->")
+        assert fill_figures.filled(text) == text.replace("?", shown)
+
+
+def test_a_figure_of_several_records_is_an_error(results):
+    with pytest.raises(ValueError, match="3 records with '', not one"):
+        fill_figures.filled("<!-- value: r.jsonl; ; T: -->?<!-- end -->")
