@@ -2,7 +2,6 @@
 
 ORDER = [
     "plot_tutorial.py",
-    "plot_digits.py",
     "plot_hospitals.py",
     "plot_label_lists.py",
     "plot_text.py",
