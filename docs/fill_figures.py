@@ -11,7 +11,7 @@ A key within a record within a record is written `outer.inner`, `KEY / KEY` is a
 (`*rows`), and a dash stands for what is not there. `mean KEY` is a mean: then there is a line for records that agree
 in the other columns, and `mean KEY[KEY=VALUE]` is over some of them. FILE is a list of records or has one per line
 (.jsonl); `FILE/NAME` is a list within a file. `<!-- figure: NAME -->` is a table by a function of docs/tables.py.
-A figure within a sentence is written between two marks, by the same rules or by a function of docs/tables.py with words:
+A figure within a sentence stands between two marks, by the same rules or by a function of docs/tables.py with words:
 
     <!-- value: FILE; KEY=VALUE & KEY=VALUE; KEY:FORMAT -->87.0%<!-- end -->
     <!-- value: NAME WORD WORD -->7<!-- end -->

@@ -1,13 +1,13 @@
 """Ten teams with overlapping lists of intents become one classifier, which also says "none of these".
 
-    python -m benchmarks.stories.intents --data FOLDER [--seeds 300 305] [--out benchmarks/results/intents.json]
+    python -m benchmarks.stories.intents --data FOLDER [--seeds 300 305] [--out benchmarks/results/intents.jsonl]
 
 FOLDER has `clinc150.json.gz`: CLINC150's sentences of 150 intents, and sentences out of scope. A team knows 15 intents
-of its own and 10 of the next team's, so that two teams share some intents and most pairs share none. Its classifier is a
-logistic regression on TF-IDF features, trained on its own sentences; no sentence is in two places. Every team also
-trains a membership scorer. The unlabelled rows have 30 sentences of every intent and half of those out of scope; tested
-is on CLINC150's own test sentences and the other half. The student is the same for every way. Nothing was chosen on any
-seed.
+of its own and 10 of the next team's, so that two teams share some intents and most pairs share none. Its classifier is
+a logistic regression on TF-IDF features, trained on its own sentences; no sentence is in two places. Every team also
+trains a membership scorer. The unlabelled rows have 30 sentences of every intent and half of those out of scope; the
+test has CLINC150's own test sentences and the other half. The student is the same for every way. Nothing was chosen on
+any seed. Appends a record per way for every seed that is not in the file.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.comparison import average
+from benchmarks.lines import read
 from benchmarks.paper.rivals import known_average, most_confident
 from sklearn_uhc import HeterogeneousDistiller, SoftLabelClassifier, TeacherOutputs, fit_membership
 from sklearn_uhc.merging.balance import balanced_targets, class_weights
@@ -84,7 +85,7 @@ def measure(trial: Trial) -> dict[str, dict[str, float]]:
     space, log_p = outputs.label_space_, outputs.transform(trial.rows)
     inside = trial.y_test != NONE
     best = max(teacher.score(trial.test[inside], trial.y_test[inside]) for teacher in trial.teachers.values())
-    found: dict[str, dict[str, float]] = {"best team alone": {"in scope": best}}
+    found: dict[str, dict[str, float]] = {"best team alone": {"in_scope": best}}
     for way, merge in RIVALS.items():
         Q = merge(log_p, space)
         balanced, weight = balanced_targets(Q, class_weights(Q))
@@ -113,7 +114,7 @@ def judged(clf: Any, trial: Trial) -> dict[str, float]:
     has_none = NONE in classes.tolist()
     score = P[:, classes.tolist().index(NONE)] if has_none else 1 - P.max(axis=1)
     record = {
-        "in scope": float(np.mean(named[~outside] == trial.y_test[~outside])),
+        "in_scope": float(np.mean(named[~outside] == trial.y_test[~outside])),
         "all": float(np.mean(named == trial.y_test)),
         "area": float(roc_auc_score(outside, score)),
     }
@@ -122,36 +123,29 @@ def judged(clf: Any, trial: Trial) -> dict[str, float]:
     return record
 
 
-def run(path: Path, seeds: range) -> list[dict[str, Any]]:
-    """Return a record per way, with means over seeds."""
+def run(path: Path, seeds: range, out: Path) -> None:
+    """Append a record per seed and way, and leave out the seeds that are there."""
     with gzip.open(path) as file:
         data = json.load(file)
-    trials = []
-    for seed in seeds:
-        trials.append(measure(make_trial(data, seed)))
-        for way, record in trials[-1].items():
-            print(seed, way, {key: round(value, 3) for key, value in record.items()}, sep="; ", flush=True)
-    records: list[dict[str, Any]] = []
-    for way in trials[0]:
-        record: dict[str, Any] = {"way": way, "trials": len(trials)}
-        for key in trials[0][way]:
-            values = [trial[way][key] for trial in trials]
-            record[key.replace(" ", "_")] = float(np.mean(values))
-            record[key.replace(" ", "_") + "_error"] = float(np.std(values, ddof=1) / len(values) ** 0.5)
-        records.append(record)
-    return records
+    done = {record["seed"] for record in read(out)}
+    for seed in (seed for seed in seeds if seed not in done):
+        found = measure(make_trial(data, seed))
+        with out.open("a") as file_of_records:
+            for way, record in found.items():
+                line = {"seed": seed, "way": way, **record}
+                file_of_records.write(json.dumps(line) + "\n")
+                print(line, flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs=2, default=(300, 305), metavar=("FIRST", "END"))
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/intents.json"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/intents.jsonl"))
     args = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        records = run(args.data / "clinc150.json.gz", range(*args.seeds))
-    args.out.write_text(json.dumps(records, indent=1) + "\n")
+        run(args.data / "clinc150.json.gz", range(*args.seeds), args.out)
 
 
 if __name__ == "__main__":
