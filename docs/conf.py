@@ -96,12 +96,12 @@ html_show_sourcelink = False
 html_theme_options = {
     "navbar_align": "left",
     "show_toc_level": 2,
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 7,
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
 }
-html_sidebars = {"index": [], "for_me": [], "quickstart": [], "evidence": []}
+html_sidebars = {"index": [], "for_me": [], "quickstart": [], "evidence": [], "changelog": []}
 
 
 #: Full names of what api.rst lists, by the last part.

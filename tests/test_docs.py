@@ -1,5 +1,6 @@
 """The pages: all code is run, all links have a target, and every public name is in the reference."""
 
+import json
 import re
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +12,7 @@ from benchmarks.pictures import PICTURES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-SITE = sorted([*DOCS.glob("*.md"), *DOCS.glob("guide/*.md")])
+SITE = sorted([*DOCS.glob("*.md"), *DOCS.glob("guide/*.md"), *DOCS.glob("stories/*.md")])
 PAGES = [*sorted(ROOT.glob("*.md")), *SITE]
 #: Signs of a line of code that fit beside the columns of the site.
 WIDEST = 97
@@ -65,6 +66,8 @@ def test_every_page_is_in_the_site():
             entries = [line.strip() for line in tree.splitlines() if line.strip() and not line.startswith(":")]
             entries = [entry for entry in entries if "<self>" not in entry]
             listed |= {page.parent / re.sub(r".*<(.*)>", r"\1", entry) for entry in entries}
+    header = (DOCS / "examples" / "GALLERY_HEADER.rst").read_text()
+    listed |= {DOCS / name for name in re.findall(r"^   /([\w/]+)$", header, flags=re.M)}
     assert {page.with_suffix("") for page in SITE} <= listed
     for name in listed - {DOCS / "auto_examples" / "index"}:
         assert name.with_suffix(".md").exists() or name.with_suffix(".rst").exists(), name
@@ -117,3 +120,19 @@ def test_pictures_are_made_by_the_script():
     drawn = re.findall(r'FOLDER / "(\w+\.png)"', (DOCS / "make_pictures.py").read_text())
     drawn += [f"{name}.png" for name in PICTURES]
     assert sorted(drawn) == sorted(path.name for path in (DOCS / "images").iterdir())
+
+
+def test_badges_are_true():
+    settings = (ROOT / "pyproject.toml").read_text()
+    badges = re.findall(r"img.shields.io/badge/(\w+)-([^)]+)-blue", (ROOT / "README.md").read_text())
+    oldest = re.search(r'requires-python = ">=([\d.]+)"', settings)[1]
+    assert dict(badges) == {"python": f"{oldest}%2B", "license": "BSD--3--Clause"}
+    assert 'license = "BSD-3-Clause"' in settings
+
+
+def test_the_notebook_for_gpus_can_be_compiled():
+    notebook = json.loads((DOCS / "examples" / "gpu_check.ipynb").read_text())
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert cells
+    for number, code in enumerate(cells):
+        compile(code, f"cell {number}", "exec")

@@ -161,4 +161,4 @@ joblib.dump(clf.student_, file)
 print(f"{file.name}: {file.stat().st_size / 1024:.0f} KiB, predicts", joblib.load(file).predict(X_test[:5]))
 
 # %%
-# Next, read :doc:`/choosing`, :doc:`/failures`, :doc:`/label_lists` and :doc:`/deployment`.
+# Next, read :doc:`/guide/choosing`, :doc:`/guide/diagnosing`, :doc:`/guide/class_lists` and :doc:`/guide/deployment`.
