@@ -90,7 +90,7 @@ def draw_problem() -> None:
     ax.text(8.45, 3.6, "One classifier", fontsize=10.5, weight="bold", color=INK, va="center")
     ax.text(12.05, 3.6, "of any kind", fontsize=9, style="italic", ha="right", va="center")
     chips(ax, 8.45, 2.88, ALL, 3)
-    ax.text(10.25, 1.72, "knows all classes, needs no teacher", ha="center", fontsize=9.5)
+    ax.text(10.25, 1.42, "knows all classes,\nruns without the hospitals' models", ha="center", fontsize=9.5)
     figure.savefig(FOLDER / "problem.png", dpi=150, bbox_inches="tight", pad_inches=0.05)
 
 

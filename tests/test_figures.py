@@ -31,6 +31,7 @@ def test_a_wrong_figure_in_a_table_is_seen_and_another_sentence_is_not(page):
 def test_a_wrong_figure_in_a_sentence_is_seen(page):
     text = next(p for p in fill_figures.pages() if p.name == page).read_text()
     assert text.count("<!-- value: ") == len(fill_figures.VALUE.findall(text)) > 0
+    assert not re.search(r"^ *<!-- value: ", text, flags=re.M), "a mark that begins a line ends the paragraph"
     for found in fill_figures.VALUE.finditer(text):
         wrong = text[: found.start(3)] + "12345" + text[found.end(3) :]
         assert fill_figures.filled(wrong) == text
