@@ -24,6 +24,11 @@ from sklearn_uhc import FindingWarning, HeterogeneousDistiller, LabelSpace, Teac
 from sklearn_uhc.inspection.plots.style import CONTRAST, GUIDE, MAIN, SECOND
 
 METHODS = {"sd": "SD (naive)", "ce": "CE", "mf_p": "MF-P", "mf_lu": "MF-LU", "mf_lf": "MF-LF"}
+EXPLAINED = {
+    "SD": "gives 0 to classes that a teacher does not know, and averages: the paper's naive baseline",
+    "CE": "finds the distribution that fits all teachers' answers best by cross-entropy",
+    "MF": "factorizes the answers: probabilities (P), logits with a scale per teacher (LU), logits as they are (LF)",
+}
 STUDENTS: dict[str, Any] = {
     "random forest": RandomForestClassifier(100, random_state=0),
     "10 neighbours": KNeighborsClassifier(10),
@@ -87,8 +92,13 @@ def show_results(trials: list[dict[Any, float]]) -> None:
     print(f"  {'':14s}" + "".join(f"{s:>28s}" for s in STUDENTS))
     print(f"  {'':14s}" + f"{'plain':>18s}{'balanced':>10s}" * len(STUDENTS))
     for method, name in METHODS.items():
-        row = "".join(f"{mean[s, method, False]:18.3f}{mean[s, method, True]:10.3f}" for s in STUDENTS)
+        mark = "*" if method == "ce" else " "
+        row = "".join(f"{mean[s, method, False]:17.3f}{mark}{mean[s, method, True]:10.3f}" for s in STUDENTS)
         print(f"  {name:14s}{row}")
+    print("\n  * the default: HeterogeneousDistiller(teachers, student).fit(X_unlabelled)")
+    print('  balanced, for classes that are equally frequent: HeterogeneousDistiller(..., balance=True, method="...")')
+    for name, meaning in EXPLAINED.items():
+        print(f"  {name}  {meaning}")
     print(f"\n  most confident teacher{mean['surest']:10.3f}    (no student; the baseline without this library)")
     for student in STUDENTS:
         print(f"  supervised ceiling    {mean[student, 'ceiling']:10.3f}    ({student} on all teachers' labelled data)")
