@@ -32,15 +32,14 @@ check: $(VENV)/.dev  ## lint, format, types
 docs: $(VENV)/.docs  ## the documentation, into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
-dist: $(VENV)/.dev  ## wheel and sdist; the README runs with the wheel alone (plots apart), the sdist passes its tests
+dist: $(VENV)/.dev  ## wheel and sdist; the README runs with the wheel alone, the sdist passes its tests
 	$(PIP) build twine
 	rm -rf dist build
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
 	$(PYTHON) -m venv build/alone
 	build/alone/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	sed '/Display/d' README.md > build/README.md
-	cd build && alone/bin/python -W error -m doctest -o NORMALIZE_WHITESPACE -o ELLIPSIS README.md
+	cd build && alone/bin/python -W error -m doctest -o NORMALIZE_WHITESPACE -o ELLIPSIS ../README.md
 	tar -xzf dist/*.tar.gz -C build
 	cd build/sklearn_uhc-* && $(abspath $(BIN))/python -m pytest -q -n 2 tests
 
