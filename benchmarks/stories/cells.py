@@ -3,10 +3,10 @@
     pip install scanpy
     python -m benchmarks.stories.cells [--seeds 300 310] [--out benchmarks/results/cells.json]
 
-700 blood cells of ten types (`scanpy.datasets.pbmc68k_reduced`, part of the package scanpy). Each laboratory knows six
-or seven types, one of them writes "T cells" for all CD4 and CD8 T cells, and no cell is in two places. A third of the
-cells train the laboratories' classifiers, a third is merged without labels, and a third is the test. Nothing was chosen
-on any seed.
+700 blood cells of ten types (`scanpy.datasets.pbmc68k_reduced`, part of the package scanpy); 8 cells of the rarest type
+are left out. Each laboratory knows some types, one of them writes "T cells" for all CD4 and CD8 T cells, and no cell is
+in two places. Half of the cells train the laboratories' classifiers, a quarter is merged without labels, and a quarter
+is the test. Rows are scanpy's 50 principal components. Nothing was chosen on any seed.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, SoftLabelClassifier, TeacherOutputs, harmonize
 
 Array = NDArray[Any]
-T_CELLS = ["CD4+/CD25 T Reg", "CD4+/CD45RA+/CD25- Naive T", "CD4+/CD45RO+ Memory", "CD8+ Cytotoxic T"]
-T_CELLS += ["CD8+/CD45RA+ Naive Cytotoxic"]
+RAREST = "CD4+/CD45RA+/CD25- Naive T"
+T_CELLS = ["CD4+/CD25 T Reg", "CD4+/CD45RO+ Memory", "CD8+ Cytotoxic T", "CD8+/CD45RA+ Naive Cytotoxic"]
 LABS: dict[str, tuple[Any, list[str]]] = {
     "north": (RandomForestClassifier(random_state=0), ["CD14+ Monocyte", "CD19+ B", "CD34+", "CD56+ NK", "T cells"]),
     "south": (LogisticRegression(max_iter=1000), [*T_CELLS, "CD56+ NK", "Dendritic"]),
-    "west": (KNeighborsClassifier(10), ["CD14+ Monocyte", "CD19+ B", "Dendritic", *T_CELLS[:2], T_CELLS[3]]),
+    "west": (KNeighborsClassifier(10), ["CD14+ Monocyte", "CD19+ B", "Dendritic", *T_CELLS[1:]]),
 }
 
 
 def measure(X: Array, y: Array, seed: int) -> dict[str, float]:
     """Return the share of test cells whose type is right, for each way."""
-    pool, rows, test = np.array_split(np.random.default_rng(seed).permutation(len(y)), 3)
+    pool, rows, test = np.split(np.random.default_rng(seed).permutation(len(y)), [len(y) // 2, len(y) * 3 // 4])
     teachers, owned = {}, []
     for (name, (model, known)), mine in zip(LABS.items(), np.array_split(pool, 3), strict=True):
         names = np.where(np.isin(y, T_CELLS), "T cells", y) if "T cells" in known else y
         mine = mine[np.isin(names[mine], known)]
         teachers[name] = model.fit(X[mine], names[mine])
         owned.append(mine)
-    lists = harmonize(teachers, taxonomy={"T cells": T_CELLS})
+    lists = harmonize(teachers, taxonomy={"T cells": T_CELLS}, handle_unknown="ignore")
     outputs = TeacherOutputs(teachers, class_lists=lists).fit(X[rows])
     found = {"best laboratory alone": max(t.score(X[test], y[test]) for t in teachers.values())}
     student = LogisticRegression(max_iter=1000)
@@ -80,6 +80,7 @@ def main() -> None:
 
         cells = scanpy.datasets.pbmc68k_reduced()
         X, y = np.asarray(cells.obsm["X_pca"], dtype=float), np.asarray(cells.obs["bulk_labels"], dtype=object)
+        X, y = X[y != RAREST], y[y != RAREST]
         trials = [measure(X, y, seed) for seed in range(*args.seeds)]
     records = []
     for way in trials[0]:
