@@ -185,7 +185,7 @@ def draw_comparison() -> None:
     """Show the student of each approach, with a dot per trial and a bar at the mean: none balanced, and all."""
     lines = [json.loads(line) for line in RESULTS.read_text().splitlines()]
     figure, grid = plt.subplots(2, len(PICTURED), figsize=(12, 4.6), sharey=True, sharex="col", layout="constrained")
-    for panels, (ending, heading) in zip(grid, (("", "as merged (default)"), (BALANCED, "balanced")), strict=True):
+    for panels, (ending, heading) in zip(grid, (("", "as it is (default)"), (BALANCED, "balanced")), strict=True):
         for ax, (setting, title) in zip(panels, PICTURED.items(), strict=True):
             own = [line for line in lines if line["world"] == setting]
             for place, way in enumerate(reversed(APPROACHES)):
