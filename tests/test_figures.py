@@ -12,6 +12,7 @@ from docs import fill_figures, tables
 def test_tables_are_those_of_their_files(page):
     text = page.read_text()
     assert text.count("<!-- figure: ") == len(fill_figures.REGION.findall(text)), "a mark is not at the end of its line"
+    assert not re.search(r"^ *<!-- value: ", text, flags=re.M), "a mark at the start of a line ends the paragraph"
     assert fill_figures.filled(text) == text, "run python docs/fill_figures.py"
 
 
