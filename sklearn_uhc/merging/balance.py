@@ -26,7 +26,7 @@ def check_balance(balance: Any) -> None:
 
 
 def balances(balance: bool | str) -> bool:
-    """Return whether classes count equally in training: "auto" assumes nothing about class frequencies."""
+    """Return whether classes count equally in training: "auto" scales soft labels instead."""
     return not isinstance(balance, str) and bool(balance)
 
 
