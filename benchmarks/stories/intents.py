@@ -92,13 +92,16 @@ def measure(trial: Trial) -> dict[str, dict[str, float]]:
         for name, targets, weights in ((way, Q, None), (f"{way}, even", balanced, weight)):
             student = SoftLabelClassifier(clone(MODEL), classes=list(space.classes))
             found[name] = judged(student.fit(trial.rows, targets, sample_weight=weights), trial)
-    for way, balance in (("merge", False), ("merge, even", True)):
-        plain = HeterogeneousDistiller(trial.teachers, clone(MODEL), balance=balance)
-        found[way] = judged(plain.fit(trial.rows), trial)
-    scorers = [fit_membership(X, trial.rows, clone(MODEL)) for X, _ in trial.own]
-    for way, params in (("scorers", {}), ("scorers, none of these", {"none_label": NONE})):
-        clf = plain.set_params(membership=scorers, **params)
-        found[f"merge, even, {way}"] = judged(clf.fit(trial.rows), trial)
+    settings: dict[str, dict[str, Any]] = {
+        "merge, as merged": {"balance": False},
+        "merge": {},
+        "merge, even": {"balance": True},
+        "merge, scorers": {"membership": [fit_membership(X, trial.rows, clone(MODEL)) for X, _ in trial.own]},
+    }
+    settings["merge, scorers, none of these"] = {**settings["merge, scorers"], "none_label": NONE}
+    for way, params in settings.items():
+        clf = HeterogeneousDistiller(trial.teachers, clone(MODEL), **params)
+        found[way] = judged(clf.fit(trial.rows), trial)
     X, y = (np.concatenate(column) for column in zip(*trial.own, strict=True))
     found["all teams' sentences"] = judged(clone(MODEL).fit(X, y), trial)
     return found
