@@ -317,9 +317,13 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         Q = self.method_.fit_transform_answers(answers)
         counts = answers.answered if sample_weight is None else answers.answered & (sample_weight > 0)
         self._drop_wrong_labels(Q, answers, counts)
+        weights, estimated = answered_weights(answers, sample_weight, self.labels_), is_estimated(self.class_prior)
+        self.class_scale_ = self._fit_scale(Q, answers.space.classes, weights) if estimated else None
+        Q = self._scaled(Q, estimated)  # labels correct an estimate, but not what is told
         Q, self.label_pool_ = self._learn_labels(Q, answers, X, sample_weight)
-        weights = answered_weights(answers, sample_weight, self.labels_)
-        Q, self.class_scale_ = self._scale_classes(Q, weights)
+        if self._prior is not None:
+            self.class_scale_ = fit_scale(Q, self._prior, self.method_.temperature, weights)
+        Q = self._scaled(Q, not estimated)
         self.class_frequencies_ = np.average(sharpen(to_numpy(Q), self.method_.temperature), axis=0, weights=weights)
         if self.none_label is not None and not self.findings_:
             self.findings_ = find_only_none(to_numpy(Q)[answers.answered], self.classes_, self.none_label)
@@ -340,23 +344,22 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         -------
         Q : array of shape (n, L)
         """
-        Q = self.method_.transform_answers(answers)
+        estimated = is_estimated(self.class_prior)
+        Q = self._scaled(self.method_.transform_answers(answers), estimated)
         pool: LabelPool | None = getattr(self, "label_pool_", None)
         if pool is not None:
             Q = pool.apply(Q, answers, None if X is None else check_input(self, X, reset=False))
-        scale: ClassScale | None = getattr(self, "class_scale_", None)
-        return Q if scale is None else scale.apply(Q, self.method_.temperature)
+        return self._scaled(Q, not estimated)
 
-    def _scale_classes(self, Q: Any, weights: NDArray[Any] | None) -> tuple[Any, ClassScale | None]:
-        """Return soft labels scaled to told or estimated frequencies, and the factors; None if there are neither."""
-        prior = self._prior
-        if is_estimated(self.class_prior) and self.label_pool_ is None:
-            known = np.array([label != self.none_label for label in self.classes_.tolist()])
-            prior = estimate_prior(Q, known, weights)
-        if prior is None:
-            return Q, None
-        scale = fit_scale(Q, prior, self.method_.temperature, weights)
-        return scale.apply(Q, self.method_.temperature), scale
+    def _scaled(self, Q: Any, now: bool) -> Any:
+        """Return soft labels scaled to told or estimated frequencies, if there are some and it is time."""
+        scale: ClassScale | None = getattr(self, "class_scale_", None)
+        return Q if scale is None or not now else scale.apply(Q, self.method_.temperature)
+
+    def _fit_scale(self, Q: Any, classes: NDArray[Any], weights: NDArray[Any] | None) -> ClassScale:
+        """Return the factors that bring soft labels to their estimated frequencies."""
+        known = np.array([label != self.none_label for label in classes.tolist()])
+        return fit_scale(Q, estimate_prior(Q, known, weights), self.method_.temperature, weights)
 
     def _learn_labels(
         self, Q: Any, answers: Answers, X: Any, sample_weight: NDArray[Any] | None
