@@ -90,7 +90,7 @@ def test_distiller_and_ensemble_pass_weights_on():
         UnifiedEnsemble(teachers, method=method).fit(X).predict_proba(X), ensemble.predict_proba(X)
     )
     assert ensemble.merger_.method_.teacher_weight is None  # parameters are left as they were given
-    with pytest.raises(ValueError, match=r'"agreement", got .teacher_weight'):
+    with pytest.raises(ValueError, match=r'"agreement", got .trust'):
         UnifiedEnsemble(TeacherMerger(teachers, teacher_weight="trust")).fit(X)
 
 

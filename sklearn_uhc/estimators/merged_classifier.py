@@ -102,11 +102,11 @@ class MergedClassifier(TeacherHolder, ClassifierMixin, MetaEstimatorMixin):
         >>> from sklearn.linear_model import LogisticRegression
         >>> from sklearn_uhc import UnifiedEnsemble
         >>> X, y = load_iris(return_X_y=True)
-        >>> a, b = (LogisticRegression(max_iter=500).fit(X[y != k], y[y != k]) for k in (2, 0))
-        >>> clf = UnifiedEnsemble({"a": a}).fit(X)
-        >>> report = clf.update({"b": b})
-        >>> report.called, report.classes_gained
-        (["teacher 'b' (LogisticRegression)"], [2])
+        >>> a, b, c = (LogisticRegression(C=10**k, max_iter=500).fit(X[y != k], y[y != k]) for k in (2, 1, 0))
+        >>> clf = UnifiedEnsemble({"a": a, "b": b}).fit(X)
+        >>> report = clf.update({"c": c, "b": None})
+        >>> report.called, report.removed
+        (["teacher 'c' (LogisticRegression)"], ['b'])
         """
         check_is_fitted(self, "merger_")
         from sklearn_uhc.estimators.update import update

@@ -10,7 +10,7 @@ def test_what_is_known_about_the_frequencies_helps():
     world = make_world("blobs, a fifth present", seed=0)
     found = {r["setting"]: r for r in measure(world, [(NONE, s) for s in (DEFAULT, *FIXED, AVERAGE, TOLD, LABELS)])}
     assert found[TOLD]["absent"] == 0 < found["ce, balanced"]["absent"]
-    assert found[DEFAULT]["accuracy"] == found["ce"]["accuracy"] > found["ce, balanced"]["accuracy"]
+    assert found[DEFAULT]["accuracy"] >= found["ce"]["accuracy"] > found["ce, balanced"]["accuracy"]
     assert min(found[TOLD]["accuracy"], found[LABELS]["accuracy"]) > found[AVERAGE]["accuracy"] + 0.05
 
 

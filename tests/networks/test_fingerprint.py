@@ -111,7 +111,7 @@ def test_lambdas_and_locks_are_refused(tmp_path):
         TorchTeacher(linear(), [0, 1], device="cpu", preprocess=lambda batch: batch),
         Tempered(linear(), threading.Lock()),
     ):
-        with pytest.raises(ValueError, match=f"{type(teacher).__name__} cannot be pickled.*do not use store"):
+        with pytest.raises(ValueError, match=f"{type(teacher).__name__} cannot be pickled.*leave store out"):
             TeacherOutputs([teacher], store=tmp_path).fit(X)
 
 
