@@ -237,10 +237,16 @@ def test_estimates_are_nearer_to_the_truth_than_labels_as_merged(shares):
     assert auto.score(X[keep], y[keep]) > merged.score(X[keep], y[keep]) - 0.005
 
 
-def test_labels_and_told_frequencies_replace_the_estimate(blobs):
+def test_told_frequencies_replace_the_estimate_and_labels_correct_it(blobs):
     X, y, teachers = blobs
     y = np.where(np.arange(len(y)) % 10 == 0, y, -1)
-    assert UnifiedEnsemble(teachers).fit(X, y).merger_.class_scale_ is None
+    estimated = UnifiedEnsemble(teachers).fit(X).merger_
+    labelled = UnifiedEnsemble(teachers).fit(X, y).merger_
+    np.testing.assert_array_equal(labelled.class_scale_.prior, estimated.class_scale_.prior)
+    assert labelled.label_pool_ is not None
+    repeated = UnifiedEnsemble(teachers).fit(np.repeat(X, 2, axis=0)).merger_.class_scale_.prior
+    weighted = UnifiedEnsemble(teachers).fit(X, sample_weight=np.full(len(X), 2.0)).merger_.class_scale_.prior
+    np.testing.assert_allclose(weighted, repeated)
     told = UnifiedEnsemble(teachers, class_prior=PRIOR).fit(X).merger_.class_scale_.prior
     assert told[4] == 0
     assert TeacherMerger(teachers, class_prior=None).fit(X).class_scale_ is None

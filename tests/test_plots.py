@@ -223,7 +223,9 @@ def test_soft_labels_are_those_that_the_student_was_taught(X):
     teachers = linear_teachers(LISTS)
     clf = HeterogeneousDistiller(teachers, KNeighborsClassifier(3)).fit(X)
     display = SoftLabelDisplay.from_estimator(clf, X)
-    np.testing.assert_allclose(display.mean, TeacherMerger(teachers, class_prior="auto").fit_transform(X).mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(
+        display.mean, TeacherMerger(teachers, class_prior="auto").fit_transform(X).mean(axis=0), rtol=1e-6
+    )
 
 
 class ShyTeacher(LinearTeacher):

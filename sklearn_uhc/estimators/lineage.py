@@ -120,10 +120,11 @@ def _checksum(model: Any) -> str | None:
 
 
 def _prior(merger: TeacherMerger) -> dict[str, float] | None:
-    scale = getattr(merger, "class_scale_", None)
-    if scale is None:
+    """Return the class frequencies that were told; None if they were estimated, or left as merged."""
+    if merger._prior is None:
         return None
-    return {str(label): float(share) for label, share in zip(merger.classes_.tolist(), scale.prior, strict=True)}
+    shares = np.round(merger._prior, 6).tolist()  # NaN for a class that the prior leaves to the merge
+    return {str(label): share for label, share in zip(merger.classes_.tolist(), shares, strict=True) if share == share}
 
 
 def _versions() -> dict[str, str]:

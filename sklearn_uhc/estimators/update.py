@@ -64,7 +64,11 @@ class MergeUpdate:
         if self.moved is not None:
             said.append(f"{self.moved:.1%} of the rows get another class.")
         if self.accuracy is not None:
-            said.append("Accuracy on the labelled rows: {:.3f} before, {:.3f} now.".format(*self.accuracy))
+            said.append(
+                "Accuracy on the labelled rows, which fit learns from: {:.3f} before, {:.3f} now.".format(
+                    *self.accuracy
+                )
+            )
         return " ".join(said)
 
 

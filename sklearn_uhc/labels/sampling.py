@@ -21,6 +21,8 @@ from sklearn_uhc.utils.rows import some_rows
 DRAWS = 199
 #: If labels are not a random sample, a row counts at most this much more or less than others.
 MOST_RATIO = 10.0
+#: Smallest mean of the merge that tells how rare a class is: one row in a thousand.
+LEAST_MEAN = 1e-3
 
 
 class Sample(NamedTuple):
@@ -45,7 +47,7 @@ def read_sample(
     used, answered = labels.rows[counts[labels.rows]], Q[counts]
     rarity = np.zeros(L)
     if len(answered):
-        rarity[place] = -np.log(np.maximum(np.average(answered, axis=0, weights=weight[counts]), 1 / len(answered)))
+        rarity[place] = -np.log(np.maximum(np.average(answered, axis=0, weights=weight[counts]), LEAST_MEAN))
         rarity[labels.new] = rarity[place].mean()
     # Who labels one class only has picked the rows, unless it is all of them.
     several = len(np.unique(labels.codes)) > 1 or len(used) == counts.sum()

@@ -9,13 +9,12 @@ merge hardly sees from being scaled without bound. Labels at temperature T are s
 at temperature 1 and tempering afterwards.
 
 Without a told prior, counts c_l of the rows whose most probable class is l are shrunk towards even ones, as far as
-their differences can be explained by errors of the merge (James and Stein's estimate). With v the mean of
-(L c_l - 1)^2 over the L classes,
+their differences can be explained by errors of the merge and by chance (James and Stein's estimate). With v the mean
+of (L c_l - 1)^2 over the L classes and n rows, where a row of weight 2 counts like two,
 
-    f_l = 1/L + s (c_l - 1/L),        s = max(0, 1 - COUNT_ERROR^2 / v)
+    f_l = 1/L + s (c_l - 1/L),        s = max(0, 1 - (COUNT_ERROR^2 + (L - 1) / n) / v)
 
-So classes that look nearly even count as even, and those that differ much keep their counts. What chance adds to v,
-(L - 1) / n, is smaller with some ten rows per class, and left out: a row of weight 2 counts like two rows.
+So classes that look nearly even count as even, and those that differ much keep their counts.
 """
 
 from __future__ import annotations
@@ -225,9 +224,9 @@ def estimate_prior(Q: Any, known: NDArray[np.bool_], weights: NDArray[Any] | Non
     prior = np.full(len(known), np.nan)
     prior[known] = 1 / L
     if (total := counts.sum()) > 0:
-        away = counts / total - 1 / L
+        noise, away = COUNT_ERROR**2 + (L - 1) / total, counts / total - 1 / L
         spread = np.square(L * away).mean()
-        prior[known] += max(0.0, 1 - COUNT_ERROR**2 / spread) * away if spread > 0 else 0.0
+        prior[known] += max(0.0, 1 - noise / spread) * away if spread > 0 else 0.0
     return prior
 
 

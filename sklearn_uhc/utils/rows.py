@@ -24,6 +24,8 @@ def count_rows(X: Any) -> int:
             f"X is a {type(X).__name__} with {sorted(map(str, X))[:8]}: only one input per row is supported. Put the "
             "inputs side by side in one array or table, and separate them in the module or the Pipeline."
         )
+    if X is None:
+        raise TypeError("X is None: pass the unlabelled rows, which teachers and student read.")
     _refuse_stream(X)
     n = int(_num_samples(X))
     if n == 0:

@@ -43,7 +43,7 @@ def unwrap(estimator: Any, X: Any = None, *, merged: bool = False) -> tuple[Any,
     if not isinstance(estimator, (MergedClassifier, TeacherMerger) if merged else HOLDERS):
         kinds = "HeterogeneousDistiller, UnifiedEnsemble or TeacherMerger"
         kinds = kinds if merged else kinds.replace(" or", ",") + " or TeacherOutputs"
-        raise TypeError(f"This plot needs a fitted {kinds}, or a Pipeline that ends in one, got {estimator!r}.")
+        raise TypeError(f"Pass a fitted {kinds}, or a Pipeline that ends in one, got {estimator!r}.")
     if isinstance(estimator, MergedClassifier):
         check_is_fitted(estimator, "merger_")
         return estimator.merger_, X

@@ -194,7 +194,7 @@ class _Seen:
         says, names, L = self.P.argmax(axis=1), labels_of(self.merger), len(self.classes)
         space = self.answers.space
         owners = dict(zip(space.classes.tolist(), space.mask.T, strict=True))
-        scale = self.merger.class_scale_
+        prior = self.merger._prior
         merged = self.P[self.answered].mean(axis=0) if self.answered.any() else np.full(L, np.nan)
         labelled = np.bincount(self.codes, minlength=L) / max(len(self.rows), 1)
         right = self.R[self.rows].argmax(axis=1) == self.codes
@@ -208,7 +208,7 @@ class _Seen:
                     "class": label,
                     "teachers": [names[i] for i in np.flatnonzero(owners.get(label, ()))],
                     "merged": _known(merged[k]),
-                    "told": None if scale is None else _known(scale.prior[k]),
+                    "told": None if prior is None else _known(prior[k]),
                     "labelled": float(labelled[k]) if len(self.rows) else None,
                     "rows": int(here.sum()),
                     "confidence": float(self.P[here, k].mean()) if here.any() else None,
