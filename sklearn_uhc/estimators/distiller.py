@@ -66,7 +66,7 @@ class HeterogeneousDistiller(MergedClassifier, BaseEstimator):
         Whether classes that are rare among the soft labels get more weight in training. True makes all classes count
         equally, as in the paper: choose it if they are, or should count, about equally often. False leaves the soft
         labels as they are. "auto" scales them to class frequencies that are estimated from them. If you know better,
-        pass `class_prior`, or labels of some random rows: these replace the estimate. See `docs/evidence.md`.
+        pass `class_prior`, or labels of some random rows, which correct the estimate. See `docs/evidence.md`.
     temperature : float, default=None
         The teachers' logits are divided by it. Values above 1 make the soft labels smoother. None means the method's
         own temperature: 1 by default (the paper uses 3), and 3 with `backprop`.

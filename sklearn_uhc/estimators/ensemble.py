@@ -41,7 +41,7 @@ class UnifiedEnsemble(MergedClassifier, BaseEstimator):
     balance : bool or "auto", default="auto"
         Whether to divide the merged probabilities by their mean over the data given to `fit`, as if all classes were
         equally frequent. False does not. "auto" scales them to class frequencies that are estimated from them. If you
-        know better, pass `class_prior`, or labels of some random rows: these replace the estimate.
+        know better, pass `class_prior`, or labels of some random rows, which correct the estimate.
     temperature : float, default=None
         The teachers' logits are divided by it before the merge; the merged probabilities are brought back to
         temperature 1. None means the method's own temperature, 1 by default (the paper uses 3).

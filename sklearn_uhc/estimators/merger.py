@@ -52,7 +52,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         How frequent the classes are in the rows, if you know: frequencies by class, or in the order of `classes_`. The
         merged labels are scaled until their mean is the prior. 0 means that a class never occurs. A dict may leave out
         `none_label` and classes that only y has, which keep the share that the merge gives them. "auto" estimates the
-        frequencies from the merged labels, unless there are labels, as `balance="auto"` of the distiller and the
+        frequencies from the merged labels, as `balance="auto"` of the distiller and the
         ensemble does; None leaves the labels as merged. See `docs/evidence.md`.
     class_lists : list or dict of lists, default=None
         The names of each teacher's classes, in the order of its outputs. None, for all teachers or for one, means the
