@@ -36,6 +36,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_uhc import SoftLabelClassifier
+from sklearn_uhc.students.strategies import resolve_strategy
 from sklearn_uhc.students.temperature import sharpen
 from tests.helpers import TREES
 
@@ -341,3 +342,12 @@ def test_bad_weights(data, soft, weight):
     X, _ = data
     with pytest.raises(ValueError, match=r"[Ss]ample.weight"):
         SoftLabelClassifier(LogisticRegression()).fit(X, soft, sample_weight=weight)
+
+
+def test_scikit_learns_private_parts_are_left_alone_if_they_change(monkeypatch):
+    boosting, perceptron = HistGradientBoostingClassifier(max_iter=5), MLPClassifier((4,), max_iter=300)
+    assert [resolve_strategy(model).name for model in (boosting, perceptron)] == ["direct"] * 2
+    old = MLPClassifier._validate_input
+    monkeypatch.setattr(MLPClassifier, "_validate_input", lambda *given, more=None: old(*given))
+    monkeypatch.setattr("sklearn._loss.loss.HalfMultinomialLoss.gradient_hessian", lambda self, y, scores: None)
+    assert [resolve_strategy(model).name for model in (boosting, perceptron)] == ["replicate", "epochs"]
