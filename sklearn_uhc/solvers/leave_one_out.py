@@ -34,7 +34,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_uhc.solvers import blocks_of
@@ -323,7 +323,7 @@ def class_groups(blocks: PlainBlocks, answering: NDArray[np.bool_]) -> NDArray[n
     N, n = len(answering), len(answering) + blocks.n_classes
     edges = answering[blocks.teacher_of]
     where = blocks.teacher_of[edges], N + blocks.class_of[edges]
-    groups = connected_components(csr_array((np.ones(len(where[0])), where), shape=(n, n)), directed=False)[1]
+    groups = connected_components(coo_matrix((np.ones(len(where[0])), where), shape=(n, n)), directed=False)[1]
     return np.asarray(groups[N:])
 
 
