@@ -71,12 +71,12 @@ def answers(trial: Trial) -> tuple[list[Any], Any]:
 
 
 def measure(trial: Trial, bar: Any) -> dict[Any, float]:
-    """Accuracy of every method, plain and balanced, with every student, the ceiling and the most confident teacher."""
+    """Accuracy of every method and student, with estimated frequencies and balanced, and of the rivals."""
     lists, log_p = answers(trial)
     found: dict[Any, float] = {"surest": most_confident_teacher(trial)}
     for student, model in STUDENTS.items():
         for method in METHODS:
-            for balance in (False, True):
+            for balance in ("auto", True):
                 params: dict[str, Any] = {"class_lists": lists, "method": method, "balance": balance}
                 clf = HeterogeneousDistiller(None, model, **params).fit(trial.X_unlabelled, log_p=log_p)
                 found[student, method, balance] = clf.score(trial.X_test, trial.y_test)
@@ -90,12 +90,13 @@ def show_results(trials: list[dict[Any, float]]) -> None:
     mean = {key: float(np.mean([trial[key] for trial in trials])) for key in trials[0]}
     print(f"\nMean accuracy on test images of all ten digits, {len(trials)} trials with new class lists and images\n")
     print(f"  {'':14s}" + "".join(f"{s:>28s}" for s in STUDENTS))
-    print(f"  {'':14s}" + f"{'plain':>18s}{'balanced':>10s}" * len(STUDENTS))
+    print(f"  {'':14s}" + f"{'estimated':>18s}{'balanced':>10s}" * len(STUDENTS))
     for method, name in METHODS.items():
         mark = "*" if method == "ce" else " "
-        row = "".join(f"{mean[s, method, False]:17.3f}{mark}{mean[s, method, True]:10.3f}" for s in STUDENTS)
+        row = "".join(f"{mean[s, method, 'auto']:17.3f}{mark}{mean[s, method, True]:10.3f}" for s in STUDENTS)
         print(f"  {name:14s}{row}")
     print("\n  * the default: HeterogeneousDistiller(teachers, student).fit(X_unlabelled)")
+    print("  estimated: labels are scaled to class frequencies that are estimated from them, which is the default")
     print('  balanced, for classes that are equally frequent: HeterogeneousDistiller(..., balance=True, method="...")')
     for name, meaning in EXPLAINED.items():
         print(f"  {name}  {meaning}")
@@ -114,8 +115,8 @@ def draw(trials: list[dict[Any, float]], path: Path) -> None:
     for axes, student in zip(panels, STUDENTS, strict=True):
         dots(axes, [trial["surest"] for trial in trials], 0, 0, GUIDE, None)
         for row, method in enumerate(METHODS, 1):
-            for shift, balance, color in ((-0.17, False, SECOND), (0.17, True, MAIN)):
-                label = ("balanced soft labels" if balance else "plain soft labels") if row == 1 else None
+            for shift, balance, color in ((-0.17, "auto", SECOND), (0.17, True, MAIN)):
+                label = ("estimated frequencies" if balance == "auto" else "balanced") if row == 1 else None
                 dots(axes, [trial[student, method, balance] for trial in trials], row, shift, color, label)
         dots(axes, [trial[student, "ceiling"] for trial in trials], len(METHODS) + 1, 0, CONTRAST, None)
         axes.set_title(f"student: {student}", fontsize=10)
