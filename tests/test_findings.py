@@ -7,11 +7,19 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_uhc import OTHER, FindingWarning, HeterogeneousDistiller, LabelSpace, TeacherMerger, UnifiedEnsemble
+from sklearn_uhc import (
+    OTHER,
+    CrossEntropyUnifier,
+    FindingWarning,
+    HeterogeneousDistiller,
+    LabelSpace,
+    TeacherMerger,
+    UnifiedEnsemble,
+)
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.evidence import contradicting, find, find_uneven
+from sklearn_uhc.evidence import examine, find, find_uneven
 from sklearn_uhc.evidence.behaviour import surest_rows
-from sklearn_uhc.evidence.comparisons import compare, enough_rows, reliability
+from sklearn_uhc.evidence.comparisons import compare, reliability
 from sklearn_uhc.inspection import teacher_report
 from tests.helpers import random_lists, random_outputs
 
@@ -60,15 +68,21 @@ def test_a_teacher_with_classes_in_another_order_is_named(seed, culprit):
     assert str(LISTS[culprit][0]) in finding.remedy
 
 
-def test_a_remedy_that_is_in_use_is_not_recommended():
+def test_given_weights_are_used_as_they_are_and_the_message_says_what_is_done():
     lists = [list(labels) for labels in LISTS]
     lists[1] = lists[1][::-1]
     merger = TeacherMerger(None, class_lists=lists)
     (usual,) = told(merger.fit, None, log_p=world())
-    (weighted,) = told(merger.set_params(teacher_weight="agreement").fit, None, log_p=world())
-    assert "teacher_weight='agreement'" in usual
-    assert "leave it out." in weighted
-    assert "agreement'" not in weighted
+    assert "It has next to no weight in the merge. Check that its class list" in usual
+    assert merger.teacher_weight_.tolist() == [1, 1e-3, 1, 1, 1]
+    given = [1.0, 2.0, 1.0, 1.0, 1.0]
+    (kept,) = told(merger.set_params(teacher_weight=given).fit, None, log_p=world())
+    assert "weight" not in kept
+    assert merger.teacher_weight_.tolist() == given
+    merger.set_params(teacher_weight=None, method=CrossEntropyUnifier(teacher_weight=given))
+    (of_method,) = told(merger.fit, None, log_p=world())
+    assert of_method == kept
+    assert merger.teacher_weight_.tolist() == given
 
 
 def test_a_teacher_that_answers_at_random_is_named():
@@ -139,7 +153,7 @@ SIX = [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 0, 1], [1, 2, 4, 5], [0, 3, 5, 2], [0,
     "how", [["constant"], ["constant odds"], ["order", "constant"], ["noise", "order", "constant"]]
 )
 def test_broken_teachers_are_named_and_the_remedies_work(seed, how):
-    """Without them, or by agreement, the merge is nearly as good as that of the good ones."""
+    """They count next to nothing, so that the merge is nearly as good as that of the good ones."""
     rng = np.random.default_rng(seed)
     culprits = np.sort(rng.choice(6, len(how), replace=False)).tolist()
     truth = 3.0 * rng.normal(size=(600, 6))
@@ -149,7 +163,7 @@ def test_broken_teachers_are_named_and_the_remedies_work(seed, how):
         Z, lists = broken(Z, lists, i, kind, rng)
     found = find(answers_of(Z, lists))
     assert [finding.teachers for finding in found] == [(i,) for i in culprits]
-    assert all("leave it out, or use teacher_weight='agreement'" in finding.remedy for finding in found)
+    assert all("leave it out" in finding.remedy for finding in found)
 
     def right(lists, Z, **params):
         merger = TeacherMerger(None, class_lists=lists, calibrate=False, class_prior=None, **params)
@@ -162,20 +176,36 @@ def test_broken_teachers_are_named_and_the_remedies_work(seed, how):
     blocks = LabelSpace(lists).blocks
     best, rest = right([lists[i] for i in good], np.hstack([Z[:, blocks[i]] for i in good]))
     assert rest.findings_ == []
-    weighted, merger = right(lists, Z, teacher_weight="agreement")
+    weighted, merger = right(lists, Z)
     assert (merger.teacher_weight_ < 0.01).tolist() == [i in culprits for i in range(6)]
     assert weighted > best - 0.02
-    assert right(lists, Z)[0] < best - 0.02
+    assert right(lists, Z, teacher_weight=[1] * 6)[0] < best - 0.02
 
 
-def test_weights_by_agreement_start_from_given_trust():
-    rng = np.random.default_rng(5)
-    Z, lists = broken(world(5, SIX, n=600), SIX, 2, "constant", rng)
-    wrong, comparable = contradicting(answers_of(Z, lists))
-    assert wrong.tolist() == [i == 2 for i in range(6)]
-    assert comparable
-    assert not contradicting(answers_of(world(5, SIX, n=600), SIX))[0].any()
-    assert not contradicting(answers_of(world(5, SIX, n=600)[:50], SIX))[1]
+def test_only_teachers_that_are_named_alone_lose_their_weight():
+    Z, lists = broken(world(5, SIX, n=600), SIX, 2, "constant", np.random.default_rng(5))
+    assert examine(answers_of(Z, lists)).weight.tolist() == [1, 1, 1e-3, 1, 1, 1]
+    assert (examine(answers_of(world(5, SIX, n=600), SIX)).weight == 1).all()
+    nonsense = 3 * np.random.default_rng(0).normal(size=(400, LabelSpace(LISTS).n_outputs))
+    found = examine(answers_of(nonsense))
+    assert found.findings
+    assert (found.weight == 1).all()
+
+
+def test_a_class_that_only_a_broken_teacher_knows_does_not_take_all_rows():
+    """It always says so, with certainty; with a small weight alone nobody would oppose it."""
+    lists = [*SIX[:5], [0, 1, 3, 9]]
+    Z = np.hstack([world(3, SIX, n=600)[:, :20], np.tile([0.0, 0.0, 0.0, 20.0], (600, 1))])
+    merger = TeacherMerger(None, class_lists=lists)
+    told(merger.fit, None, log_p=Z)
+    assert merger.teacher_weight_.tolist() == [1, 1, 1, 1, 1, 1e-3]
+    answers = merger.adjust(answers_of(Z[:5], lists))
+    np.testing.assert_allclose(answers.log_p[:, -4:], -np.log(4))
+    assert np.mean(merger.merge(answers).argmax(axis=1) == 6) == 0
+    Z[:50, -4:] = np.nan  # what is not answered stays so
+    merger.set_params(abstain=True)
+    told(merger.fit, None, log_p=Z)
+    assert np.isnan(merger.adjust(answers_of(Z, lists)).log_p[:50, -4:]).all()
 
 
 def test_classes_may_be_uneven_or_absent():
@@ -339,14 +369,6 @@ def test_users_can_stop_at_a_finding_or_go_on():
         assert len(merger.fit(None, log_p=Z).findings_) == 1
 
 
-def test_calibration_may_know_of_noise_that_comparisons_do_not_show():
-    class Calibrated:
-        weights_ = np.array([1.0, 1.0, 1e-3, 1.0, 1.0])
-
-    (finding,) = find(answers_of(world()), Calibrated())
-    assert finding.teachers == (2,)
-
-
 def test_silent_teachers_are_compared_where_they_answer():
     Z = world(n=800)
     for i, block in enumerate(LabelSpace(LISTS).blocks):
@@ -358,17 +380,37 @@ def test_silent_teachers_are_compared_where_they_answer():
     assert kinds(Z, lists) == []
 
 
-def test_columns_that_mean_sets_are_left_out():
-    Z = world()
+def test_columns_of_sets_that_no_column_lies_within_are_not_compared():
     sets = [[(0, 1), (2, 3)], [(2, 4), (3, 5)]]
-    assert find(Answers.of(Z[:, :4], LabelSpace(sets), abstain=False)) == []
+    assert find(Answers.of(world()[:, :4], LabelSpace(sets), abstain=False)) == []
     lists = [[*labels[:3], OTHER] for labels in LISTS]
     for seed in range(3):
-        Z = world(seed)
-        assert kinds(Z, lists) == []
+        assert kinds(world(seed), lists) == []
 
 
-@pytest.mark.parametrize("n", [1, 30, 100])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_coarse_teacher_is_compared_with_classes_within_its_sets(seed):
+    rng = np.random.default_rng(seed)
+    truth = 3.0 * rng.normal(size=(600, 6))
+    fine = np.hstack([truth[:, own] + 0.7 * rng.normal(size=(600, 4)) for own in LISTS])
+    P = np.exp(truth)
+    odds = np.log(np.column_stack([P[:, ::2].sum(axis=1), P[:, 1::2].sum(axis=1)]))
+    even, odd = (0, 2, 4), (1, 3, 5)
+    assert kinds(np.hstack([fine, odds]), [*LISTS, [even, odd]]) == []
+    (finding,) = find(answers_of(np.hstack([fine, odds]), [*LISTS, [odd, even]]))
+    assert (finding.kind, finding.teachers) == ("contradiction", (5,))
+    assert finding.evidence["called"] == {"1|3|5": "0|2|4", "0|2|4": "1|3|5"}
+    assert examine(answers_of(np.hstack([fine, odds]), [*LISTS, [even, odd]])).weight[:5].tolist() == [1] * 5
+    weak = [
+        examine(answers_of(np.hstack([fine, odds + k * rng.normal(size=odds.shape)]), [*LISTS, [even, odd]])).weight[5]
+        for k in (0, 2, 5)
+    ]
+    assert 1 >= weak[0] > weak[1] > weak[2] > 0.01
+    noise = 3 * rng.normal(size=(600, 2))
+    assert kinds(np.hstack([fine, noise]), [*LISTS, [even, odd]]) == [("contradiction", (5,))]
+
+
+@pytest.mark.parametrize("n", [1, 30, 47])
 def test_few_rows_show_nothing(n):
     Z = 3 * np.random.default_rng(0).normal(size=(n, LabelSpace(LISTS).n_outputs))
     assert find(answers_of(Z)) == []
@@ -376,8 +418,7 @@ def test_few_rows_show_nothing(n):
 
 def test_a_bounded_number_of_rows_is_looked_at():
     Z = np.broadcast_to(np.zeros(LabelSpace(LISTS).n_outputs), (1_000_000, LabelSpace(LISTS).n_outputs))
-    some = enough_rows(Answers(Z, LabelSpace(LISTS)))
-    assert 100 < len(some) < 1000
+    assert 100 < len(compare(Answers(Z, LabelSpace(LISTS))).responses.P) < 1000
 
 
 def test_comparisons_are_what_the_definition_says():

@@ -47,7 +47,8 @@ def X():
 @pytest.fixture(scope="module")
 def distiller(X):
     student = KNeighborsClassifier(3)
-    return HeterogeneousDistiller(linear_teachers(LISTS), student, balance=True).fit(X)
+    merger = TeacherMerger(linear_teachers(LISTS), calibrate=False)
+    return HeterogeneousDistiller(merger, student, balance=True).fit(X)
 
 
 def ticks(axis):

@@ -55,11 +55,11 @@ def test_the_noisy_teacher_stands_out():
     Z[:, block] = 10 * rng.normal(size=Z[:, block].shape)
     report = teacher_report(log_p=Z, class_lists=lists)
     rows = report["teachers"]
-    assert [row["noise"] for row in rows] == [i == 4 for i in range(6)]
+    assert [row["contradicts"] for row in rows] == [i == 4 for i in range(6)]
     assert min(rows, key=lambda row: row["agreement"])["teacher"] == 4
-    assert max(rows, key=lambda row: row["temperature"])["teacher"] == 4
     assert all(4 in (pair["first"], pair["second"]) for pair in report["pairs"][:3])
-    expected = TeacherCalibrator(lists).fit(Z).temperatures_
+    Z[:, block] = 0.0  # it is calibrated and merged without what it says
+    expected = TeacherCalibrator(lists, teacher_weight=[1, 1, 1, 1, 1e-3, 1]).fit(Z).temperatures_
     np.testing.assert_allclose([row["temperature"] for row in rows], expected)
 
 
@@ -156,21 +156,12 @@ def test_teachers_that_are_only_less_sure_do_not_contradict():
     assert "none: they differ only in confidence" in str(report)
 
 
-def test_huge_temperatures_are_not_written_out():
-    lists, Z = answers()
-    block = LabelSpace(lists).blocks[4]
-    Z[:, block] = 10 * np.random.default_rng(1).normal(size=Z[:, block].shape)
-    report = teacher_report(log_p=Z, class_lists=lists)
-    assert report["teachers"][4]["temperature"] > 100
-    assert "over 100" in str(report)
-
-
 def test_a_noisy_teacher_does_not_hide_the_rows_that_others_differ_on():
     lists, Z = answers()
     block = LabelSpace(lists).blocks[4]
     Z[:, block] = 10 * np.random.default_rng(1).normal(size=Z[:, block].shape)
     report = teacher_report(log_p=Z, class_lists=lists)
-    assert report["teachers"][4]["noise"]
+    assert report["teachers"][4]["contradicts"]
     assert report["rows"]
     assert all(other["teacher"] != 4 for row in report["rows"] for other in row["contradicted_by"])
 
@@ -183,7 +174,6 @@ def warnings_about(report):
         "contradict each other": "conflict",
         "look foreign": "foreign",
         "very uneven": "uneven",
-        "do not fit the others": "noise",
         "less than half": "contradiction",
         "No row is answered": "mute",
         "Not calibrated": "alone",
@@ -248,8 +238,8 @@ def test_misnamed_classes_are_warned_of(n_right, kind):
 
 
 def test_what_few_rows_show_is_told_without_findings():
-    Z = 3 * np.random.default_rng(0).normal(size=(80, 4))
-    for n_right, kind in ((1, "contradiction"), (2, "noise")):
+    Z = 3 * np.random.default_rng(0).normal(size=(30, 4))
+    for n_right, kind in ((1, "contradiction"), (2, "contradiction")):
         lists = [*[list("abcd")] * n_right, list("badc")]
         report = teacher_report(log_p=np.hstack([Z] * len(lists)), class_lists=lists)
         assert report["findings"] == []
@@ -324,10 +314,10 @@ def test_teachers_that_are_good_but_share_little_are_not_accused():
     X, y = load_iris(return_X_y=True)
     teachers = [LogisticRegression(max_iter=500).fit(X[y != k], y[y != k]) for k in range(3)]
     report = teacher_report(teachers, X)
-    assert not any(teacher["noise"] for teacher in report["teachers"])
+    assert not any(teacher["contradicts"] for teacher in report["teachers"])
     assert all(teacher["temperature"] == 1 for teacher in report["teachers"])
     assert any("overlap too little" in warning for warning in report["warnings"])
-    assert not any("noise" in warning for warning in report["warnings"])
+    assert not any("contradict" in warning for warning in report["warnings"])
 
 
 def test_output_set_to_pandas_does_not_disturb_the_report():

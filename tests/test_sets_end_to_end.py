@@ -65,7 +65,7 @@ def test_calibration_compares_sets_with_what_others_say_of_their_classes(digits)
     teachers, lists, X, _ = digits
     merger = TeacherMerger(teachers, class_lists=lists).fit(X)
     calibrator = merger.calibrator_
-    assert calibrator.temperatures_.shape == calibrator.weights_.shape == calibrator.standard_errors_.shape == (5,)
+    assert calibrator.temperatures_.shape == calibrator.standard_errors_.shape == (5,)
     assert np.isfinite(calibrator.standard_errors_).all()
     assert calibrator.uncalibrated_ == {}
     only_sets = TeacherCalibrator([[(0, 1), (2, 3)], [(0, 2), (1, 3)]]).fit(np.log(np.full((20, 4), 0.5)))

@@ -36,17 +36,12 @@ def test_methods(name, scale):
 
 
 @every_scale
-@pytest.mark.parametrize("noise", [False, True])
-def test_calibration(scale, noise):
+def test_calibration(scale):
     outputs = random_outputs(np.random.default_rng(1), [[0, 1, 2, 3]] * 4, 200, noise=0.5)
-    if noise:
-        outputs[:, :4] = 20 * np.random.default_rng(2).normal(size=(200, 4))
+    outputs[:, :4] *= 3
     fitted = [TeacherCalibrator([[0, 1, 2, 3]] * 4, teacher_weight=s * TRUST).fit(outputs) for s in (1.0, scale)]
-    assert (fitted[0].weights_[0] < 1) == noise
+    assert fitted[0].temperatures_[0] > 1.5
     np.testing.assert_allclose(fitted[1].temperatures_, fitted[0].temperatures_, rtol=1e-9)
-    assert (fitted[1].weights_ > 0).all()
-    ratios = [each.weights_ / each.weights_.max() for each in fitted]
-    np.testing.assert_allclose(ratios[1], ratios[0], rtol=1e-9)
 
 
 @every_scale

@@ -14,8 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.estimators.diagram import DiagramBlock, diagram_of_merge
 from sklearn_uhc.estimators.plan import Plan, given_weights, make_plan
+from sklearn_uhc.estimators.steps import WeightByReliability
 from sklearn_uhc.estimators.targets import answered_weights
-from sklearn_uhc.evidence import Finding, find, find_foreign, find_only_none, find_uneven, find_wrong_labels, warn_of
+from sklearn_uhc.evidence import (
+    Judgement,
+    examine,
+    find_foreign,
+    find_only_none,
+    find_uneven,
+    find_wrong_labels,
+    warn_of,
+)
 from sklearn_uhc.labels.learning import LabelPool, learn_from_labels, warn_of_labels
 from sklearn_uhc.membership.out_of_list import with_none
 from sklearn_uhc.merging import SoftLabelMethod
@@ -62,9 +71,10 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         the other teachers' answers, without labels. "auto" does so if the class lists overlap enough to compare
         teachers, those of one kind twice as much, and True always. If teachers differ by no more than noise, all
         temperatures are 1. See `docs/evidence.md`.
-    teacher_weight : array-like of N positive numbers or "agreement", default=None
-        Weight of each teacher in the method's objective. "agreement" detects teachers whose answers do not fit the
-        others and gives them almost no weight. None means the method's own weights.
+    teacher_weight : array-like of N positive numbers, default=None
+        Weight of each teacher in the method's objective, used as it is. None means the method's own weights; if it has
+        none either, all teachers count alike, but for two cases: one that contradicts the others counts next to
+        nothing, and `fit` warns; one with sets of classes counts by its reliability on these rows.
     membership : None, "auto", list or dict of scorers, default="auto"
         Scorers that say how likely a row belongs to any of a teacher's classes: a list with a scorer or None per
         teacher, or a dict of scorers by teacher name. A scorer has `predict_membership(X)`, which returns values in
@@ -151,7 +161,7 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         class_prior: Any = None,
         class_lists: Any = None,
         calibrate: Any = "auto",
-        teacher_weight: Sequence[float] | str | None = None,
+        teacher_weight: Sequence[float] | None = None,
         membership: Any = "auto",
         membership_weight: float = 1.0,
         none_label: Any = None,
@@ -265,16 +275,19 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         answers, scores = self._read(plan, X, log_p)
         if not answers.answered.any():
             raise ValueError("No teacher answers for any row: there is nothing to learn from.")
-        adjusted = answers
-        for step in plan.steps:
+        weighs = plan.teacher_weight is None
+        findings, weight = self._look_at_answers(answers, scores, weighs)
+        weighing = [WeightByReliability(weight)] if weighs and (weight != 1).any() else []
+        steps, adjusted = [*weighing, *plan.steps], answers
+        for step in steps:
             adjusted = step.fit_transform_answers(adjusted)
         self.roster_, self.label_space_ = plan.roster, plan.space
         self.labels_, self.classes_ = plan.labels, plan.classes
         self.teacher_outputs_ = plan.outputs if log_p is None else None
-        self.method_, self.steps_, self.memberships_ = plan.method, plan.steps, plan.memberships
+        self.method_, self.steps_, self.memberships_ = plan.method, steps, plan.memberships
         self.teacher_weight_, self._prior = adjusted.teacher_weight, plan.prior
-        self.findings_ = self._look_at_answers(answers, scores)
-        warn_of(self.findings_)
+        self.findings_ = findings
+        warn_of(findings)
         return (
             adjusted if scores is None or plan.memberships is None else plan.memberships.join_scores(adjusted, scores)
         )
@@ -290,13 +303,12 @@ class TeacherMerger(TeacherHolder, TransformerMixin, BaseEstimator):
         n, abstain = None if X is None else count_rows(X), bool(plan.outputs.abstain)
         return answers_given(log_p, plan.space, abstain=abstain, n=n, teacher_weight=plan.teacher_weight), scores
 
-    def _look_at_answers(self, answers: Answers, scores: NDArray[Any] | None) -> list[Finding]:
-        """Return what is wrong with teachers or rows."""
-        found = find(answers, self.calibrator_, by_agreement=isinstance(self.teacher_weight, str))
-        if scores is not None and scores.shape[1] == answers.space.n_teachers:
-            # About foreign rows teachers contradict each other, too.
-            return find_foreign(scores, self.none_label) or found
-        return found
+    def _look_at_answers(self, answers: Answers, scores: NDArray[Any] | None, weighs: bool) -> Judgement:
+        """Return what is wrong with teachers or rows, and how much each teacher should count."""
+        N = answers.space.n_teachers
+        foreign = find_foreign(scores, self.none_label) if scores is not None and scores.shape[1] == N else []
+        # About foreign rows teachers contradict each other, too.
+        return Judgement(foreign, np.ones(N)) if foreign else examine(answers, discounted=weighs)
 
     def fit_merge(self, answers: Answers, X: Any = None, *, sample_weight: NDArray[Any] | None = None) -> Any:
         """Fit the method, learn from the labels given to `fit_answers`, and return the soft labels.

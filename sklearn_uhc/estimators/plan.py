@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.estimators.steps import Step, make_steps
+from sklearn_uhc.estimators.steps import Step, resolve_calibrator
 from sklearn_uhc.evidence import FindingWarning
 from sklearn_uhc.labels import Labels, read_labels
 from sklearn_uhc.labels.learning import check_label_model
@@ -46,7 +46,8 @@ def make_plan(merger: TeacherMerger, X: Any, y: Any, log_p: Any, foreign: str) -
     roster, space = _find_teachers(merger, log_p)
     method = make_method(merger, space)
     memberships = _make_memberships(merger, roster, space, X, method)
-    steps = make_steps(merger.calibrate, merger.teacher_weight, one_kind=roster is not None and roster.is_of_one_kind)
+    calibrator = resolve_calibrator(merger.calibrate, one_kind=roster is not None and roster.is_of_one_kind)
+    steps = [] if calibrator is None else [calibrator]
     outputs, weight = _make_outputs(merger, method), given_weights(merger, method, space)
     check_label_model(merger.label_model)
     if log_p is None:
@@ -148,7 +149,7 @@ def _make_outputs(merger: TeacherMerger, method: Any) -> TeacherOutputs:
 
 def given_weights(merger: TeacherMerger, method: Any, space: LabelSpace | None = None) -> ArrayLike | None:
     """Return the teacher weights given to the merge or to its method, checked if `space` is given; else None."""
-    given = None if isinstance(merger.teacher_weight, str) else merger.teacher_weight
+    given = merger.teacher_weight
     weight: ArrayLike | None = getattr(method, "teacher_weight", None) if given is None else given
     if weight is not None and space is not None:
         check_weights(weight, space.n_teachers)

@@ -1,7 +1,7 @@
 """The steps between the teachers' answers and the merge, and their order.
 
 A step has `fit_transform_answers(answers)` and `transform_answers(answers)`, both from `Answers` to `Answers`. To add
-one, write it in its own file (`AnswerTransformer` is a base class) and add it to `make_steps`.
+one, write it in its own file (`AnswerTransformer` is a base class) and add it to `make_plan`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
+from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.evidence import contradicting
-from sklearn_uhc.merging.calibration import LEAST_OVERLAP, NOISE_WEIGHT, TeacherCalibrator
-from sklearn_uhc.utils.notes import warn_user
+from sklearn_uhc.evidence import DOUBTED_WEIGHT
+from sklearn_uhc.merging.calibration import LEAST_OVERLAP, TeacherCalibrator
 
 
 class Step(Protocol):
@@ -26,22 +26,6 @@ class Step(Protocol):
 
     def transform_answers(self, answers: Answers) -> Answers:
         """Return the changed answers."""
-
-
-def make_steps(calibrate: Any, teacher_weight: Any, *, one_kind: bool = False) -> list[Step]:
-    """Return the unfitted steps for these parameters of a merge; raise an error if a parameter is wrong.
-
-    Teachers of `one_kind` need more overlap for calibration, but not to find those that do not agree with the others.
-    """
-    calibrator = resolve_calibrator(calibrate, one_kind=one_kind and not isinstance(teacher_weight, str))
-    steps: list[Step] = [] if calibrator is None else [calibrator]
-    if isinstance(teacher_weight, str):
-        if teacher_weight != "agreement":
-            raise ValueError(
-                f'teacher_weight must be one positive number per teacher or "agreement", got {teacher_weight!r}.'
-            )
-        steps.append(WeightByAgreement(calibrator))
-    return steps
 
 
 def resolve_calibrator(calibrate: Any, *, one_kind: bool = False) -> Any:
@@ -64,34 +48,32 @@ def resolve_calibrator(calibrate: Any, *, one_kind: bool = False) -> Any:
     return calibrator
 
 
-class WeightByAgreement:
-    """Weight teachers by their agreement with the others: a teacher that is noise gets next to no weight.
+class WeightByReliability:
+    """Weigh teachers by what comparisons of their answers say; those that contradict the others say nothing any more.
 
-    These are the teachers that `fit` warns about, and those that calibration finds as a by-product. Without it, or with
-    a calibrator that has no `weights_`, a `TeacherCalibrator` is fitted for the weights alone.
+    A class that only such a teacher knows is then about as probable as its other classes, which others know.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (N,)
+        See `evidence.examine`.
     """
 
-    weights_: NDArray[np.float64]
-
-    def __init__(self, calibrator: Any = None) -> None:
-        self.calibrator = calibrator
+    def __init__(self, weight: NDArray[np.float64]) -> None:
+        self.weight = weight
 
     def fit_transform_answers(self, answers: Answers) -> Answers:
-        """Learn the weights, and return the answers with them."""
-        source = self.calibrator
-        if not hasattr(source, "weights_"):
-            source = TeacherCalibrator()
-            source.fit_transform_answers(answers)
-        wrong, comparable = contradicting(answers)
-        if not (comparable or source.comparable_.any()):
-            warn_user(
-                'teacher_weight="agreement" cannot identify a broken teacher here, so weights do not change: it needs '
-                "at least three teachers whose lists share two classes and overlap enough, and ten rows."
-            )
-        given = np.ones(len(wrong)) if answers.teacher_weight is None else answers.teacher_weight
-        self.weights_ = np.where(wrong, np.minimum(source.weights_, NOISE_WEIGHT * given), source.weights_)
+        """Return the changed answers; there is nothing to learn."""
         return self.transform_answers(answers)
 
     def transform_answers(self, answers: Answers) -> Answers:
-        """Return the answers with the learned weights."""
-        return answers.with_weights(self.weights_)
+        """Return the changed answers; a teacher that is silent stays silent."""
+        space, X = answers.space, answers.log_p
+        given = np.ones(space.n_teachers) if answers.teacher_weight is None else answers.teacher_weight
+        weighted = answers.with_weights(given * self.weight)
+        doubted = (self.weight <= DOUBTED_WEIGHT)[space.teacher_of]
+        if not doubted.any():
+            return weighted
+        xp, even = array_namespace(X), -np.log(np.bincount(space.teacher_of))[space.teacher_of]
+        even, where = xp.asarray(even, dtype=X.dtype, device=device(X)), xp.asarray(doubted, device=device(X))
+        return weighted.saying(xp.where(where & ~xp.isnan(X), even, X))

@@ -3,7 +3,7 @@
 It changes nothing and calls no teacher. May import utils to membership, but not estimators.
 """
 
-from sklearn_uhc.evidence.find import contradicting, find, warn_of
+from sklearn_uhc.evidence.find import DOUBTED_WEIGHT, Judgement, examine, find, warn_of
 from sklearn_uhc.evidence.finding import Finding, FindingWarning
 from sklearn_uhc.evidence.members import accepted, find_foreign, find_only_none
 from sklearn_uhc.evidence.metrics import pairwise_agreement, teacher_agreement, teacher_agreement_scorer
@@ -11,10 +11,12 @@ from sklearn_uhc.evidence.shares import find_uneven
 from sklearn_uhc.evidence.wrong_labels import find_wrong_labels
 
 __all__ = [
+    "DOUBTED_WEIGHT",
     "Finding",
     "FindingWarning",
+    "Judgement",
     "accepted",
-    "contradicting",
+    "examine",
     "find",
     "find_foreign",
     "find_only_none",

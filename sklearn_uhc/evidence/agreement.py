@@ -10,42 +10,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_uhc.evidence.comparisons import Comparisons
+from sklearn_uhc.evidence.comparisons import LEAST_EVIDENCE, Comparisons
 from sklearn_uhc.evidence.finding import Finding
+from sklearn_uhc.spaces.class_sets import plain_entries
 from sklearn_uhc.spaces.label_space import LabelSpace, shorten, spelled
 
-#: A teacher contradicts the others if its reliability is at most this share of the best one's, ...
+#: A teacher contradicts the others if its reliability is at most this share of the best one's.
 LITTLE = 0.1
-#: ... with at least this much evidence: two classes shared with a reliable teacher are about 1.
-LEAST_EVIDENCE = 0.75
 #: Lists of numbers from 0 are positions if the better half of the other teachers has less mean reliability: where they
 #: mean the same it was .8 and more.
 RELIABLE = 0.65
 
 
-def judge(
-    found: Comparisons, space: LabelSpace, suspects: tuple[int, ...] = (), by_agreement: bool = False
-) -> list[Finding]:
-    """Return problems with teachers or lists.
-
-    `suspects` are teachers that are noise by other evidence; `by_agreement` says that such teachers have little weight.
-    """
+def judge(found: Comparisons, space: LabelSpace, *, discounted: bool = True) -> list[Finding]:
+    """Return problems with teachers or lists; `discounted` says that a teacher that is named has next to no weight."""
     culprits, every = find_culprits(found), np.flatnonzero(found.compared).tolist()
     rest = np.setdiff1d(every, culprits)
     apart = len(every) == 2 and found.kappa[every[0], every[1]] <= 0
-    agree = not apart if len(every) <= 2 else level(found.reliability[rest]) >= RELIABLE
+    agree = not apart if len(every) <= 2 else level(found.confirmed[rest]) >= RELIABLE
     if like_positions(space) and (not agree or len(culprits) > len(every) / 3):
         return [positions(found, space)]
-    nobody = len(every) > 2 and level(found.reliability[every]) < 0.5  # random answers: at most .4; clean: from .67
+    nobody = len(every) > 2 and level(found.confirmed[every]) < 0.5  # random answers: at most .4; clean: from .67
     if apart or nobody or len(culprits) > len(every) / 2:
         return [conflict(found, space, every)]
-    return [contradiction(found, space, i, by_agreement) for i in culprits or suspects]
+    return [contradiction(found, space, i, discounted) for i in culprits]
 
 
 def find_culprits(found: Comparisons) -> list[int]:
     """Return teachers that contradict the others."""
-    r = found.reliability
-    little = found.compared & (r <= LITTLE * r.max(where=found.compared, initial=0.0))
+    little = found.reliability <= LITTLE * found.confirmed.max()
     return np.flatnonzero(little & (found.evidence >= LEAST_EVIDENCE)).tolist()
 
 
@@ -65,21 +58,17 @@ def like_positions(space: LabelSpace) -> bool:
     return all(map(is_range, space.class_lists))
 
 
-def contradiction(found: Comparisons, space: LabelSpace, i: int, by_agreement: bool) -> Finding:
+def contradiction(found: Comparisons, space: LabelSpace, i: int, discounted: bool) -> Finding:
     """Return the finding that a teacher is wrong."""
-    who = space.called(i)
-    called = {space.classes[a].item(): space.classes[b].item() for a, b in found.called(i).items()}
+    who, names = space.called(i), plain_entries(space.class_lists[i])
+    called = {names[a]: names[b] for a, b in found.called(i).items()}
     figures = reliabilities(found, i)
     says = (
         f"T{who[1:]} contradicts the other teachers: on a scale from 0, no better than chance, to 1, it agrees with "
         f"them by {figures['reliability']:.2f}, and they with each other by {figures['reliability_others']:.2f}."
-        f"{_call(called)}"
+        f"{_call(called)}{' It has next to no weight in the merge.' if discounted else ''}"
     )
-    weigh = ", or use teacher_weight='agreement', which gives such a teacher almost no weight"
-    remedy = (
-        f"Check that its class list, {shorten(space.class_lists[i])}, has the order of its outputs. Otherwise leave it "
-        f"out{'' if by_agreement else weigh}."
-    )
+    remedy = f"Check that its class list, {shorten(names)}, has the order of its outputs. Otherwise leave it out."
     if is_range(space.class_lists[i]):
         remedy = f"Its class list looks like positions: after a LabelEncoder, pass encoder.classes_. {remedy}"
     return Finding("contradiction", (i,), figures | {"called": called}, says, remedy)
@@ -113,7 +102,7 @@ def positions(found: Comparisons, space: LabelSpace) -> Finding:
 
 def reliabilities(found: Comparisons, i: int | None = None) -> dict[str, Any]:
     """Return the reliability of all teachers, or of teacher i and of the others."""
-    others = found.reliability[found.compared & (np.arange(len(found.kappa)) != i)]
+    others = found.confirmed[found.compared & (np.arange(len(found.kappa)) != i)]
     mean = {"reliability" if i is None else "reliability_others": level(others)}
     return mean if i is None else {"reliability": float(found.reliability[i]), **mean}
 

@@ -1,16 +1,20 @@
 """Compare what teachers mean by shared classes, on the rows where each is surest, without labels.
 
-Column a of teacher i stands for class c. Its surest rows are those with the largest p_a. Their number is the smaller of
-n / L and the sum of p_a. Rows of classes that the teacher has never seen are seldom among them. With T_ab the mean
-answer b of teacher j on the surest rows of a, two teachers have the table J = T_ij + T_ji' over their shared classes,
-like a confusion matrix in which all classes count alike. A class that neither claims for a whole row is absent, and
+The surest rows of a column are those with its largest answers. Their number is the smaller of n / L and the sum of the
+answers. Rows of classes that the teacher has never seen are seldom among them. With T_ac the mean answer c on the
+surest rows of a, teacher i is compared with teacher j on its own columns a and b, and on those columns c of j that mean
+the same class as b, or some of the classes that b means:
+
+    J_ab = sum over c within b of  T_ac + T_ca
+
+is like a confusion matrix in which all classes count alike. A column that neither claims for a whole row is absent, and
 left out. The teachers' agreement beyond chance is Cohen's
 
-    kappa = (sum_c J_cc - chance) / (1 - chance),      J / sum(J), chance = sum_c (row sum of c) (column sum of c)
+    kappa = (sum_a J_aa - chance) / (1 - chance),      J / sum(J), chance = sum_a (row sum of a) (column sum of a)
 
 It is 1 if they mean the same and are sure, and 0 for answers that have nothing to do with those of the other: random
-ones, and constant ones. If each teacher is right with a reliability r_i and otherwise answers anything, kappa is about
-r_i r_j. So r is the fit of rank one to all kappas:
+ones, and constant ones. In the simplest latent class model a teacher is right with a probability, its reliability r_i,
+and otherwise answers anything. Then kappa is about r_i r_j, and r is the fit of rank one to all kappas:
 
     min over r in [0, 1]^N of  sum_{i < j} w_ij (kappa_ij - r_i r_j)^2,      w_ij = (1 - chance) sum(J)
 
@@ -23,21 +27,59 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, csr_array
 
 from sklearn_uhc.answers import Answers, to_numpy
 from sklearn_uhc.evidence.behaviour import surest_rows
 from sklearn_uhc.solvers import blocks_of
+from sklearn_uhc.spaces.label_space import LabelSpace
 from sklearn_uhc.utils.rows import some_rows
 
 Floats = NDArray[np.float64]
 
-#: Fewest rows per class.
-LEAST_PER_CLASS = 24
+#: Fewest rows per class: 15 found a tenth less, and false alarms were as rare.
+LEAST_PER_CLASS = 8
 #: Number of rows used: this many per class, within bounds, and at most MOST_ANSWERS answers.
 ROWS_PER_CLASS, FEWEST_ROWS, MOST_ROWS, MOST_ANSWERS = 40, 600, 5_000, 4_000_000
+#: Least evidence about a teacher's reliability: two classes shared with a reliable teacher are about 1. With none, good
+#: teachers that share classes with broken ones only were named; .75 found a tenth less.
+LEAST_EVIDENCE = 0.3
 #: Steps of the fit of rank one; each halves the error.
 STEPS = 50
+
+
+@dataclass(frozen=True)
+class Responses:
+    """What teachers answer on the rows where some column is surest."""
+
+    space: LabelSpace
+    P: Floats  #: (n, K), probabilities, 0 where a teacher is silent
+    surest: csc_array  #: (n, K), weights of each column's surest rows, which sum to 1
+    claimed: NDArray[np.bool_]  #: (K,), whether there is a row for which a column is claimed
+    within: csc_array  #: (K, K), which columns c mean some of what b means, of another teacher
+
+    @classmethod
+    def of(cls, answers: Answers) -> Responses:
+        """Compute them."""
+        space, Z = answers.space, to_numpy(answers.log_p).astype(np.float64)
+        answered = ~np.isnan(Z)
+        P = np.exp(blocks_of(space).log_softmax(np.where(answered, Z, 0.0))) * answered
+        sizes = np.minimum(answered.sum(axis=0) / space.n_classes, P.sum(axis=0))
+        surest = csc_array(surest_rows(P, sizes)[0] * answered)
+        return cls(space, np.ascontiguousarray(P), surest, sizes >= 1, columns_within(space))
+
+    def table(self, i: int) -> Floats:
+        """Return (N, k, k), J of teacher i with every other over its k columns, 0 for those that are not compared."""
+        space, own = self.space, self.space.blocks[i]
+        both = np.asarray(self.surest[:, own].T @ self.P + (self.surest.T @ self.P[:, own]).T)  # (k, K)
+        c, b = self.within[:, own].nonzero()
+        kept = self.claimed[c] | self.claimed[own][b]
+        c, b, k = c[kept], b[kept], both.shape[0]
+        where = space.teacher_of[c] * k + b
+        sums = csr_array((np.ones(len(c)), (c, where)), shape=(space.n_outputs, space.n_teachers * k))
+        J = np.asarray(both @ sums).reshape(k, space.n_teachers, k).transpose(1, 0, 2)
+        known = np.bincount(where, minlength=space.n_teachers * k).reshape(space.n_teachers, k) > 0
+        return J * known[:, :, None]
 
 
 @dataclass(frozen=True)
@@ -47,9 +89,7 @@ class Comparisons:
     kappa: Floats  #: (N, N), 0 for teachers that share fewer than two classes
     weight: Floats  #: (N, N), w, likewise
     reliability: Floats  #: (N,), r
-    answers: Floats  #: (K', K'), T + T', for columns of single classes
-    columns: NDArray[np.int_]  #: (N, L), the column of each class there, -1 if there is none
-    claimed: NDArray[np.bool_]  #: (K',), whether there is a row for which it is claimed
+    responses: Responses
 
     @property
     def compared(self) -> NDArray[np.bool_]:
@@ -61,58 +101,42 @@ class Comparisons:
         """(N,), what reliable teachers say about each: about the number of classes times r^2."""
         return np.asarray(self.weight @ self.reliability**2)
 
+    @property
+    def confirmed(self) -> Floats:
+        """(N,), the reliabilities, 0 where no reliable teacher confirms them."""
+        return np.where(self.evidence >= LEAST_EVIDENCE, self.reliability, 0.0)
+
     def called(self, i: int) -> dict[int, int]:
-        """Return classes of teacher i that others call by another of its names."""
-        classes = np.flatnonzero(self.columns[i] >= 0)
-        if not len(classes):  # it has sets only
-            return {}
-        votes = np.einsum("j,jab->ab", self.reliability, _tables(self.answers, self.columns, self.claimed, i))
+        """Return columns of teacher i that others call by another of its names."""
+        votes = np.einsum("j,jab->ab", self.reliability, self.responses.table(i))
         best = votes.argmax(axis=1)
         better = votes[np.arange(len(best)), best] > votes.diagonal()
-        return {int(classes[a]): int(classes[best[a]]) for a in np.flatnonzero(better)}
+        return {int(a): int(best[a]) for a in np.flatnonzero(better)}
 
 
-def enough_rows(answers: Answers) -> Answers | None:
-    """Return evenly spaced rows to compare on, or None if they are too few for the number of classes."""
-    space = answers.space
+def columns_within(space: LabelSpace) -> csc_array:
+    """Return (K, K), which columns c mean some of the classes that column b of another teacher means, and no other."""
+    member = csr_array(space.membership().astype(np.int32))
+    common = (member @ member.T).tocoo()
+    c, b = common.coords
+    inside = (common.data == space.set_sizes[c]) & (space.teacher_of[c] != space.teacher_of[b])
+    return csc_array((np.ones(int(inside.sum()), dtype=bool), (c[inside], b[inside])), shape=common.shape)
+
+
+def compare(answers: Answers) -> Comparisons | None:
+    """Compare all teachers on evenly spaced rows; None if there are fewer than two of them, or too few rows."""
+    space, N = answers.space, answers.space.n_teachers
     wanted = int(np.clip(ROWS_PER_CLASS * space.n_classes, FEWEST_ROWS, MOST_ROWS))
     some = answers.take(some_rows(len(answers), max(1, min(wanted, MOST_ANSWERS // space.n_outputs))))
-    return some if len(some) >= LEAST_PER_CLASS * space.n_classes else None
-
-
-def compare(answers: Answers) -> Comparisons:
-    """Compare all teachers on the classes that they share."""
-    space, n = answers.space, answers.space.n_teachers
-    single = np.flatnonzero(space.set_sizes == 1)
-    teacher_of, class_of = space.teacher_of[single], space.members[space.offsets[single]]
-    columns = np.full((n, space.n_classes), -1)
-    columns[teacher_of, class_of] = np.arange(len(single))
-    T, claimed = _responses(answers, single)
-    both = T + T.T
-    kappa, weight = np.zeros((n, n)), np.zeros((n, n))
-    for i in np.unique(teacher_of):
-        kappa[i], weight[i] = _kappa(_tables(both, columns, claimed, i))
-    return Comparisons(kappa, weight, reliability(kappa, weight), both, columns, claimed)
-
-
-def _responses(answers: Answers, single: NDArray[np.int_]) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return T for columns of single classes, (K', K'), and whether they are claimed for a row, (K',)."""
-    Z = to_numpy(answers.log_p).astype(np.float64)
-    silent = np.isnan(Z)
-    P = np.exp(blocks_of(answers.space).log_softmax(np.where(silent, 0.0, Z)))[:, single]
-    answered = ~silent[:, single]
-    P *= answered
-    sizes = np.minimum(answered.sum(axis=0) / answers.space.n_classes, P.sum(axis=0))
-    surest = surest_rows(P, sizes)[0] * answered
-    return np.asarray(csc_array(surest).T @ P), sizes >= 1
-
-
-def _tables(both: Floats, columns: NDArray[np.int_], claimed: NDArray[np.bool_], i: int) -> Floats:
-    """Return (N, k, k), J of teacher i with every other over its k classes, 0 for classes that are not compared."""
-    theirs = columns[:, columns[i] >= 0]  # (N, k)
-    known = (theirs >= 0) & (claimed[theirs] | claimed[theirs[i]])
-    known[i] = False
-    return np.asarray(both[theirs[i][:, None], theirs[:, None, :]] * (known[:, :, None] & known[:, None, :]))
+    if N < 2 or len(some) < LEAST_PER_CLASS * space.n_classes:
+        return None
+    responses = Responses.of(some)
+    kappa, weight = np.zeros((N, N)), np.zeros((N, N))
+    for i in range(N):
+        kappa[i], weight[i] = _kappa(responses.table(i))
+    finer = weight < weight.T  # columns of i lie within those of j
+    kappa, weight = np.where(finer, kappa.T, kappa), np.maximum(weight, weight.T)
+    return Comparisons(kappa, weight, reliability(kappa, weight), responses)
 
 
 def _kappa(J: Floats) -> tuple[Floats, Floats]:

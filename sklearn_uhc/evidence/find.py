@@ -1,64 +1,69 @@
-"""From answers to findings, and from findings to warnings."""
+"""From answers to findings and weights of teachers, and from findings to warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.answers import Answers
-from sklearn_uhc.evidence.agreement import LEAST_EVIDENCE, judge
-from sklearn_uhc.evidence.comparisons import Comparisons, compare, enough_rows
+from sklearn_uhc.evidence.agreement import judge
+from sklearn_uhc.evidence.comparisons import Comparisons, compare
 from sklearn_uhc.evidence.finding import Finding, FindingWarning
+from sklearn_uhc.spaces.label_space import LabelSpace
 from sklearn_uhc.utils.notes import warn_user
 
+#: Weight of a teacher that contradicts the others: it still links the classes that only it knows with the rest.
+DOUBTED_WEIGHT = 1e-3
 
-def find(answers: Answers, calibrator: Any = None, *, by_agreement: bool = False) -> list[Finding]:
-    """Look for teachers that are wrong, lists that are positions, and rows that are foreign.
+
+class Judgement(NamedTuple):
+    """What comparisons of the teachers say."""
+
+    findings: list[Finding]
+    weight: NDArray[np.float64]  #: (N,), how much each should count
+
+
+def examine(answers: Answers, *, discounted: bool = True) -> Judgement:
+    """Look for teachers that are wrong, and lists that are positions, and weigh the teachers.
 
     Parameters
     ----------
     answers : Answers
         What the teachers say, before calibration. A bounded number of rows is looked at.
-    calibrator : TeacherCalibrator, default=None
-        Fitted to these answers, if there is one: it may have found teachers to be noise.
-    by_agreement : bool, default=False
-        Whether teachers are weighted by their agreement already.
+    discounted : bool, default=True
+        Whether the merge will use the weights.
 
     Returns
     -------
-    findings : list of Finding
+    judgement : Judgement
     """
-    found = comparisons_of(answers)
-    return [] if found is None else judge(found, answers.space, noise_of(calibrator, answers), by_agreement)
-
-
-def comparisons_of(answers: Answers) -> Comparisons | None:
-    """Compare the teachers; None if there are too few of them, or too few rows."""
-    comparable = np.unique(answers.space.teacher_of[answers.space.set_sizes == 1])  # sets would have to be split first
-    some = enough_rows(answers) if len(comparable) > 1 else None
-    return None if some is None else compare(some)
-
-
-def contradicting(answers: Answers) -> tuple[NDArray[np.bool_], bool]:
-    """Return which teachers contradict the others, (N,), and whether any such teacher could be told."""
-    wrong, found = np.zeros(answers.space.n_teachers, dtype=bool), comparisons_of(answers)
+    found, space = compare(answers), answers.space
     if found is None:
-        return wrong, False
-    named = [finding.teachers for finding in judge(found, answers.space) if finding.kind == "contradiction"]
-    wrong[[teachers[0] for teachers in named if len(teachers) == 1]] = True
-    return wrong, bool((found.evidence >= LEAST_EVIDENCE).sum() > 2)
+        return Judgement([], np.ones(space.n_teachers))
+    findings = judge(found, space, discounted=discounted)
+    return Judgement(findings, weights_of(found, findings, space))
 
 
-def noise_of(calibrator: Any, answers: Answers) -> tuple[int, ...]:
-    """Return the teachers that calibration found to be noise."""
-    weights = getattr(calibrator, "weights_", None)
-    if weights is None:
-        return ()
-    relative = weights if answers.teacher_weight is None else weights / answers.teacher_weight
-    return tuple(np.flatnonzero(relative < 0.5 * relative.max()).tolist())
+def weights_of(found: Comparisons, findings: Iterable[Finding], space: LabelSpace) -> NDArray[np.float64]:
+    """Return (N,): next to nothing for teachers that are named as wrong, and 1 for others, unless they have sets.
+
+    A teacher with sets counts by the square of its reliability, relative to the best: if an answer about a set is
+    wrong, it is wrong about all its classes.
+    """
+    coarse = np.bincount(space.teacher_of, space.set_sizes > 1, minlength=space.n_teachers) > 0
+    relative = found.confirmed / max(found.confirmed.max(), np.finfo(float).tiny)
+    weight = np.where(coarse & (found.confirmed > 0), relative**2, 1.0)
+    named = [finding.teachers for finding in findings if finding.kind == "contradiction"]
+    weight[[teachers[0] for teachers in named if len(teachers) == 1]] = 0.0
+    return np.maximum(weight, DOUBTED_WEIGHT)
+
+
+def find(answers: Answers) -> list[Finding]:
+    """Return what `examine` finds."""
+    return examine(answers).findings
 
 
 def warn_of(findings: Iterable[Finding]) -> None:

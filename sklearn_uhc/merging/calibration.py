@@ -15,21 +15,18 @@ from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.leave_one_out import (
     Part,
     SetComparison,
-    Settled,
     best_temperatures,
     initial_log_temperature,
     set_temperatures,
-    settle,
+    shrink,
     weighted_median,
 )
 from sklearn_uhc.spaces.label_space import LabelSpace
-from sklearn_uhc.utils.parameters import MAX_WEIGHT_RATIO, check_flag, check_positive, check_weights
+from sklearn_uhc.utils.parameters import check_flag, check_positive, check_weights
 from sklearn_uhc.utils.rows import chunks, some_rows
 
 __all__ = ["TeacherCalibrator"]
 
-#: Weight of a teacher that is noise: it decides only about classes that no other teacher knows.
-NOISE_WEIGHT = 1e-3
 #: Smallest overlap of the class lists, see `overlap`, at which calibration helps.
 LEAST_OVERLAP = 0.5
 #: Maximum number of sets of teachers that answer together, the most frequent first: each needs its own merges.
@@ -42,7 +39,7 @@ UNANSWERED = "answers none of the rows used"
 ONE_COLUMN = "has one column only, so its answers say nothing"
 LITTLE_OVERLAP = "the class lists overlap too little to compare the teachers' confidence"
 NOT_DETERMINED = "the other teachers do not determine the odds of its sets"
-NO_EVIDENCE = "too few rows, or answers too similar, to tell"
+NO_EVIDENCE = "too few rows, or answers too similar to each other or unrelated to those of others, to tell"
 
 
 class TeacherCalibrator(AnswerTransformer):
@@ -92,14 +89,6 @@ class TeacherCalibrator(AnswerTransformer):
     standard_errors_ : ndarray of shape (N,)
         Standard error of log tau before shrinking, with rows of one merged label as one observation. Infinite if none
         was found.
-    weights_ : ndarray of shape (N,)
-        `teacher_weight`, times 0.001 for a teacher whose answers look random compared with the others: over seven times
-        as confident as they justify, with hardly a sign of knowledge. Its temperature makes its answers nearly uniform,
-        which still affects the merge. So pass these weights as `teacher_weight` to the next step, as
-        `teacher_weight="agreement"` of the distiller does.
-    comparable_ : ndarray of bool of shape (N,)
-        Whether the teacher could be identified as noise: it shares two classes with another, at least three teachers
-        have a standard error, and there are at least 0.5 comparisons per teacher (see `min_overlap`).
     uncalibrated_ : dict of int to str
         Teachers that keep temperature 1 because there is too little evidence, and why.
     label_space_ : LabelSpace
@@ -193,7 +182,7 @@ class TeacherCalibrator(AnswerTransformer):
 
         `usual` is the median of log tau that was subtracted; None: no teacher has a temperature yet.
         """
-        space, weight, tolerance = answers.space, self.weights_ / self.weights_.max(), float(self.tolerance)
+        space, weight, tolerance = answers.space, _relative(answers), float(self.tolerance)
         left = np.flatnonzero(~np.isfinite(self.standard_errors_))
         if not len(left):
             return
@@ -211,17 +200,11 @@ class TeacherCalibrator(AnswerTransformer):
         before = np.log(self.temperatures_)
         settled, error = set_temperatures(compared, before, weight, usual, tolerance, int(self.n_rounds))
         for i in {each.teacher for each in compared}:
-            self._settle(i, float(np.exp(settled.log_tau[i])), float(error[i]), bool(settled.noise[i]))
-
-    def _settle(self, i: int, temperature: float, error: float, noise: bool) -> None:
-        """Set what was learned about one teacher with sets."""
-        self.temperatures_[i], self.standard_errors_[i] = temperature, error
-        self.weights_[i] *= NOISE_WEIGHT if noise else 1.0
-        self.comparable_[i] = np.isfinite(error)
-        if np.isfinite(error):
-            self.uncalibrated_.pop(i, None)
-        else:
-            self.uncalibrated_[i] = NO_EVIDENCE
+            self.temperatures_[i], self.standard_errors_[i] = np.exp(settled[i]), error[i]
+            if np.isfinite(error[i]):
+                self.uncalibrated_.pop(i, None)
+            else:
+                self.uncalibrated_[i] = NO_EVIDENCE
 
     def _explain(self, answers: Answers, enough: bool, left: list[int]) -> None:
         """Set the reasons of teachers that could not be compared, by single classes or by sets."""
@@ -238,10 +221,8 @@ class TeacherCalibrator(AnswerTransformer):
 
     def _take_over(self, answers: Answers, whose: NDArray[np.int_]) -> None:
         """Set the attributes of all teachers: learned values for `whose`, and defaults for those with sets."""
-        N, given = answers.space.n_teachers, _relative(answers) * _unit(answers)
-        rests = {"temperatures_": np.ones(N), "standard_errors_": np.full(N, np.inf), "weights_": given}
-        rests["comparable_"] = np.zeros(N, dtype=bool)
-        for name, values in rests.items():
+        N = answers.space.n_teachers
+        for name, values in {"temperatures_": np.ones(N), "standard_errors_": np.full(N, np.inf)}.items():
             if len(whose):
                 values[whose] = getattr(self, name)
             setattr(self, name, values)
@@ -274,26 +255,18 @@ class TeacherCalibrator(AnswerTransformer):
         N, enough = space.n_teachers, overlap(space) >= float(self.min_overlap)
         parts = list(self._parts(answers, teacher_weight)) if enough else []
         found, error = initial_log_temperature(parts, N), np.full(N, np.inf)
-        settled = Settled(found, np.zeros(N, dtype=bool), np.zeros(N, dtype=bool))
+        log_tau = found
         for _ in range(int(self.n_rounds) if parts else 0):
-            b = np.exp(-settled.log_tau)
-            targets = [part.targets(b) for part in parts]
+            targets = [part.targets(np.exp(-log_tau)) for part in parts]
             found, error = best_temperatures(parts, targets, np.exp(-found), space.n_classes)
-            before = settled.noise
-            settled = settle(found, error, teacher_weight, can_be_noise(space), float(self.tolerance))
-            if (settled.noise != before).any():
-                weight = teacher_weight * np.where(settled.noise, NOISE_WEIGHT, 1.0)
-                parts = [part.reweighted(np.where(part.weight > 0, weight, 0.0)) for part in parts]
-        learnt = teacher_weight * np.where(settled.noise, NOISE_WEIGHT, 1.0)
-        self.weights_ = np.maximum(learnt, learnt.max() / MAX_WEIGHT_RATIO) * _unit(answers)
-        self.temperatures_ = np.exp(settled.log_tau) if parts else np.ones(N)
+            log_tau = shrink(found, error, teacher_weight, float(self.tolerance))
+        self.temperatures_ = np.exp(log_tau) if parts else np.ones(N)
         self.standard_errors_ = error
-        self.comparable_ = can_be_noise(space) & np.isfinite(error) & (np.isfinite(error).sum() > 2)
         compared = {int(c.teacher) for part in parts for c in part.comparisons}
         answered = np.asarray(answers.speaking.any(axis=0))
         together = np.asarray(np.any([part.weight > 0 for part in parts], axis=0)) if parts else answered
-        self.uncalibrated_ = self._reasons(space, enough, compared, answered, together, settled.doubtful)
-        known = np.isfinite(error) & ~settled.noise & ~settled.doubtful
+        self.uncalibrated_ = self._reasons(space, enough, compared, answered, together)
+        known = np.isfinite(error)
         return weighted_median(found[known], teacher_weight[known]) if known.any() else None
 
     def _reasons(
@@ -303,7 +276,6 @@ class TeacherCalibrator(AnswerTransformer):
         compared: set[int],
         answered: NDArray[np.bool_],
         together: NDArray[np.bool_],
-        doubtful: NDArray[np.bool_],
     ) -> dict[int, str]:
         """Return the reasons why teachers keep their temperature."""
         known, several = np.isfinite(self.standard_errors_), has_odds(space)
@@ -323,8 +295,6 @@ class TeacherCalibrator(AnswerTransformer):
                 reasons[i] = NO_EVIDENCE
             elif known.sum() == 1:
                 reasons[i] = "no other teacher has a temperature to compare with"
-            elif doubtful[i]:
-                reasons[i] = "contradicts what the others imply, but shares too little with any to tell who is wrong"
         return reasons
 
 
@@ -335,12 +305,6 @@ def _relative(answers: Answers) -> NDArray[Any]:
         if answers.teacher_weight is None
         else answers.teacher_weight / answers.teacher_weight.max()
     )
-
-
-def _unit(answers: Answers) -> float:
-    """Return the largest teacher weight, but not so small that the smallest would become 0."""
-    top = 1.0 if answers.teacher_weight is None else float(answers.teacher_weight.max())
-    return max(top, float(np.finfo(float).tiny) * MAX_WEIGHT_RATIO)
 
 
 def overlap(space: LabelSpace) -> float:
@@ -362,15 +326,3 @@ def has_odds(space: LabelSpace) -> NDArray[np.bool_]:
 def informative(answers: Answers) -> NDArray[np.bool_]:
     """Return which answers say something, (n, N)."""
     return np.asarray(answers.speaking) & has_odds(answers.space)
-
-
-def can_be_noise(space: LabelSpace) -> NDArray[np.bool_]:
-    """Return which teachers may be called noise: they share two classes with another, and lists overlap enough.
-
-    In a ring of lists of two classes, each teacher is compared with a chain of answers on rows that few of them know.
-    There, good teachers were called noise in every other ring.
-    """
-    mask = space.mask.astype(np.float32)  # an integer product takes a hundred times as long
-    shared = mask @ mask.T
-    np.fill_diagonal(shared, 0)
-    return (shared.max(axis=1) > 1) & (overlap(space) >= LEAST_OVERLAP)

@@ -50,8 +50,6 @@ Floats = NDArray[np.floating[Any]]
 #: Bounds of log b. A teacher whose answers are unrelated to those of the others ends at the lower one.
 BOUNDS = -float(np.log(1e4)), float(np.log(10.0))
 MAX_STEPS, TOLERANCE = 60, 1e-6
-#: A teacher is noise if its log tau is this far above the median and b is less than four standard errors above 0.
-NOISE_DISTANCE, NOISE_ERROR = 2.0, float(np.log1p(1 / 4))
 #: Minimum number of rows: with 4, good teachers were called noise; with 10, temperatures began to help.
 LEAST_ROWS = 10
 #: Maximum number of rows to compare sets on; the second if merges of the others have sets, which need iterations.
@@ -232,10 +230,6 @@ class Part:
         Z = blocks.center(blocks.shift(np.asarray(np.nan_to_num(X, nan=0.0), dtype=float))).T
         silent = np.array([np.isnan(X[0, own.start]) for own in blocks.slices])
         return cls(np.ascontiguousarray(Z), blocks, *prepare(blocks, np.where(silent, 0.0, weight)))
-
-    def reweighted(self, weight: Floats) -> Part:
-        """Return the same rows with other weights of the teachers."""
-        return Part(self.Z, self.blocks, *prepare(self.blocks, weight))
 
     def logits(self, compared: Comparison) -> Floats:
         """(r, n), a teacher's logits in the compared columns; the largest of every group is 0."""
@@ -457,36 +451,6 @@ def shrunk(away: Floats, error: Floats, tolerance: float) -> Floats:
     return np.asarray(away * (s / (s + noise) if s > 0 else 0.0))
 
 
-def contradicting(log_tau: Floats, error: Floats) -> NDArray[np.bool_]:
-    """Return which teachers contradict the others with high confidence; needs at least three teachers."""
-    known = np.isfinite(error)
-    if known.sum() < 3:
-        return np.zeros(len(error), dtype=bool)
-    # The median is unweighted: a noisy teacher with a large weight would otherwise be the reference for all others.
-    return known & (log_tau - np.median(log_tau[known]) > NOISE_DISTANCE) & (error > NOISE_ERROR)
-
-
-class Settled(NamedTuple):
-    """Final temperatures."""
-
-    log_tau: Floats  #: minus the median, and shrunk unless the teacher is noise
-    noise: NDArray[np.bool_]
-    doubtful: NDArray[np.bool_]  #: like noise, but it cannot be told who is wrong; log tau is 0
-
-
-def settle(
-    log_tau: Floats, error: Floats, teacher_weight: Floats, comparable: NDArray[np.bool_], tolerance: float
-) -> Settled:
-    """Shrink temperatures by their errors; only `comparable` teachers can be noise."""
-    suspects = contradicting(log_tau, error)
-    reliable = np.isfinite(error) & ~suspects
-    out = shrink(log_tau, np.where(reliable, error, np.inf), teacher_weight, tolerance)
-    noise = suspects & comparable
-    if noise.any() and reliable.any():
-        out[noise] = log_tau[noise] - weighted_median(log_tau[reliable], teacher_weight[reliable])
-    return Settled(out, noise, suspects & ~comparable)
-
-
 class Parts(NamedTuple):
     """The parts of a teacher's columns that can be compared with the others."""
 
@@ -578,14 +542,13 @@ def set_temperatures(
     usual: float | None,
     tolerance: float,
     n_rounds: int,
-) -> tuple[Settled, Floats]:
-    """Return the final temperatures, (N,), and their errors; teachers that are not compared keep their `log_tau`.
+) -> tuple[Floats, Floats]:
+    """Return the final log tau, (N,), and their errors; teachers that are not compared keep their `log_tau`.
 
     `usual` is the raw temperature of teachers whose `log_tau` is 0; None: the median of the compared teachers.
     """
     teachers = list(dict.fromkeys(each.teacher for each in comparisons))
     error, found, out = np.full(len(log_tau), np.inf), log_tau.copy(), log_tau.copy()
-    noise = np.zeros(len(log_tau), dtype=bool)
     for each in comparisons:
         out[each.teacher] = found[each.teacher] = each.loudness(np.exp(-log_tau))
     for _ in range(n_rounds):
@@ -595,14 +558,12 @@ def set_temperatures(
             x = search(pieces, float(np.clip(-found[i], *BOUNDS)))
             found[i], error[i] = -x, standard_error(pieces, x, max(each.space.n_classes for each in comparisons))
         known = np.isfinite(error)
+        out[teachers] = 0.0
         if not known.any():
             break
-        away = found - (weighted_median(found[known], weight[known]) if usual is None else usual)
-        noise = known & (away > NOISE_DISTANCE) & (error > NOISE_ERROR)
-        out[teachers] = 0.0
-        out[known] = shrunk(away[known], error[known], tolerance)
-        out[noise] = away[noise]
-    return Settled(out, noise, np.zeros_like(noise)), error
+        usual_now = weighted_median(found[known], weight[known]) if usual is None else usual
+        out[known] = shrunk(found[known] - usual_now, error[known], tolerance)
+    return out, error
 
 
 def of_single_classes(space: LabelSpace, teachers: NDArray[np.int_]) -> Some:

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn_uhc.estimators.merged_classifier import MergedClassifier
 from sklearn_uhc.estimators.search.folds import Fold
 from sklearn_uhc.estimators.search.reading import Reading, reading_key, weights_of
-from sklearn_uhc.estimators.steps import make_steps
+from sklearn_uhc.estimators.steps import resolve_calibrator
 from sklearn_uhc.merging.balance import check_balance
 from sklearn_uhc.spaces.label_space import LabelSpace
 from sklearn_uhc.students import SoftLabelClassifier, check_student
@@ -98,7 +98,7 @@ def check_candidate(merged: MergedClassifier, space: LabelSpace) -> None:
     merger = merged.make_merger()
     if (weights := weights_of(merger)) is not None:
         check_weights(weights, space.n_teachers)
-    make_steps(merger.calibrate, merger.teacher_weight)
+    resolve_calibrator(merger.calibrate)
     check_balance(merged.balance)
     if hasattr(merged, "student"):
         student = merged.student

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
 from sklearn_uhc.estimators.merged_classifier import MergedClassifier
 from sklearn_uhc.estimators.merger import TeacherMerger
-from sklearn_uhc.estimators.steps import resolve_calibrator
-from sklearn_uhc.evidence import Finding, accepted, find, find_foreign, find_uneven
+from sklearn_uhc.estimators.steps import WeightByReliability, resolve_calibrator
+from sklearn_uhc.evidence import DOUBTED_WEIGHT, Finding, accepted, examine, find_foreign, find_uneven
 from sklearn_uhc.evidence.metrics import agreement_of_pairs
 from sklearn_uhc.inspection.plots import SoftLabelDisplay, TeacherAgreementDisplay
 from sklearn_uhc.inspection.plots.overlap import overlap_of_space
@@ -115,7 +115,11 @@ def teacher_report(
         teachers = merger.teachers
     names, answers, scores, one_kind = _read(teachers, X, log_p, class_lists, membership)
     space, calibrator = answers.space, resolve_calibrator("auto", one_kind=one_kind)
-    calibrated = calibrator.fit_transform_answers(answers)
+    found, weight = scores.find(space.n_teachers), np.ones(space.n_teachers)
+    if not found:
+        found, weight = examine(answers)
+    doubted = weight <= DOUBTED_WEIGHT
+    calibrated = calibrator.fit_transform_answers(WeightByReliability(weight).transform_answers(answers))
     agree = agreement_of_pairs(answers)
     answered = np.flatnonzero(answers.answered)
     merged, joined = calibrated.take(answered), scores.join(calibrated).take(answered)
@@ -129,12 +133,12 @@ def teacher_report(
         "n_unanswered": len(answers) - len(answered),
         "accepted": scores.accepted(),
         "frequencies": _shares(scaled, joined.space),
-        "teachers": _teachers(names, answers, scores, calibrator, agree.filled(np.nan)),
+        "teachers": _teachers(names, answers, scores, calibrator, doubted, agree.filled(np.nan)),
         "pairs": _pairs(agree.filled(np.nan), _comparable(space)),
-        "rows": hardest_rows(answered, merged.log_p, Q, _without_noise(apart, calibrator.weights_), space, n_rows),
+        "rows": hardest_rows(answered, merged.log_p, Q, _without(apart, doubted), space, n_rows),
         "suggestions": [{name: getattr(one, name) for name in SUGGESTED} for one in suggestions],
         "suggestions_note": suggestions.note,
-        "findings": [plain(finding) for finding in _find(answers, scores, joined, calibrator, scaled)],
+        "findings": [plain(finding) for finding in found or _find_uneven(joined, scaled, space)],
     }
     labels = [label_of(teacher) for teacher in contents["teachers"]]
     displays: dict[str, Any] = {
@@ -205,13 +209,9 @@ def _shares(Q: Floats, space: LabelSpace) -> dict[Any, float]:
     return dict(zip(space.classes.tolist(), Q.mean(axis=0).tolist(), strict=True)) if len(Q) else {}
 
 
-def _find(
-    answers: Answers, scores: _Scores, joined: Answers, calibrator: TeacherCalibrator, Q: Floats
-) -> list[Finding]:
-    """Return what `fit` would warn about; uneven classes only if nothing else was found."""
-    found = scores.find(answers.space.n_teachers) or find(answers, calibrator)
-    space = answers.space
-    return found or find_uneven(Q, np.ones(len(Q), dtype=bool), joined.space.classes, space)
+def _find_uneven(joined: Answers, Q: Floats, space: LabelSpace) -> list[Finding]:
+    """Return what `fit` would say about uneven classes, if it found nothing else."""
+    return find_uneven(Q, np.ones(len(Q), dtype=bool), joined.space.classes, space)
 
 
 def plain(finding: Finding) -> dict[str, Any]:
@@ -278,7 +278,12 @@ def _describe(space: LabelSpace, merged: LabelSpace, answered: NDArray[np.int_])
 
 
 def _teachers(
-    names: list[str], answers: Answers, scores: _Scores, calibrator: TeacherCalibrator, agree: Floats
+    names: list[str],
+    answers: Answers,
+    scores: _Scores,
+    calibrator: TeacherCalibrator,
+    doubted: NDArray[np.bool_],
+    agree: Floats,
 ) -> list[dict[str, Any]]:
     """Describe every teacher."""
     space, silent = answers.space, ~answers.speaking
@@ -298,7 +303,7 @@ def _teachers(
                 "accepted": scores.accepted(i),
                 "confidence": float(confidence.mean()) if len(confidence) else None,
                 "temperature": float(calibrator.temperatures_[i]),
-                "noise": bool(calibrator.weights_[i] < 1),
+                "contradicts": bool(doubted[i]),
                 "left": calibrator.uncalibrated_.get(i),
                 "agreement": float(np.average(agree[i, known], weights=shared[i, known])) if len(known) else None,
             }
@@ -335,6 +340,6 @@ def _pairs(agree: Floats, shared: NDArray[np.int_]) -> list[dict[str, Any]]:
     ]
 
 
-def _without_noise(apart: Floats, weights: Floats) -> Floats:
-    """Exclude teachers that are noise: they contradict everywhere, and would hide rows on which others differ."""
-    return np.where(weights < 1, np.nan, apart)
+def _without(apart: Floats, doubted: NDArray[np.bool_]) -> Floats:
+    """Exclude teachers that contradict the others everywhere: they would hide rows on which others differ."""
+    return np.where(doubted, np.nan, apart)

@@ -79,15 +79,15 @@ class TeacherReport(Report):
       number of classes it names, alone or in sets, and `classes`, what its columns stand for; `coverage`, the share of
       rows it answers for; `accepted`, the share of rows that its membership scorer gives more than one half;
       `confidence`, its mean largest probability; `temperature`, as `fit` uses it, and `left`, why it was not
-      calibrated; `noise`, whether its answers look random compared with the others; `agreement`, how often it chooses
-      the same class as others among shared classes (`pairwise_agreement`);
+      calibrated; `contradicts`, whether a finding names it, so that it counts next to nothing; `agreement`, how often
+      it chooses the same class as others among shared classes (`pairwise_agreement`);
     - "pairs", the five pairs of teachers that disagree most: `first`, `second`, `shared` (two classes or more) and
       `agreement`;
     - "rows" that are hardest to reconcile: `row` (its number), `error` (`reconciliation_error` of a merge by CE at
-      temperature 1, calibrated, with membership scorers, without teachers that are noise), `says` and `probability`,
-      the merge's first choice, and `contradicted_by`: for every `teacher` furthest from the merge its `divergence`,
-      what it `says`, its calibrated `probability`, and what the merge prefers among the same classes (`merge_says`,
-      `merge_probability`);
+      temperature 1, calibrated, with membership scorers, without teachers that contradict the others), `says` and
+      `probability`, the merge's first choice, and `contradicted_by`: for every `teacher` furthest from the merge its
+      `divergence`, what it `says`, its calibrated `probability`, and what the merge prefers among the same classes
+      (`merge_says`, `merge_probability`);
     - "suggestions" of `suggest_harmonization` from names and answers, none of them applied: `kind`, `name`,
       `becomes`, `score` and `evidence`; and "suggestions_note", what could not be compared;
     - "findings", what `fit` warns about: `kind` ("contradiction", "positions", "foreign", "uneven"), `teachers`, the

@@ -13,8 +13,6 @@ from sklearn_uhc.spaces.undetermined import MOST_NAMED, about_one_set, about_und
 
 #: Above this condition number, errors of the teachers may grow to wrong answers.
 MOST_CONDITION = 50
-#: Larger temperatures are not shown as numbers.
-MOST_TEMPERATURE = 100
 #: A teacher whose agreement with the others is lower contradicts them.
 LEAST_AGREEMENT = 0.5
 #: What the columns of numbers in the table of teachers mean.
@@ -80,8 +78,9 @@ def _rows(report: dict[str, Any]) -> Section:
     title = "Rows hardest to reconcile"
     note = (
         "Rows on which the merge is furthest from the teachers, the worst first, and the teachers that choose another "
-        "class. Error: mean divergence from the teachers that answer and are not noise. Probabilities in brackets are "
-        "calibrated. Check these rows: teachers may be wrong about them, or they may belong to none of the classes."
+        "class. Error: mean divergence from the teachers that answer and that no finding names. Probabilities in "
+        "brackets are calibrated. Check these rows: teachers may be wrong about them, or they may belong to none of "
+        "the classes."
     )
     if not report["rows"]:
         return Section(title, lines=["None: the merge does not contradict any teacher."])
@@ -156,7 +155,7 @@ def complaints(report: dict[str, Any]) -> list[str]:
     alike = about_look_alikes(report["space"]["look_alikes"], _called(report))
     rests = about_rests(report["space"]["rests"], _called(report))
     lists = [unlinked(report), *left_open(report), _loosely_tied(report), alike, rests, _suspected(report)]
-    found = [*lists, *findings(report), *_noisy(report), _contradicting(report), _mute(report), *_alone(report)]
+    found = [*lists, *findings(report), _contradicting(report), _mute(report), *_alone(report)]
     if report["n_unanswered"]:
         found.append(
             f"No teacher answers for {report['n_unanswered']} of {report['n_samples']} rows, so nothing is known about "
@@ -226,15 +225,6 @@ def findings(report: dict[str, Any]) -> list[str]:
     return [f"{one['says']} {one['remedy']}" for one in report["findings"]]
 
 
-def _noisy(report: dict[str, Any]) -> list[str]:
-    return [
-        f"T{_who(teacher)[1:]} gives answers that do not fit the others: it is far more confident than they justify. "
-        "Check the order of its classes, leave it out, or use teacher_weight='agreement', which gives it little weight."
-        for teacher in report["teachers"]
-        if is_noise(teacher) and teacher["teacher"] not in blamed(report)
-    ]
-
-
 def _contradicting(report: dict[str, Any]) -> str:
     guilty = contradicting(report)
     if not guilty:
@@ -261,18 +251,13 @@ def _alone(report: dict[str, Any]) -> list[str]:
         return ["There is only one teacher: its answers cannot be compared with anything."]
     reasons: dict[str, list[str]] = {}
     for teacher in report["teachers"]:
-        if teacher["left"] and teacher["coverage"] > 0:
+        if teacher["left"] and teacher["coverage"] > 0 and not teacher["contradicts"]:
             reasons.setdefault(teacher["left"], []).append(_who(teacher))
     return [
         f"Not calibrated: {listed(who, ' and ')} ({reason}). "
         f"{'Its' if len(who) == 1 else 'Their'} confidence is used as it is."
         for reason, who in reasons.items()
     ]
-
-
-def is_noise(teacher: dict[str, Any]) -> bool:
-    """Return whether calibration found that a teacher is noise."""
-    return bool(teacher["noise"])
 
 
 def blamed(report: dict[str, Any]) -> set[int]:
@@ -282,9 +267,7 @@ def blamed(report: dict[str, Any]) -> set[int]:
 
 def contradicting(report: dict[str, Any]) -> list[dict[str, Any]]:
     """Return teachers that contradict the others more often than not, unless other warnings explain this."""
-    if any(is_noise(teacher) for teacher in report["teachers"]) or any(
-        one["kind"] != "uneven" for one in report["findings"]
-    ):
+    if any(one["kind"] != "uneven" for one in report["findings"]):
         return []
     return [t for t in report["teachers"] if t["agreement"] is not None and t["agreement"] < LEAST_AGREEMENT]
 
@@ -299,11 +282,11 @@ def teacher_table(report: dict[str, Any]) -> Table:
             "coverage": percent(teacher["coverage"]),
             "accepts": percent(teacher["accepted"]),
             "confidence": number(teacher["confidence"]),
-            "temperature": _temperature(None if teacher["left"] else teacher["temperature"]),
+            "temperature": number(None if teacher["left"] else teacher["temperature"]),
             "agreement": number(teacher["agreement"]),
         }
         rows.append([label_of(teacher), teacher["classes"], *(cells[name] for name in meaning)])
-        if is_noise(teacher) or teacher in guilty or teacher["coverage"] == 0 or k in blamed(report):
+        if teacher in guilty or teacher["coverage"] == 0 or k in blamed(report):
             marked.add(k)
     return Table(("teacher", "classes", *meaning), rows, 2, marked, meaning)
 
@@ -359,8 +342,3 @@ def choice(label: Any, probability: float) -> str:
 def _times(condition: float) -> str:
     """Format a condition number."""
     return "more than a million" if condition >= 1e6 else f"{condition:,.{1 if condition < 10 else 0}f}"
-
-
-def _temperature(value: float | None) -> str:
-    """Format a temperature; above `MOST_TEMPERATURE`, answers are nearly uniform and its value does not matter."""
-    return f"over {MOST_TEMPERATURE}" if value is not None and value > MOST_TEMPERATURE else number(value)
