@@ -5,6 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_uhc import OTHER, HeterogeneousDistiller, LabelSpace, TeacherCalibrator, TeacherMerger, UnifiedEnsemble
@@ -61,16 +62,37 @@ def test_a_coarse_name_is_no_label(digits):
         UnifiedEnsemble(teachers | {"parity": parity}, class_lists=lists).fit(X[:300], given)
 
 
-def test_calibration_compares_sets_with_what_others_say_of_their_classes(digits):
+def test_teachers_with_sets_are_weighed_and_calibrated(digits):
     teachers, lists, X, _ = digits
     merger = TeacherMerger(teachers, class_lists=lists).fit(X)
-    calibrator = merger.calibrator_
+    calibrator, weight = merger.calibrator_, merger.teacher_weight_
     assert calibrator.temperatures_.shape == calibrator.standard_errors_.shape == (5,)
     assert np.isfinite(calibrator.standard_errors_).all()
     assert calibrator.uncalibrated_ == {}
+    assert weight[:3].tolist() == [1, 1, 1]
+    assert (weight[3:] < 1).all()
+    assert (weight[3:] > 0.1).all()
     only_sets = TeacherCalibrator([[(0, 1), (2, 3)], [(0, 2), (1, 3)]]).fit(np.log(np.full((20, 4), 0.5)))
     assert only_sets.temperatures_.tolist() == [1, 1]
     assert set(only_sets.uncalibrated_) == {0, 1}
+
+
+def test_naive_bayes_for_even_and_odd_does_little_harm():
+    X, y = load_digits(return_X_y=True)
+    train, rows = np.split(np.random.default_rng(2).permutation(len(X)), [600])
+    lists = [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7], [6, 7, 8, 9], [0, 1, 8, 9]]
+    own = [train[np.isin(y[train], known)] for known in lists]
+    fine = [LogisticRegression(max_iter=3000).fit(X[some], y[some]) for some in own]
+    parity = [GaussianNB().fit(X[half], y[half] % 2) for half in np.array_split(train, 2)]
+    sets = [*lists, *[[(0, 2, 4, 6, 8), (1, 3, 5, 7, 9)]] * 2]
+
+    def right(teachers, lists, weight=None):
+        merger = TeacherMerger(teachers, class_lists=lists, teacher_weight=weight)
+        return (merger.fit_transform(X[rows]).argmax(axis=1) == y[rows]).mean()
+
+    alike, weighed = right([*fine, *parity], sets, [1] * 7), right([*fine, *parity], sets)
+    assert weighed > alike + 0.05
+    assert weighed > right(fine, lists) - 0.1
 
 
 def test_agreement_sums_over_sets():

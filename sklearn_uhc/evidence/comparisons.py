@@ -18,7 +18,9 @@ and otherwise answers anything. Then kappa is about r_i r_j, and r is the fit of
 
     min over r in [0, 1]^N of  sum_{i < j} w_ij (kappa_ij - r_i r_j)^2,      w_ij = (1 - chance) sum(J)
 
-Teachers that are wrong in different ways have nothing in common, so a few good ones outweigh them.
+Teachers that are wrong in different ways have nothing in common, so a few good ones outweigh them. A teacher of sets
+alone is compared with those that know single classes, but not the other way round: two weak ones that make the same
+errors would otherwise refute a good one.
 """
 
 from __future__ import annotations
@@ -87,7 +89,7 @@ class Comparisons:
     """What every two teachers have in common."""
 
     kappa: Floats  #: (N, N), 0 for teachers that share fewer than two classes
-    weight: Floats  #: (N, N), w, likewise
+    weight: Floats  #: (N, N), w, likewise; row i is what teacher i is compared with
     reliability: Floats  #: (N,), r
     responses: Responses
 
@@ -136,6 +138,9 @@ def compare(answers: Answers) -> Comparisons | None:
         kappa[i], weight[i] = _kappa(responses.table(i))
     finer = weight < weight.T  # columns of i lie within those of j
     kappa, weight = np.where(finer, kappa.T, kappa), np.maximum(weight, weight.T)
+    coarse = np.bincount(space.teacher_of, space.set_sizes == 1, minlength=N) < 2
+    if weight[np.ix_(~coarse, ~coarse)].any():
+        weight[np.ix_(~coarse, coarse)] = 0.0
     return Comparisons(kappa, weight, reliability(kappa, weight), responses)
 
 

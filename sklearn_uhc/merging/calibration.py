@@ -14,11 +14,13 @@ from sklearn_uhc.answers import Answers, AnswerTransformer, rows_by_speakers, to
 from sklearn_uhc.solvers import blocks_of
 from sklearn_uhc.solvers.leave_one_out import (
     Part,
-    SetComparison,
     best_temperatures,
     initial_log_temperature,
-    set_temperatures,
+    search,
+    set_piece,
     shrink,
+    shrunk,
+    standard_error,
     weighted_median,
 )
 from sklearn_uhc.spaces.label_space import LabelSpace
@@ -34,11 +36,14 @@ MAX_PATTERNS = 40
 #: Maximum number of answers, rows times columns, that `fit` uses.
 MAX_ANSWERS = 20_000_000
 
+#: Rows, and their answers.
+Parts = list[tuple[NDArray[np.int_], Part]]
+
 #: Why a teacher was not calibrated.
 UNANSWERED = "answers none of the rows used"
 ONE_COLUMN = "has one column only, so its answers say nothing"
 LITTLE_OVERLAP = "the class lists overlap too little to compare the teachers' confidence"
-NOT_DETERMINED = "the other teachers do not determine the odds of its sets"
+NOT_LINKED = "has sets whose classes the single classes of the others do not name and link"
 NO_EVIDENCE = "too few rows, or answers too similar to each other or unrelated to those of others, to tell"
 
 
@@ -56,9 +61,7 @@ class TeacherCalibrator(AnswerTransformer):
     `tolerance`, to zero if the temperatures differ by no more than these: teachers of one kind do not change.
 
     Columns that stand for one class come first. A teacher with fewer than two of them is compared afterwards with their
-    merge, summed over its sets, or, if that does not determine two of its sets, with the merge of all columns of the
-    others. If sets of different teachers overlap partly, unions that both distinguish are compared. Temperatures found
-    before do not change.
+    merge, summed over its sets.
 
     Parameters
     ----------
@@ -139,12 +142,13 @@ class TeacherCalibrator(AnswerTransformer):
     def learn(self, answers: Answers) -> None:
         """Learn the temperatures. See `AnswerTransformer.learn`."""
         some = answers.take(some_rows(len(answers), self._most_rows(answers.space)))
+        some = some.saying(to_numpy(some.log_p))
         singles, whose = some.of_single_classes()
-        usual = None if singles is None else self._learn(singles.saying(to_numpy(singles.log_p)))
+        learnt = None if singles is None else self._learn(singles)
         if len(whose) < answers.space.n_teachers:
-            self._take_over(answers, whose)
-        if answers.space.has_sets:
-            self._learn_sets(some.saying(to_numpy(some.log_p)), usual)
+            self._take_over(some, whose)
+            if singles is not None and learnt is not None:
+                self._learn_sets(some, singles.space, whose, *learnt)
 
     def apply(self, answers: Answers) -> Any:
         """Return the log-probabilities at the learned temperatures. See `AnswerTransformer.apply`."""
@@ -177,47 +181,27 @@ class TeacherCalibrator(AnswerTransformer):
         if self.teacher_weight is not None:
             check_weights(self.teacher_weight)
 
-    def _learn_sets(self, answers: Answers, usual: float | None) -> None:
-        """Fit the remaining teachers to the merge of the others, summed over their sets.
-
-        `usual` is the median of log tau that was subtracted; None: no teacher has a temperature yet.
-        """
-        space, weight, tolerance = answers.space, _relative(answers), float(self.tolerance)
-        left = np.flatnonzero(~np.isfinite(self.standard_errors_))
-        if not len(left):
-            return
-        enough = overlap(space) >= float(self.min_overlap)
-        found = [
-            SetComparison.of(i, answers.log_p[rows], space, speaking)
-            for speaking, rows in (rows_by_speakers(informative(answers), MAX_PATTERNS) if enough else ())
-            for i in left.tolist()
-            if speaking[i]
-        ]
-        compared = [each for each in found if each is not None]
-        self._explain(answers, enough, [i for i in left.tolist() if all(each.teacher != i for each in compared)])
-        if not compared:
-            return
-        before = np.log(self.temperatures_)
-        settled, error = set_temperatures(compared, before, weight, usual, tolerance, int(self.n_rounds))
-        for i in {each.teacher for each in compared}:
-            self.temperatures_[i], self.standard_errors_[i] = np.exp(settled[i]), error[i]
-            if np.isfinite(error[i]):
-                self.uncalibrated_.pop(i, None)
-            else:
+    def _learn_sets(
+        self, answers: Answers, singles: LabelSpace, whose: NDArray[np.int_], parts: Parts, usual: float
+    ) -> None:
+        """Compare the remaining teachers with the merge of the single classes of others, summed over their sets."""
+        space, b, found = answers.space, 1 / self.temperatures_[whose], {}
+        at = np.searchsorted(space.classes, singles.classes)
+        for i in [i for i, why in self.uncalibrated_.items() if why == NOT_LINKED]:
+            sets, own = space.membership()[space.blocks[i]], answers.log_p[:, space.blocks[i]]
+            sets = sets[:, at] * (sets.sum(axis=1) == sets[:, at].sum(axis=1))[:, None]  # a set of known classes
+            compared = [set_piece(own[rows], sets, part, b) for rows, part in parts]
+            pieces = [piece for piece in compared if piece is not None]
+            if pieces:
+                x = search(pieces, 0.0)
+                found[i] = -x - usual, standard_error(pieces, x, singles.n_classes)
                 self.uncalibrated_[i] = NO_EVIDENCE
-
-    def _explain(self, answers: Answers, enough: bool, left: list[int]) -> None:
-        """Set the reasons of teachers that could not be compared, by single classes or by sets."""
-        answered, several = np.asarray(answers.speaking.any(axis=0)), has_odds(answers.space)
-        for i in left:
-            if not answered[i]:
-                self.uncalibrated_[i] = UNANSWERED
-            elif not several[i]:
-                self.uncalibrated_[i] = ONE_COLUMN
-            elif not enough:
-                self.uncalibrated_[i] = LITTLE_OVERLAP
-            elif self.uncalibrated_.get(i) == LITTLE_OVERLAP:  # of single classes; sets have more
-                self.uncalibrated_[i] = NOT_DETERMINED
+        known = [i for i, (_, error) in found.items() if np.isfinite(error)]
+        if known:
+            away, error = np.array([found[i] for i in known]).T
+            self.temperatures_[known] = np.exp(shrunk(away, error, float(self.tolerance)))
+            self.standard_errors_[known] = error
+            self.uncalibrated_ = {i: why for i, why in self.uncalibrated_.items() if i not in known}
 
     def _take_over(self, answers: Answers, whose: NDArray[np.int_]) -> None:
         """Set the attributes of all teachers: learned values for `whose`, and defaults for those with sets."""
@@ -226,9 +210,11 @@ class TeacherCalibrator(AnswerTransformer):
             if len(whose):
                 values[whose] = getattr(self, name)
             setattr(self, name, values)
-        learnt = {int(whose[i]): why for i, why in self.uncalibrated_.items()} if len(whose) else {}
-        others = {i: NOT_DETERMINED for i in range(N) if i not in whose}
-        self.uncalibrated_ = dict(sorted({**learnt, **others}.items()))
+        answered, several = np.asarray(answers.speaking.any(axis=0)), has_odds(answers.space)
+        reasons = {int(whose[i]): why for i, why in self.uncalibrated_.items()} if len(whose) else {}
+        for i in (i for i in range(N) if i not in whose):
+            reasons[i] = UNANSWERED if not answered[i] else NOT_LINKED if several[i] else ONE_COLUMN
+        self.uncalibrated_ = dict(sorted(reasons.items()))
 
     def _most_rows(self, space: LabelSpace) -> int | None:
         """Return the maximum number of rows that `fit` uses."""
@@ -236,7 +222,7 @@ class TeacherCalibrator(AnswerTransformer):
             return None
         return max(1, min(int(self.max_samples), MAX_ANSWERS // space.n_outputs))
 
-    def _parts(self, answers: Answers, weight: NDArray[Any]) -> Iterator[Part]:
+    def _parts(self, answers: Answers, weight: NDArray[Any]) -> Iterator[tuple[NDArray[np.int_], Part]]:
         """Yield rows grouped by the teachers that answer, in chunks of bounded memory; other answers become NaN."""
         X, space, blocks = answers.log_p, answers.space, blocks_of(answers.space)
         for speaking, rows in rows_by_speakers(informative(answers), MAX_PATTERNS):
@@ -244,16 +230,17 @@ class TeacherCalibrator(AnswerTransformer):
                 answered = speaking[blocks.teacher_of]
                 part = Part.of(np.where(answered, X[rows[chunk]], np.nan), blocks, weight)
                 if part.comparisons:
-                    yield part
+                    yield rows[chunk], part
 
-    def _learn(self, answers: Answers) -> float | None:
+    def _learn(self, answers: Answers) -> tuple[Parts, float] | None:
         """Alternate between merging all teachers but one and fitting that one to the merge.
 
-        Return the median of log tau, which is subtracted, or None if there is nothing to learn from.
+        Return the rows and the median of log tau, which is subtracted, or None if there is nothing to learn from.
         """
         space, teacher_weight = answers.space, _relative(answers)
         N, enough = space.n_teachers, overlap(space) >= float(self.min_overlap)
-        parts = list(self._parts(answers, teacher_weight)) if enough else []
+        where = list(self._parts(answers, teacher_weight)) if enough else []
+        parts = [part for _, part in where]
         found, error = initial_log_temperature(parts, N), np.full(N, np.inf)
         log_tau = found
         for _ in range(int(self.n_rounds) if parts else 0):
@@ -267,7 +254,7 @@ class TeacherCalibrator(AnswerTransformer):
         together = np.asarray(np.any([part.weight > 0 for part in parts], axis=0)) if parts else answered
         self.uncalibrated_ = self._reasons(space, enough, compared, answered, together)
         known = np.isfinite(error)
-        return weighted_median(found[known], teacher_weight[known]) if known.any() else None
+        return (where, weighted_median(found[known], teacher_weight[known])) if known.any() else None
 
     def _reasons(
         self,

@@ -87,12 +87,6 @@ class Identification:
         return max(found, key=lambda one: one[0])
 
     @property
-    def left_open(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """A generic q, and the directions (L, L - rank) of log q that answers do not determine there."""
-        _, null, q = self._generic
-        return q, null
-
-    @property
     def _sizes(self) -> NDArray[np.int_]:
         """(K,), the number of classes of each column."""
         return np.diff(self.membership.indptr)
