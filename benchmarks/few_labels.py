@@ -41,7 +41,7 @@ SUMMARY = Path(__file__).parent / "results" / "few_labels.json"
 AMOUNTS = (30, 100, 300)
 FEW = (20, 30, 50, 100)
 #: Settings that labels are compared with.
-FIXED: dict[str, dict[str, Any]] = {
+FIXED: dict[str, dict[str, Any]] = {"default": {}} | {
     f"{method}, {'balanced' if balance else 'as merged'}": {"method": method, "balance": balance}
     for method in ("ce", "mf_lf")
     for balance in (False, True)
@@ -218,7 +218,7 @@ def by_frequencies(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for kind in [*kinds, "all"]:
         for m in FEW:
             own = [found for cell, found in means.items() if kind in (cell[0], "all") and cell[1] == m]
-            short = [found["both"] - max(found["alone"], found["ce, as merged"]) for found in own]
+            short = [found["both"] - max(found["alone"], found["default"]) for found in own]
             mean = {key: float(np.mean([found[key] for found in own])) for key in keys}
             best = max(mean[key] for key in FIXED)
             gain = {"best": best, "gain": 100 * (mean["both"] - best), "cells": len(own)}
@@ -227,7 +227,7 @@ def by_frequencies(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for m in FEW:
         tests = [r for r in records if r["labels"] == m and "wrong" in r]
         for how in tests[0]["wrong"]:
-            none = float(np.mean([r["ce, as merged"] for r in tests]))
+            none = float(np.mean([r["default"] for r in tests]))
             both, warned = (float(np.mean([r["wrong"][how][k] for r in tests])) for k in (0, 1))
             clean = {"false": sum(r["warned"] for r in records if r["labels"] == m)}
             tried = {"trials": len(tests), "clean": sum(r["labels"] == m for r in records)}

@@ -92,7 +92,7 @@ def test_naive_bayes_for_even_and_odd_does_little_harm():
 
     alike, weighed = right([*fine, *parity], sets, [1] * 7), right([*fine, *parity], sets)
     assert weighed > alike + 0.05
-    assert weighed > right(fine, lists) - 0.1
+    assert weighed > right(fine, lists) - 0.12
 
 
 def test_agreement_sums_over_sets():

@@ -15,8 +15,9 @@ from sklearn_uhc.evidence.finding import Finding
 from sklearn_uhc.spaces.class_sets import plain_entries
 from sklearn_uhc.spaces.label_space import LabelSpace, shorten, spelled
 
-#: A teacher contradicts the others if its reliability is at most this share of the best one's.
-LITTLE = 0.1
+#: A teacher contradicts the others if its reliability is at most this share of the best one. .1 found 2 to 4 % fewer;
+#: .25 accused three times as many good teachers, 11 of 3,025.
+LITTLE = 0.15
 #: Lists of numbers from 0 are positions if the better half of the other teachers has less mean reliability: where they
 #: mean the same it was .8 and more.
 RELIABLE = 0.65

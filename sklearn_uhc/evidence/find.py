@@ -50,13 +50,13 @@ def examine(answers: Answers, *, discounted: bool = True) -> Judgement:
 def weights_of(found: Comparisons, findings: Iterable[Finding], space: LabelSpace) -> NDArray[np.float64]:
     """Return (N,): next to nothing for teachers that are named as wrong, and 1 for others, unless they have sets.
 
-    A teacher with sets counts by the fourth power of its reliability, relative to the best: if an answer about a set is
-    wrong, it is wrong about all its classes. (The square costs 5 points more with a poor and overconfident teacher of
-    sets, the sixth power 3 with a good one.)
+    A teacher with sets counts by the cube of its reliability, relative to the best: if an answer about a set is wrong,
+    it is wrong about all its classes. The square costs three points more with a poor teacher, the fourth power one with
+    a good one.
     """
     coarse = np.bincount(space.teacher_of, space.set_sizes > 1, minlength=space.n_teachers) > 0
     relative = found.confirmed / max(found.confirmed.max(), np.finfo(float).tiny)
-    weight = np.where(coarse & (found.confirmed > 0), relative**4, 1.0)
+    weight = np.where(coarse & (found.confirmed > 0), relative**3, 1.0)
     named = [finding.teachers for finding in findings if finding.kind == "contradiction"]
     weight[[teachers[0] for teachers in named if len(teachers) == 1]] = 0.0
     return np.maximum(weight, DOUBTED_WEIGHT)

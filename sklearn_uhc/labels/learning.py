@@ -38,8 +38,6 @@ STRENGTH = 0.01
 #: in the source that it does not occur; the smallest probability for the classifier of answers.
 DOUBT = DOUBTS[-1]
 LEAST_LOG_P = float(np.log(DOUBT))
-#: How many times wider than for other sources the prior is for those about class frequencies.
-WIDER = 2.0
 
 
 class NoneOfThese(NamedTuple):
@@ -331,14 +329,14 @@ class Evidence:
         there = np.zeros((self.fold_of.max() + 1, L))
         there[self.fold_of, self.codes] = 1.0
         elsewhere = (there.sum(axis=0) - there)[self.fold_of]
-        even = np.broadcast_to(WIDER * sample.rarity, F.shape[1:])
+        even = np.broadcast_to(sample.rarity, F.shape[1:])
         found = fit_pool(np.stack([*F, even, unseen(elsewhere)]), self.codes, np.append(start, [0.0, 0.0]), self.weight)
         return Pool(found.weight[:J], found.bias + found.weight[J:] @ [even[0], unseen(there.sum(axis=0))])
 
 
 def unseen(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the source, as logarithms, that classes without labels do not occur, given the number of labels."""
-    return np.where(counts > 0, 0.0, WIDER * np.log(DOUBT))
+    return np.where(counts > 0, 0.0, np.log(DOUBT))
 
 
 def check_label_model(label_model: Any) -> None:

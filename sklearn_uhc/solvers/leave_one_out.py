@@ -40,8 +40,9 @@ Floats = NDArray[np.floating[Any]]
 
 #: Bounds of log b. A teacher whose answers are unrelated to those of the others ends at the lower one.
 BOUNDS = -float(np.log(1e4)), float(np.log(10.0))
+#: Of the search for log b; a bisection of the bounds to this precision takes 24 steps.
 MAX_STEPS, TOLERANCE = 60, 1e-6
-#: Minimum number of rows: with 4, good teachers were called noise; with 10, temperatures began to help.
+#: Minimum number of rows: with fewer, temperatures did not help yet.
 LEAST_ROWS = 10
 
 
