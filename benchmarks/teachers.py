@@ -5,10 +5,10 @@
 For each mixture of teachers and method, without and with `calibrate="auto"`: accuracy of the merged labels of the
 transfer set, accuracy and log-loss of a k-NN student and accuracy of a logistic regression on the test, log-loss and
 calibration error of the merged `predict_proba` (UnifiedEnsemble) there; beside it the accuracy with the best
-constant floor, which nobody could know. Then six teachers of digits of which one answers at random, or is silent
-about 30 % of the rows, and what calibration gains for class lists that overlap more and more. With --data, a folder
-with `tinyimagenet_lite0_pca256.npz`, network teachers of the paper's size (see `benchmarks.paper`) are added. Results
-are saved as JSON; finished parts are not run again. `python -m benchmarks.pictures` draws them.
+constant floor, which nobody could know. Then six teachers of digits of which one is silent about 30 % of the rows, and
+what calibration gains for class lists that overlap more and more (`benchmarks.broken_teachers` has wrong teachers).
+With --data, a folder with `tinyimagenet_lite0_pca256.npz`, network teachers of the paper's size (`benchmarks.paper`)
+are added. Results are saved as JSON; finished parts are not run again. `python -m benchmarks.pictures` draws them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.neighbors import KNeighborsClassifier
@@ -122,36 +121,6 @@ def mixture(seed: int, setting: tuple[Any, ...]) -> dict[str, Any]:
     return out
 
 
-def broken(seed: int, kind: str) -> list[dict[str, Any]]:
-    """Turn each of six teachers into confident noise, in turn; beside the five others alone."""
-    warnings.simplefilter("ignore")
-    trial, rng = make_trial(seed, kind, 6, 3, 5), np.random.default_rng(seed)
-    outputs = TeacherOutputs(trial.teachers)
-    log_p, y = outputs.fit_transform(trial.X_unlabelled), trial.y_unlabelled
-    lists, blocks, found = outputs.class_lists_, outputs.label_space_.blocks, []
-    for i in range(6):
-        rest = LabelSpace([lists[k] for k in range(6) if k != i])
-        if rest.n_classes < 10 or not rest.is_connected:
-            continue  # the five others do not say enough for all classes, whatever is done
-        noisy = log_p.copy()
-        noisy[:, blocks[i]] = log_softmax(8 * rng.normal(size=noisy[:, blocks[i]].shape), axis=1)
-        calibrator = TeacherCalibrator(lists).fit(noisy)
-        tempered, five = calibrator.transform(noisy), np.delete(log_p, np.r_[blocks[i]], axis=1)
-        five_tempered = TeacherCalibrator(rest.class_lists).fit_transform(five)
-        row: dict[str, Any] = {"found": (calibrator.weights_ < 1).tolist() == [k == i for k in range(6)]}
-        for method in ("mf_lf", "ce"):
-            weight = calibrator.weights_
-            row[method] = {
-                "five": label_accuracy(five, rest.class_lists, method, y),
-                "five, calibrated": label_accuracy(five_tempered, rest.class_lists, method, y),
-                "noisy": label_accuracy(noisy, lists, method, y),
-                "noisy, calibrated": label_accuracy(tempered, lists, method, y),
-                "noisy, agreement": label_accuracy(tempered, lists, method, y, weight=weight),
-            }
-        found.append(row)
-    return found
-
-
 def silent(seed: int, kind: str, copies: int = 10) -> dict[str, Any]:
     """Let one of six teachers be silent about 30 % of the rows; times on `copies` times the rows."""
     warnings.simplefilter("ignore")
@@ -227,7 +196,6 @@ def save(found: dict[str, Any], file: Path) -> None:
 def run(args: argparse.Namespace, found: dict[str, Any], file: Path) -> None:
     """Run what is not there yet, and save after every part."""
     parts: dict[str, Any] = {name: (mixture, setting) for name, setting in SETTINGS.items()}
-    parts |= {f"noise, {kind}": (broken, kind) for kind in ("mixed", "votes", "networks")}
     parts |= {f"silence, {kind}": (silent, kind) for kind in ("mixed", "networks")}
     parts |= {f"overlap, {kind}": (overlap, kind) for kind in ("mixed", "votes", "networks")}
     for name, (function, setting) in parts.items():
@@ -258,11 +226,6 @@ def show(found: dict[str, Any]) -> None:
                 cells = [f"{a:.3f} → {b:.3f}" for a, b in zip(plain, auto, strict=True)]
                 best = np.mean([r["floors"] for r in rows], axis=0).max()
                 print(f"| {name} | {method} | " + " | ".join(cells) + f" | {best:.3f} |")
-    for name in (n for n in found if n.startswith("noise")):
-        rows = [row for trial in found[name] for row in trial]
-        print(f"\n{name}: {len(rows)} cases, found alone in {sum(r['found'] for r in rows)}")
-        for method in ("mf_lf", "ce"):
-            print(method, {k: round(float(np.mean([r[method][k] for r in rows])), 3) for k in rows[0][method]})
     for name in (n for n in found if n.startswith("silence")):
         print(f"\n{name}: labels, student, seconds")
         for method in NAMES:

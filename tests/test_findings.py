@@ -233,6 +233,22 @@ def test_a_teacher_that_only_a_broken_one_knows_is_not_blamed():
     assert kinds(Z, lists) == [("contradiction", (3,))]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_teachers_of_sets_that_make_the_same_errors_do_not_refute_a_good_one(seed):
+    rng, fine, sets = np.random.default_rng(seed), [[0, 1, 2, 3], [0, 1, 2, 3], [3, 4, 5]], [(0, 2, 4), (1, 3, 5)]
+    Z = random_outputs(rng, fine, 400, spread=2.5, noise=0.3)
+    wrong, lists = 3 * rng.normal(size=(400, 2)), [*fine, sets, sets]
+    answers = answers_of(np.hstack([Z, wrong, wrong]), lists)
+    found, judged = compare(answers), examine(answers)
+    assert not found.weight[:3, 3:].any()
+    assert (found.weight[3:, :3] > 0).all()
+    assert judged.weight[:3].tolist() == [1, 1, 1]
+    assert (judged.weight[3:] < 0.05).all()
+    # Where no two teachers share single classes, sets are all there is.
+    alone = compare(answers_of(np.hstack([Z[:, 8:], wrong, wrong]), lists[2:]))
+    assert (alone.weight[0, 1:] > 0).all()
+
+
 def test_reliability_explains_agreement():
     r = np.array([0.9, 0.8, 0.0, 0.5])
     kappa = np.outer(r, r)
