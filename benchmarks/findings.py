@@ -307,12 +307,17 @@ def false_alarms(records: list[dict[str, Any]], case: str) -> dict[str, Any]:
     return {"part": "alarms", "case": case, "fits": len(own), "worlds": len({r["world"] for r in own}), **counts}
 
 
+def blames_rows(record: dict[str, Any]) -> bool:
+    """Return whether the rows are foreign, and a finding about several teachers gives this as a cause."""
+    return record["expected"] == "foreign" and any(len(own) > 1 for own in record["teachers"])
+
+
 def detected(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Count how often the right problem was found, exactly the right teachers or another named, or something else."""
-    right = [r for r in records if r["expected"] in r["kinds"]]
+    right = [r for r in records if r["expected"] in r["kinds"] or blames_rows(r)]
     named = [r for r in right if sorted(i for own in r["teachers"] if len(own) == 1 for i in own) == r["culprits"]]
     innocent = [r for r in right if any(len(own) == 1 and own[0] not in r["culprits"] for own in r["teachers"])]
-    other = [r for r in records if r["kinds"] and r["expected"] not in r["kinds"]]
+    other = [r for r in records if r["kinds"] and r not in right]
     n, blames = len(records), bool(records[0]["culprits"])
     return {
         "fits": n,

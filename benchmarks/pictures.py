@@ -171,7 +171,7 @@ def draw_defaults(found: list[dict[str, Any]], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(8, 7), layout="constrained")
     prepare(axes, [r["kind"] for r in rows], 0, "")
     ways = {"default": ("o", MAIN), "told": ("D", CONTRAST), "30 labels": ("D", PALETTE[2])}
-    names = {"default": "CE, as merged", "told": "class_prior told", "30 labels": "30 labels"}
+    names = {"default": "the defaults", "told": "class_prior told", "30 labels": "30 labels"}
     for y, row in enumerate(rows):
         for way, (marker, color) in ways.items():
             dot(axes, row[f"{way} above"], y, color, marker, names[way] if y == 0 else None)

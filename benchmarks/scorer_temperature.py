@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
     args = parser.parse_args()
-    names = {"worlds": WORLDS, "held-out features": ("Tiny-ImageNet",), "foreign rows": tuple(SETTINGS)}
+    names = {"worlds": WORLDS, "held-out features": ("the paper's protocol",), "foreign rows": tuple(SETTINGS)}
     for part in args.parts:
         for seed in PARTS[part]:
             for name in names[part]:

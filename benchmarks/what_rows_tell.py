@@ -5,7 +5,8 @@
 Every recipe of `benchmarks.worlds`, without a student, and those of `KINDS` with two. The labels as merged
 (balance=False); scaled to the estimated frequencies (balance="auto"); to the counts of the most probable classes, which
 the estimate shrinks; to even and to the true frequencies; and to estimates that grant counts another error. The error
-in use was chosen on the choosing seeds. One line per recipe, seed and student is appended to
+in use was chosen on the choosing seeds. And "auto" with teachers weighted by their reliability ("weighted"), which
+`fit` does for teachers of sets only. One line per recipe, seed and student is appended to
 `benchmarks/results/what-rows-tell.jsonl`, so that a stopped run resumes; `what_rows_tell.json` has their means.
 """
 
@@ -25,7 +26,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.lines import RESULTS, measure_once, read
 from benchmarks.worlds import KINDS, RECIPES, World, available, make_world
-from sklearn_uhc import HeterogeneousDistiller, TeacherOutputs, UnifiedEnsemble
+from sklearn_uhc import HeterogeneousDistiller, TeacherMerger, TeacherOutputs, UnifiedEnsemble
+from sklearn_uhc.evidence.comparisons import compare
 from sklearn_uhc.merging import class_prior
 from sklearn_uhc.merging.class_prior import estimate_prior, fit_scale
 
@@ -76,13 +78,18 @@ def measure(name: str, seed: int, folder: Path | None) -> list[Record]:
     }
     for setting, prior in priors(Q, world).items():
         record[setting] = right(world.classes[fit_scale(Q, prior).apply(Q_test).argmax(axis=1)])
+    record["weighted"] = record["auto"]
+    if (found := compare(answers)) is not None:
+        weight = np.where(found.confirmed > 0, found.confirmed / found.confirmed.max(), 1.0)
+        merger = TeacherMerger(world.teachers, teacher_weight=weight.tolist())
+        record["weighted"] = right(UnifiedEnsemble(merger).fit(world.X).predict(world.X_test))
     records: list[Record] = [record]
     for student, estimator in STUDENTS.items() if name in KINDS else ():
-        found: Record = {"student": student}
+        trained: Record = {"student": student}
         for setting, balance in {"as merged": False, "auto": "auto"}.items():
             clf = HeterogeneousDistiller(world.teachers, world.student(estimator), balance=balance)
-            found[setting] = right(clf.fit(world.X, log_p=answers).predict(world.X_test))
-        records.append(found)
+            trained[setting] = right(clf.fit(world.X, log_p=answers).predict(world.X_test))
+        records.append(trained)
     return records
 
 

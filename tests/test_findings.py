@@ -73,7 +73,7 @@ def test_given_weights_are_used_as_they_are_and_the_message_says_what_is_done():
     lists[1] = lists[1][::-1]
     merger = TeacherMerger(None, class_lists=lists)
     (usual,) = told(merger.fit, None, log_p=world())
-    assert "It has next to no weight in the merge. Check that its class list" in usual
+    assert "The merge gives it next to no weight. Check that its class list" in usual
     assert merger.teacher_weight_.tolist() == [1, 1e-3, 1, 1, 1]
     given = [1.0, 2.0, 1.0, 1.0, 1.0]
     (kept,) = told(merger.set_params(teacher_weight=given).fit, None, log_p=world())

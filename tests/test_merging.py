@@ -70,7 +70,7 @@ class Untouched:
     ("params", "message"),
     [
         ({"teacher_weight": [1, 2]}, "teacher_weight has 2 numbers for 4 teachers"),
-        ({"teacher_weight": [1, 2, 0, 1]}, "teacher_weight must be one positive number"),
+        ({"teacher_weight": [1, 2, 0, 1]}, "teacher_weight must be None or one positive number"),
         ({"method": CrossEntropyUnifier(teacher_weight=[1, 2])}, "teacher_weight has 2 numbers for 4 teachers"),
         ({"temperature": -1}, "temperature must be a positive number"),
         ({"method": LogitFactorization(scale="what")}, "scale must be"),

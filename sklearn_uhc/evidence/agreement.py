@@ -67,7 +67,7 @@ def contradiction(found: Comparisons, space: LabelSpace, i: int, discounted: boo
     says = (
         f"T{who[1:]} contradicts the other teachers: on a scale from 0, no better than chance, to 1, it agrees with "
         f"them by {figures['reliability']:.2f}, and they with each other by {figures['reliability_others']:.2f}."
-        f"{_call(called)}{' It has next to no weight in the merge.' if discounted else ''}"
+        f"{_call(called)}{' The merge gives it next to no weight.' if discounted else ''}"
     )
     remedy = f"Check that its class list, {shorten(names)}, has the order of its outputs. Otherwise leave it out."
     if is_range(space.class_lists[i]):

@@ -23,7 +23,7 @@ def check_weights(weights: Any, n_teachers: int | None = None) -> None:
     w = np.asarray(weights)
     numbers = w.ndim == 1 and len(w) > 0 and w.dtype.kind in "iuf"
     if not numbers or not (np.isfinite(w) & (w > 0)).all():
-        raise ValueError(f"teacher_weight must be one positive number per teacher, got {weights!r}.")
+        raise ValueError(f"teacher_weight must be None or one positive number per teacher, got {weights!r}.")
     if w.min() < w.max() / MAX_WEIGHT_RATIO:
         raise ValueError(
             f"teacher_weight may differ by a factor of at most {MAX_WEIGHT_RATIO:.0e}, since smaller weights are lost "
