@@ -47,7 +47,7 @@ def _suggested(report: dict[str, Any]) -> Section:
     lines = [f"{claim(one)}: {one['evidence']}." for one in report["suggestions"]]
     note = (
         "Names that are nearly equal, classes that behave alike on these rows, and classes that others add up to. "
-        "Answers can mislead, so check before you accept. Pass what is right to harmonize, as synonyms or a taxonomy."
+        "Answers can mislead, so check before you accept. Pass what is right to harmonize."
     )
     lines = lines or ["None: no names are nearly equal, and no answers show that classes are the same."]
     lines += [report["suggestions_note"]] if report["suggestions_note"] else []
@@ -200,24 +200,22 @@ def _loosely_tied(report: dict[str, Any]) -> str:
 
 
 def _suspected(report: dict[str, Any]) -> str:
-    """Return a warning about classes that are the same, or parts of others, according to answers."""
-    found = [one for one in report["suggestions"] if one["kind"] in ("answers", "parts")]
+    """Return a warning about classes that are the same according to answers."""
+    found = [one for one in report["suggestions"] if one["kind"] == "answers"]
     if not found:
         return ""
     what = [claim(one) for one in found[:MOST_NAMED]]
     more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return (
-        f"According to the teachers' answers, classes may mean the same or be parts of others: {'; '.join(what)}"
+        f"According to the teachers' answers, classes may mean the same: {'; '.join(what)}"
         f"{more}. At present they split their rows. Check the suggestions, and pass what is right to harmonize."
     )
 
 
 def claim(suggestion: dict[str, Any]) -> str:
     """Return the text of a suggestion, without its evidence."""
-    name, *becomes = quoted([suggestion["name"], *suggestion["becomes"]])
-    if suggestion["kind"] == "parts":
-        return f"{name} may be one of {listed(becomes, ' and ')}"
-    return f"{name} may mean {becomes[0]}"
+    name, new = quoted([suggestion["name"], *suggestion["becomes"]])
+    return f"{name} may mean {new}"
 
 
 def findings(report: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from sklearn_uhc.spaces.names import quoted
 
-KINDS = ("spelling", "answers", "parts", "other")
+KINDS = ("spelling", "answers", "other")
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,12 @@ class Suggestion:
 
     Attributes
     ----------
-    kind : {"spelling", "answers", "parts", "other"}
-        Names that are nearly equal, columns that behave alike, a coarse class and its parts, a name that sounds like
-        "none of my other classes".
+    kind : {"spelling", "answers", "other"}
+        Names that are nearly equal, columns that behave alike, a name that sounds like "none of my other classes".
     name : label
         The class that would change.
     becomes : tuple of labels
-        The one name to use instead, the parts, or OTHER.
+        The one name to use instead, or OTHER.
     score : float or None
         How similar the answers are, at most about 1; None if there were no answers to compare. A low score of a nearly
         equal name says little: teachers may be most confident on rows that the others do not know.
@@ -49,10 +48,8 @@ class Suggestion:
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        name, *becomes = quoted([self.name, *self.becomes])
-        new = becomes[0] if len(becomes) == 1 else "one of " + ", ".join(becomes)
-        verb = "may be" if self.kind == "parts" else "may mean"
-        return f"{name} {verb} {new}: {self.evidence}"
+        name, new = quoted([self.name, *self.becomes])
+        return f"{name} may mean {new}: {self.evidence}"
 
 
 class Suggestions(Sequence[Suggestion]):
@@ -115,7 +112,7 @@ class Suggestions(Sequence[Suggestion]):
 
         Parameters
         ----------
-        *kinds : {"spelling", "answers", "parts", "other"}
+        *kinds : {"spelling", "answers", "other"}
             Kinds to keep.
 
         Returns
@@ -136,16 +133,6 @@ class Suggestions(Sequence[Suggestion]):
             From the kinds "spelling" and "answers".
         """
         return {one.name: one.becomes[0] for one in self if one.kind in ("spelling", "answers")}
-
-    def as_taxonomy(self) -> dict[Any, list[Any]]:
-        """Return {coarse class: parts}, for `harmonize(taxonomy=...)`.
-
-        Returns
-        -------
-        taxonomy : dict
-            From the kind "parts".
-        """
-        return {one.name: list(one.becomes) for one in self if one.kind == "parts"}
 
     def as_other(self) -> list[Any]:
         """Return names, for `harmonize(other=...)`.

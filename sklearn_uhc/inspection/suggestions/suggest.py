@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_uhc.answers import Answers, answers_given, to_numpy
-from sklearn_uhc.evidence.behaviour import ALIKE, LEAST_ROWS, MASS, Alike, Behaviour, Columns, Sum
+from sklearn_uhc.evidence.behaviour import ALIKE, LEAST_ROWS, Alike, Behaviour, Columns
 from sklearn_uhc.inspection.suggestions.result import Suggestion, Suggestions
 from sklearn_uhc.spaces.harmonize import NamedList, is_pair, members, read_lists
 from sklearn_uhc.spaces.label_space import OTHER, LabelSpace
@@ -29,16 +29,16 @@ MOST_ROWS = 5000
 
 
 def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) -> Suggestions:
-    """Suggest which names mean the same class, and which classes are parts of a coarse one.
+    """Suggest which names mean the same class.
 
     Names are compared without case, spaces, underscores, hyphens, dots, accents and plurals. Given unlabelled rows, or
     the teachers' answers for some, the columns are compared as well, whatever their names: two that behave alike may be
-    one class, and one that others add up to may be a coarse class. Two names of the same teacher are never suggested to
-    be the same. Names such as "other", "unknown" or "unassigned" may mean `OTHER`.
+    one class. Two names of the same teacher are never suggested to be the same. Names such as "other", "unknown" or
+    "unassigned" may mean `OTHER`. Coarse classes are not recognised.
 
     Nothing is applied. Read the suggestions, select, and pass what is right to `harmonize`. Answers can mislead: two
-    classes that no teacher distinguishes may look like one, or like parts of one, above all in small tables, where
-    teachers are sure even of classes that they have never seen.
+    classes that no teacher distinguishes may look like one, above all in small tables, where teachers are sure even of
+    classes that they have never seen.
 
     Parameters
     ----------
@@ -46,14 +46,14 @@ def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) ->
         As in `harmonize`.
     X : array-like with n rows, default=None
         Unlabelled rows; at most 5,000 are used. Teachers are called on them, so they must be classifiers. Each class
-        should have at least 13 rows.
+        should have at least 10 rows.
     log_p : array-like of shape (n, K), default=None
         The teachers' log-probabilities or logits, if you have them already, as returned by `TeacherOutputs`.
 
     Returns
     -------
     suggestions : Suggestions
-        With `as_synonyms()`, `as_taxonomy()` and `as_other()` for `harmonize`, and `to_frame()`.
+        With `as_synonyms()` and `as_other()` for `harmonize`, and `to_frame()`.
 
     See Also
     --------
@@ -82,8 +82,7 @@ def suggest_harmonization(teachers: Any, X: Any = None, *, log_p: Any = None) ->
     P = None if X is None and log_p is None else _probabilities(teachers, lists, X, log_p)
     behaviour = None if P is None else Behaviour(P, _columns(entries))
     same = _same(entries, behaviour)
-    parts = [] if behaviour is None else _parts(behaviour, same, [f"t{own.name[1:]}" for own in lists])
-    return Suggestions([*_sorted(same), *parts, *_others(entries)], note=_note(behaviour, P))
+    return Suggestions([*_sorted(same), *_others(entries)], note=_note(behaviour, P))
 
 
 def _probabilities(teachers: Any, lists: Sequence[NamedList], X: Any, log_p: Any) -> NDArray[np.float64]:
@@ -201,39 +200,6 @@ def _figures(one: Alike) -> dict[str, Any]:
     return {"forward": one.forward, "backward": one.backward, "n_rows": one.n_rows}
 
 
-def _parts(behaviour: Behaviour, same: Mapping[Any, Suggestion], called: Sequence[str]) -> list[Suggestion]:
-    """Return coarse classes with all parts found; a class is not a part of a name that may mean itself."""
-    names = behaviour.columns.names
-
-    def used(name: int) -> Any:
-        return same[names[name]].becomes[0] if names[name] in same else names[name]
-
-    by_whole: dict[int, list[Sum]] = {}
-    for one in behaviour.sums():
-        if used(one.whole) not in {used(part) for part in one.parts}:
-            by_whole.setdefault(one.whole, []).append(one)
-    return [_about_sum(behaviour, sums, called) for sums in by_whole.values()]
-
-
-def _about_sum(behaviour: Behaviour, sums: Sequence[Sum], called: Sequence[str]) -> Suggestion:
-    """Combine the findings of several teachers on one coarse class; the numbers are those of the highest score."""
-    names, best = behaviour.columns.names, sums[0]
-    parts = tuple(names[part] for part in dict.fromkeys(part for one in sums for part in one.parts))
-    whose = called[best.teacher] + (f" and {len(sums) - 1} more" if len(sums) > 1 else "")
-    text = (
-        f"parts of {whose} add up to it: on its top rows they have {best.forward:.0%} of their probability on their "
-        f"own top rows, and vice versa {best.backward:.0%}; each part lies within it by {best.weakest:.0%} or more"
-    )
-    numbers = {
-        "forward": best.forward,
-        "backward": best.backward,
-        "weakest_part": best.weakest,
-        "sureness": best.sureness,
-        "teachers": [one.teacher for one in sums],
-    }
-    return Suggestion("parts", names[best.whole], parts, best.score, text, numbers)
-
-
 def _sorted(same: Mapping[Any, Suggestion]) -> list[Suggestion]:
     """Return spelling suggestions first, then those from answers, each sorted by score."""
     return sorted(same.values(), key=lambda one: (one.kind != "spelling", -(one.score or 0.0)))
@@ -244,7 +210,7 @@ def _note(behaviour: Behaviour | None, P: NDArray[np.float64] | None) -> str:
         return "Only spelling was compared. Abbreviations and synonyms show in the answers: pass X."
     if behaviour.enough_rows or not behaviour.columns.is_class.any():
         return ""
-    need = int(np.ceil(LEAST_ROWS / MASS)) * len(behaviour.columns.names)
+    need = LEAST_ROWS * len(behaviour.columns.names)
     if len(P) >= need:
         return "Answers were not compared: teachers with two or more classes answer for too few of the rows."
     return (
