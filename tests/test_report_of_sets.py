@@ -140,9 +140,7 @@ def test_suggestions_with_evidence_and_none_applied():
 def test_teachers_are_called_by_their_names():
     lists, log_p = renamed_and_coarse()
     named = dict(zip(["north", "south", "west"], lists, strict=True))
-    assert any("parts of teacher 'north'" in one.evidence for one in suggest_harmonization(named, log_p=log_p))
     report = teacher_report(log_p=log_p, class_lists=named)
-    assert any("parts of teacher 'north'" in one["evidence"] for one in report["suggestions"])
     assert "null (teacher 'south')" in " ".join(str(report).split())
     few = teacher_report(log_p=log_p[:4], class_lists=named)
     assert any(line.startswith("Not calibrated: teacher 'north', ") for line in few["warnings"])
