@@ -6,7 +6,8 @@ Without a student: the best single teacher (chosen with the test labels), rules 
 answers, and our merge. With a student: the same student, trained on what each approach makes of the unlabelled rows,
 and on all teachers' data in one place, which is not possible in practice. Every approach is tried as it is and with the
 paper's balance (classes weighted by 1 / mean). The summary has both, and the better of the two in each world: what
-somebody reaches who knows whether classes are even. One line per world and seed is stored in
+somebody reaches who knows whether classes are even. And rivals get the estimate of class frequencies that our merge
+makes at its defaults, from what they merged themselves ("estimated"). One line per world and seed is stored in
 benchmarks/results/comparison.jsonl, so that an interrupted run resumes.
 """
 
@@ -31,6 +32,7 @@ from benchmarks.paper import rivals
 from benchmarks.worlds import World, available, make_world
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, SoftLabelClassifier, TeacherOutputs, UnifiedEnsemble
 from sklearn_uhc.merging.balance import balanced_targets, class_weights
+from sklearn_uhc.merging.class_prior import estimate_prior, fit_scale
 
 Array = NDArray[Any]
 RESULTS = Path(__file__).parent / "results" / "comparison.jsonl"
@@ -51,7 +53,7 @@ STUDENTS = {
     "150 intents, half present": LOGISTIC,
 }
 OURS, PAPERS, ALL_DATA = "our merge", "our merge, the paper's setting", "all training data"
-BALANCED, TAUGHT = ", balanced", "student of: "
+BALANCED, ESTIMATED, TAUGHT = ", balanced", ", estimated", "student of: "
 
 
 def majority(log_p: Array, space: LabelSpace) -> Array:
@@ -93,10 +95,12 @@ def measure(world: World, student: Any) -> dict[str, float]:
         if space.n_classes > MOST_CLASSES.get(name, np.inf):
             continue
         Q, merged = np.split(make(np.concatenate([log_p, test]), space), [len(log_p)])  # models see more rows than ours
-        weights = class_weights(Q)
+        weights, scale = class_weights(Q), fit_scale(Q, estimate_prior(Q, np.ones(space.n_classes, dtype=bool)))
         found[name] = accuracy(merged, right)
         found[name + BALANCED] = accuracy(balanced_targets(merged, weights)[0], right)
-        for key, targets in ((name, (Q, None)), (name + BALANCED, balanced_targets(Q, weights))):
+        found[name + ESTIMATED] = accuracy(scale.apply(merged), right)
+        ways = {"": (Q, None), BALANCED: balanced_targets(Q, weights), ESTIMATED: (scale.apply(Q), None)}
+        for key, targets in ((name + way, targets) for way, targets in ways.items()):
             clf = SoftLabelClassifier(world.student(student)).fit(world.X, targets[0], sample_weight=targets[1])
             found[TAUGHT + key] = accuracy(clf.predict_proba(world.X_test), right)
     settings = {OURS: {}, OURS + BALANCED: {"balance": True}, PAPERS: PAPER}
@@ -153,22 +157,28 @@ def summarize(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     cells = {key: {name: _cell(lines, key, name) for name in STUDENTS} for key in keys}
     out: list[dict[str, Any]] = []
     for key in keys:
-        way = key.removeprefix(TAUGHT).removesuffix(BALANCED)
+        way = key.removeprefix(TAUGHT).removesuffix(BALANCED).removesuffix(ESTIMATED)
         name = f"student of {way}" if key.startswith(TAUGHT) else way
         head = {"kind": "student" if key.startswith(TAUGHT) else "ask", "way": way, "name": name}
         own, balanced = cells[key], cells.get(key + BALANCED, cells[key])
-        if key.endswith(BALANCED):
-            out.append({**head, "balance": "yes", **_columns(own)})
+        if key.endswith((BALANCED, ESTIMATED)):
+            out.append({**head, "balance": "yes" if key.endswith(BALANCED) else "estimated", **_columns(own)})
             continue
         out.append({**head, "name": f"{name}, default", "balance": "no", **_columns(own)})
         better = {world: max(own[world], balanced[world], key=lambda c: c.get("mean", 0)) for world in own}
         out.append({**head, "balance": "better", **_columns(better)})
-    return out + [lead(out, kind, balance) for kind in ("ask", "student") for balance in ("no", "yes", "better")]
+    balances = ("no", "yes", "better", "estimated")
+    return out + [lead(out, kind, balance) for kind in ("ask", "student") for balance in balances]
 
 
 def lead(records: list[dict[str, Any]], kind: str, balance: str) -> dict[str, Any]:
-    """Return the best rival in every world, and how many points our merge is above it, both with this balance."""
+    """Return the best rival in every world, and how many points our merge is above it, both with this balance.
+
+    Our merge as it is has estimated frequencies.
+    """
     own = {r["way"]: r for r in records if (r["kind"], r["balance"]) == (kind, balance)}
+    if balance == "estimated":
+        own[OURS] = next(r for r in records if (r["kind"], r["balance"], r["way"]) == (kind, "no", OURS))
     out: dict[str, Any] = {"kind": f"lead, {kind}", "balance": balance}
     for column, ours in own[OURS].items():
         if isinstance(ours, dict):

@@ -61,11 +61,11 @@ def comparison() -> Rows:
     of = {(r["way"], r["balance"]): r for r in records if r["kind"] == "student"}
     ours, pooled = of["our merge", "no"], of["all training data", "better"]
     leads = {r["balance"]: r for r in records if r["kind"] == "lead, student"}
-    leading = ["lead", "both balanced", "each at its better"]
+    leading = ["lead", "rivals given our estimate", "both balanced", "each at its better"]
     rows = [["setting", "our merge", "best rival, as it is", *leading, "all training data"]]
     for setting in (key for key, found in ours.items() if isinstance(found, dict)):
         rival = leads["no"][setting]
-        points = [f"{leads[balance][setting]['points']:+.1f}" for balance in ("no", "yes", "better")]
+        points = [f"{leads[balance][setting]['points']:+.1f}" for balance in ("no", "estimated", "yes", "better")]
         above = short(pooled[setting]["mean"]) if setting in pooled else "-"
         best = f"{short(rival['mean'])} ({rival['rival']})"
         rows.append([setting.replace("_", " "), short(ours[setting]["mean"]), best, *points, above])

@@ -54,8 +54,8 @@ test, y_test = cells(2000)
 # -------------------
 # There are eight classes, since nothing says that "T cell" has subtypes. ``fit`` warns of the two spellings, that
 # "unknown" counts as a class, and that one class seems to be absent. ``suggest_harmonization`` compares names and
-# answers. Here it finds the two spellings, and that "unknown" may mean OTHER. It misses
-# the subtypes of "T cell": suggestions are nearly always right, but many cases are missed.
+# answers. Here it finds the two spellings, and that "unknown" may mean OTHER. It does not look for subtypes, and its
+# suggestions are nearly always right, but many cases are missed.
 
 student = LogisticRegression()
 as_they_are = HeterogeneousDistiller(teachers, student).fit(unlabelled)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-#: Strength of the prior: its standard deviation of weights and biases is 1 / 2.
+#: Strength of the prior: its standard deviation of weights and biases is 1 / 2, so that a source needs labels to count.
 RIDGE = 4.0
 #: Shares of the uniform distribution that a source may be mixed with, for sources with overconfident zeros.
 DOUBTS = (0.5, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)

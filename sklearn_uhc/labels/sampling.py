@@ -17,7 +17,7 @@ from sklearn_uhc.answers import Answers
 from sklearn_uhc.labels.reading import MOST_ROWS, Labels
 from sklearn_uhc.utils.rows import some_rows
 
-#: Number of random draws, one of which has to be as far off as the labelled rows.
+#: Number of random draws, one of which has to be as far off as the labelled rows: a random sample fails in .5 %.
 DRAWS = 199
 #: If labels are not a random sample, a row counts at most this much more or less than others.
 MOST_RATIO = 10.0

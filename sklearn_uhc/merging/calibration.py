@@ -33,7 +33,7 @@ __all__ = ["TeacherCalibrator"]
 LEAST_OVERLAP = 0.5
 #: Maximum number of sets of teachers that answer together, the most frequent first: each needs its own merges.
 MAX_PATTERNS = 40
-#: Maximum number of answers, rows times columns, that `fit` uses.
+#: Maximum number of answers, rows times columns, that `fit` uses: 160 MB.
 MAX_ANSWERS = 20_000_000
 
 #: Rows, and their answers.

@@ -35,7 +35,7 @@ from sklearn_uhc.utils.simplex import sharpen
 
 Floats = NDArray[np.float64]
 
-#: Steps of the iteration.
+#: Steps of the iteration, not to its end: a class that the merge hardly sees would be scaled without bound.
 STEPS = 10
 #: Smallest frequency of a class that occurs, relative to 1 / L: told frequencies are seldom more precise.
 LEAST = 0.03
