@@ -120,7 +120,7 @@ def columns_within(space: LabelSpace) -> csc_array:
     """Return (K, K), which columns c mean some of the classes that column b of another teacher means, and no other."""
     member = csr_array(space.membership().astype(np.int32))
     common = (member @ member.T).tocoo()
-    c, b = common.coords
+    c, b = common.row, common.col  # scipy 1.11 has no `coords`
     inside = (common.data == space.set_sizes[c]) & (space.teacher_of[c] != space.teacher_of[b])
     return csc_array((np.ones(int(inside.sum()), dtype=bool), (c[inside], b[inside])), shape=common.shape)
 
