@@ -14,7 +14,6 @@ Limits were chosen on other seeds. One line per world, seed and case in `results
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from itertools import product
 from pathlib import Path
@@ -28,7 +27,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.findings import WAYS, broken
-from benchmarks.lines import RESULTS, measure_once, read
+from benchmarks.lines import RESULTS, measure_once, read, write
 from benchmarks.sets import PARITY
 from benchmarks.worlds import WORLDS, available, make_world
 from sklearn_uhc import HeterogeneousDistiller, LabelSpace, TeacherMerger, TeacherOutputs
@@ -121,10 +120,7 @@ def main() -> None:
         measure_once(LINES, {"name": name, "seed": seed}, of_world, name, seed, args.data)
     for seed in SEEDS:
         measure_once(LINES, {"name": "forests", "seed": seed}, of_forests, seed)
-    rows = summarize(read(LINES))
-    SUMMARY.write_text(json.dumps(rows, indent=1) + "\n")
-    for row in rows:
-        print(row)
+    write(SUMMARY, summarize(read(LINES)))
 
 
 if __name__ == "__main__":

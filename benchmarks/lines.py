@@ -15,6 +15,12 @@ def read(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
+def write(file: Path, rows: list[dict[str, Any]]) -> None:
+    """Write a summary, and print it."""
+    file.write_text(json.dumps(rows, indent=1) + "\n")
+    print(*rows, sep="\n")
+
+
 def measure_once(file: Path, keys: dict[str, Any], measure: Callable[..., list[dict[str, Any]]], *args: Any) -> None:
     """Append what `measure(*args)` returns, each record with `keys`, unless the file has records with these keys."""
     if any(all(record.get(k) == v for k, v in keys.items()) for record in read(file)):

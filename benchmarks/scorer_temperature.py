@@ -15,7 +15,6 @@ One line per world, seed, student and temperature in `benchmarks/results/scorer-
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,7 +28,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
-from benchmarks.lines import RESULTS, measure_once, read
+from benchmarks.lines import RESULTS, measure_once, read, write
 from benchmarks.membership_none import SETTINGS
 from benchmarks.membership_paper import N_PUBLIC, NONE, Setting
 from benchmarks.paper.experiments import EXPERIMENTS
@@ -143,10 +142,7 @@ def main() -> None:
         for seed in PARTS[part]:
             for name in names[part]:
                 measure_once(LINES, {"part": part, "name": name, "seed": seed}, measure, part, name, seed, args.data)
-    rows = summarize(read(LINES))
-    SUMMARY.write_text(json.dumps(rows, indent=1) + "\n")
-    for row in rows:
-        print(row)
+    write(SUMMARY, summarize(read(LINES)))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from sklearn_uhc.solvers.leave_one_out import (
     BOUNDS,
     TOLERANCE,
     Part,
+    Piece,
     best_temperatures,
     initial_log_temperature,
     search,
@@ -187,17 +188,20 @@ class TeacherCalibrator(AnswerTransformer):
         self, answers: Answers, singles: LabelSpace, whose: NDArray[np.int_], parts: Parts, usual: float
     ) -> None:
         """Compare the remaining teachers with the merge of the single classes of others, summed over their sets."""
-        space, b, found = answers.space, 1 / self.temperatures_[whose], {}
-        at = np.searchsorted(space.classes, singles.classes)
-        for i in [i for i, why in self.uncalibrated_.items() if why == NOT_LINKED]:
-            sets, own = space.membership()[space.blocks[i]], answers.log_p[:, space.blocks[i]]
-            sets = sets[:, at] * (sets.sum(axis=1) == sets[:, at].sum(axis=1))[:, None]  # a set of known classes
-            compared = [set_piece(own[rows], sets, part, b) for rows, part in parts]
-            pieces = [piece for piece in compared if piece is not None]
-            if pieces:
-                x = search(pieces, 0.0)
-                found[i] = -x - usual, standard_error(pieces, x, singles.n_classes)
-                self.uncalibrated_[i] = NO_EVIDENCE
+        left = [i for i, why in self.uncalibrated_.items() if why == NOT_LINKED]
+        sets = {i: sets_of_known(answers.space, i, singles.classes) for i in left}
+        pieces: dict[int, list[Piece]] = {}
+        for rows, part in parts if left else ():
+            q, groups = part.merged(1 / self.temperatures_[whose])
+            for i in left:
+                piece = set_piece(answers.log_p[rows, answers.space.blocks[i]], sets[i], q, groups)
+                if piece is not None:
+                    pieces.setdefault(i, []).append(piece)
+        found = {}
+        for i, own in pieces.items():
+            x = search(own, 0.0)
+            found[i] = -x - usual, standard_error(own, x, singles.n_classes)
+            self.uncalibrated_[i] = NO_EVIDENCE
         known = [i for i, (_, error) in found.items() if np.isfinite(error)]
         if known:
             away, error = np.array([found[i] for i in known]).T
@@ -306,6 +310,16 @@ def overlap(space: LabelSpace) -> float:
     """
     spare, n = space.n_outputs - space.n_teachers - space.rank_bound, int(has_odds(space).sum())
     return spare / n if n > 1 else 0.0
+
+
+def sets_of_known(space: LabelSpace, i: int, classes: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return (k, L), which of these classes each column of teacher i stands for; none if it has others, too."""
+    block = space.blocks[i]
+    member = np.zeros((block.stop - block.start, space.n_classes), dtype=bool)
+    column = np.repeat(np.arange(len(member)), space.set_sizes[block])
+    member[column, space.members[space.offsets[block.start] : space.offsets[block.stop]]] = True
+    known = member[:, np.searchsorted(space.classes, classes)]
+    return known & (known.sum(axis=1) == member.sum(axis=1))[:, None]
 
 
 def shares_two_classes(space: LabelSpace) -> NDArray[np.bool_]:

@@ -228,6 +228,11 @@ class Part:
         scaled = self.Z * (self.weight * b)[self.blocks.teacher_of, None]
         return scaled, self.blocks.sum_classes(scaled.T).T
 
+    def merged(self, b: Floats) -> tuple[Floats, NDArray[np.int_]]:
+        """Return the merge of all teachers at the inverse temperatures b (N,), (n, L), and the group of every class."""
+        u = self.merge.solve(self.scaled(b)[1])
+        return softmax(u.T), class_groups(self.blocks, self.weight > 0)
+
     def targets(self, b: Floats) -> Targets:
         """Merge all teachers, and all but one, at the inverse temperatures b (N,)."""
         blocks, n = self.blocks, self.Z.shape[1]
@@ -362,19 +367,17 @@ def pieces_of(k: int, parts: Sequence[Part], targets: Sequence[Targets]) -> list
     return [Piece.joined(pieces) for pieces in found.values()]
 
 
-def set_piece(Z: Floats, sets: NDArray[np.bool_], part: Part, b: Floats) -> Piece | None:
-    """Compare the logits Z (n, k) of columns that stand for sets (k, L) with the merge of a part, summed over the sets.
+def set_piece(Z: Floats, sets: NDArray[np.bool_], q: Floats, groups: NDArray[np.int_]) -> Piece | None:
+    """Compare the logits Z (n, k) of columns that stand for sets (k, L) with a merge q (n, L), summed over the sets.
 
-    Z has NaN where the teacher is silent. None if the merge, at the inverse temperatures b (N,), links no two sets.
+    Z has NaN where the teacher is silent. None if the merge links no two sets; `groups` (L,) are the classes it links.
     """
-    u = part.merge.solve(part.scaled(b)[1])
-    groups = class_groups(part.blocks, part.weight > 0)
     first = np.where(sets, groups, groups.max()).min(axis=1)
     linked = np.flatnonzero(first == np.where(sets, groups, -1).max(axis=1))
     columns, starts = by_group(first[linked])
     if not len(columns):
         return None
-    silent, q = np.isnan(Z[:, 0]), softmax(u.T)
+    silent = np.isnan(Z[:, 0])
     z = shifted(np.where(silent, 0.0, Z[:, linked[columns]].T), starts)
     mass = sets[linked[columns]] @ q.T
     t = group_softmax(np.log(np.maximum(mass, np.finfo(float).tiny)), starts)

@@ -46,7 +46,7 @@ def story(report: dict[str, Any]) -> Story:
 def _suggested(report: dict[str, Any]) -> Section:
     lines = [f"{claim(one)}: {one['evidence']}." for one in report["suggestions"]]
     note = (
-        "Names that are nearly equal, classes that behave alike on these rows, and classes that others add up to. "
+        "Names that are nearly equal, and classes that behave alike on these rows. "
         "Answers can mislead, so check before you accept. Pass what is right to harmonize."
     )
     lines = lines or ["None: no names are nearly equal, and no answers show that classes are the same."]
